@@ -1,5 +1,5 @@
 # Missing packages are reported here, before anything else.
-foreach(package Boost absl yaml-cpp nlohmann_json CLI11 ZLIB)
+foreach(package Boost absl yaml-cpp nlohmann_json ZLIB)
   find_package(${package} QUIET)
   if(NOT ${package}_FOUND)
     message(FATAL_ERROR "${package} is not installed; tools/install brings all that this is built with")

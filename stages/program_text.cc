@@ -340,4 +340,27 @@ absl::StatusOr<StageProgram> ReadStageProgram(absl::string_view text) {
   return program;
 }
 
+absl::StatusOr<std::vector<StageProgram>> ReadStagePrograms(absl::string_view text) {
+  const std::vector<absl::string_view> lines = absl::StrSplit(text, '\n');
+  std::vector<StageProgram> programs;
+  size_t first = 0;  // line of the program under way
+  bool is_open = false;
+  for (size_t line = 0; line <= lines.size(); ++line) {
+    const bool at_end = line == lines.size();
+    const bool opens = !at_end && absl::StripAsciiWhitespace(
+                                      lines[line].substr(0, lines[line].find('#'))) == "program {";
+    if (!at_end && !opens) continue;
+    if (is_open || at_end) {
+      // Empty lines in front keep the line numbers of messages.
+      std::string one(first, '\n');
+      for (size_t l = first; l < line; ++l) absl::StrAppend(&one, lines[l], "\n");
+      SL_ASSIGN_OR_RETURN(StageProgram program, ReadStageProgram(one));
+      programs.push_back(std::move(program));
+      first = line;
+    }
+    is_open = opens;
+  }
+  return programs;
+}
+
 }  // namespace stringline

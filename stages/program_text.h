@@ -23,6 +23,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -35,6 +36,9 @@ std::string PrintStageProgram(const StageProgram& program);
 
 // InvalidArgument, "line 3: ...", for the first misfit; or the error of CheckStageProgram.
 absl::StatusOr<StageProgram> ReadStageProgram(absl::string_view text);
+
+// Any number of programs behind each other. Errors as of ReadStageProgram, with the line in `text`.
+absl::StatusOr<std::vector<StageProgram>> ReadStagePrograms(absl::string_view text);
 
 // InvalidArgument if a port of a graph has an index or a type other than the program states, or if
 // parts are not the graph's nodes in a row, collectives in network parts and the rest in others.

@@ -28,16 +28,19 @@ stringline_test(tools_test
     tools/picture_options_test.cc
     tools/picture_test.cc
     tools/prepared_run.cc
+    tools/program_test.cc
     tools/progress_test.cc
     tools/rehearse_test.cc
     tools/run_checkpoint_test.cc
     tools/run_end_test.cc
+    tools/run_lowered_test.cc
     tools/run_processes_test.cc
     tools/run_sections_test.cc
     tools/run_test.cc
     tools/scripts_test.cc
     tools/search_stop_test.cc
     tools/search_test.cc
+    tools/questions_test.cc
     tools/session_test.cc
     tools/shown_part_test.cc
     tools/simulated_timeline.cc

@@ -40,7 +40,7 @@ absl::Status CheckWhole(const std::string& folder) {
 
 absl::Status Differs(const std::string& folder, absl::string_view what, absl::string_view there,
                      absl::string_view here) {
-  return absl::InvalidArgumentError(absl::StrCat("--resume: ", StateFileOf(folder), ": ", what, " ",
+  return absl::InvalidArgumentError(absl::StrCat("`resume`: ", StateFileOf(folder), ": ", what, " ",
                                                  there, "; the run file's has ", here));
 }
 
@@ -102,7 +102,7 @@ absl::StatusOr<ChosenCheckpoint> ChooseCheckpoint(const std::string& path) {
     const absl::Status whole = CheckWhole(path);
     if (!whole.ok()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("--resume: the checkpoint is not whole: ", whole.message()));
+          absl::StrCat("`resume`: the checkpoint is not whole: ", whole.message()));
     }
     chosen.folder = path;
     return chosen;
@@ -116,10 +116,10 @@ absl::StatusOr<ChosenCheckpoint> ChooseCheckpoint(const std::string& path) {
     chosen.skipped.emplace_back(whole.message());
   }
   if (chosen.skipped.empty()) {
-    return absl::NotFoundError(absl::StrCat("--resume: ", path, ": no checkpoint is there"));
+    return absl::NotFoundError(absl::StrCat("`resume`: ", path, ": no checkpoint is there"));
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("--resume: ", path, ": no checkpoint there is whole: ", chosen.skipped.front()));
+      absl::StrCat("`resume`: ", path, ": no checkpoint there is whole: ", chosen.skipped.front()));
 }
 
 absl::Status RefuseLaterOnes(const std::string& folder, int64_t step) {
@@ -127,8 +127,8 @@ absl::Status RefuseLaterOnes(const std::string& folder, int64_t step) {
     if (found.step <= step || !CheckWhole(found.folder).ok()) continue;
     return absl::FailedPreconditionError(
         absl::StrCat("checkpoint.folder: ", found.folder, " is there already, and this run begins ",
-                     step == 0 ? "anew" : absl::StrCat("after step ", step), "; --resume ", folder,
-                     " would go on from it; otherwise remove it, or name another folder"));
+                     step == 0 ? "anew" : absl::StrCat("after step ", step), "; `resume=", folder,
+                     "` would go on from it; otherwise remove it, or name another folder"));
   }
   return absl::OkStatus();
 }
@@ -141,7 +141,7 @@ absl::StatusOr<CheckpointState> Resume(const std::string& folder, const AnyShape
   for (const StateTensor& tensor : StateOf(*trainer)) {
     const absl::Status read = ReadTensor(files, shape, tensor, trainer);
     if (read.ok()) continue;
-    return absl::Status(read.code(), absl::StrCat("--resume: ", folder, ": ", read.message()));
+    return absl::Status(read.code(), absl::StrCat("`resume`: ", folder, ": ", read.message()));
   }
   trainer->SetUpdates(state.step);
   SL_RETURN_IF_ERROR(trainer->RefreshWorking());

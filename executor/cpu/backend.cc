@@ -57,7 +57,8 @@ class HostKernels final : public Kernels {
 
  private:
   static void RunNode(const void* self, const NodeRun& run) {
-    reinterpret_cast<cpu::Kernel>(self)(run.node, run.in, run.out, run.accumulate, run.workspace);
+    reinterpret_cast<cpu::Kernel>(const_cast<void*>(self))(run.node, run.in, run.out,
+                                                           run.accumulate, run.workspace);
   }
 };
 

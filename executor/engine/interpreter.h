@@ -28,6 +28,7 @@
 #include "executor/engine/stage_work.h"
 #include "executor/engine/step_commands.h"
 #include "schedlang/plan/communicators.h"
+#include "schedlang/plan/links.h"
 #include "schedlang/plan/plan.h"
 
 namespace stringline {
@@ -45,6 +46,8 @@ struct InterpreterSettings {
   int first_rank = 0;
   // The plan's ranks that this process performs; nullopt: all.
   std::optional<std::vector<RankId>> local = std::nullopt;
+  // The plan's links for the layout, which outlive Make; null: a plan with collectives makes them.
+  const Wiring* links = nullptr;
   int between = 16;  // bound of the launches on a compute stream between two steps
 };
 

@@ -32,7 +32,9 @@ StepBuilder::StepBuilder(const Plan& lowered, StageWork* work, const MessageGrou
       commands_(commands),
       local_(LocalRanksOf(lowered, settings)),
       streams_(lowered, *work, local_, Collects(lowered), commands),
-      wiring_(Collects(lowered) ? WiringOf(lowered, settings.layout) : Wiring()),
+      own_(settings.links == nullptr && Collects(lowered) ? WiringOf(lowered, settings.layout)
+                                                          : Wiring()),
+      wiring_(settings.links != nullptr && Collects(lowered) ? *settings.links : own_),
       values_(lowered, wiring_, commands),
       computations_(lowered, work, recorder, streams_, &values_, commands),
       messages_(lowered, work, messages, recorder, settings, streams_, &values_, commands),

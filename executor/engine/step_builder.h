@@ -43,7 +43,8 @@ class StepBuilder {
   StepCommands* const commands_;
   const std::vector<bool> local_;  // by rank
   const StepStreams streams_;
-  const Wiring wiring_;  // of a plan with collectives; else empty
+  const Wiring own_;      // without links in the settings
+  const Wiring& wiring_;  // of a plan with collectives; else empty
   StepValues values_;
   StepComputations computations_;
   StepMessages messages_;

@@ -53,7 +53,7 @@ void StepCommands::Call(int32_t stream, MemberCall call, uint32_t action, Comman
   }
   Add(CommandKind::kCall, stream, static_cast<int32_t>(calls_.size()));
   streams_[stream].capacity += Group::OpsOf(call.call.kind) - 1;
-  calls_.push_back(std::move(call));
+  calls_.push_back(call);
 }
 
 void StepCommands::Mark(int32_t stream, const ActionRow& row) {

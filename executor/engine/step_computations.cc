@@ -106,7 +106,7 @@ void StepComputations::AddPart(int32_t stream, uint32_t i, LayerPart part) {
 
 void StepComputations::AddPiece(int32_t stream, uint32_t i, Piece piece, CommandTimes* times) {
   if (piece.work.run != nullptr) commands_->Launch(stream, piece.work, times);
-  for (MemberCall& call : piece.calls) commands_->Call(stream, std::move(call), i, times);
+  for (const MemberCall& call : piece.calls) commands_->Call(stream, call, i, times);
   if (piece.after.run != nullptr) commands_->Launch(stream, piece.after, nullptr);
 }
 

@@ -111,8 +111,7 @@ void StepMessages::AddMessage(int rank, const Part& part) {
   call.call.name =
       commands_->MessageName(NumberOfMessage(plan_, {gradient, producer, action.microbatch}));
   commands_->Mark(part.stream, {static_cast<int32_t>(i), {}});
-  commands_->Call(part.stream, std::move(call), i,
-                  recorder_ == nullptr ? nullptr : recorder_->times(i));
+  commands_->Call(part.stream, call, i, recorder_ == nullptr ? nullptr : recorder_->times(i));
   if (send) return;
   const int32_t arrived = commands_->NewEvent(i);
   commands_->Record(AddFlight(rank, part.stream, i), arrived);

@@ -1,5 +1,5 @@
 // Observed ends are kept, observed starts are replaced: a start becomes the latest end of the
-// wire's dependencies (wiring.h). Computations come first, then collectives, then messages.
+// wire's dependencies (links.h). Computations come first, then collectives, then messages.
 #include "executor/engine/when_ready.h"
 
 #include <algorithm>

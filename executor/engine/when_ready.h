@@ -4,7 +4,7 @@
 // arrived, that is when only the machine still delays it, and ends with its last part. If ranks
 // share processors, the wait for a processor counts as part of the action. A message lasts from the
 // moment when its producer's group has ended and earlier calls have left the queues of both its
-// ends; a collective from the end of its dependencies (wiring.h), a reduction of replicas on all
+// ends; a collective from the end of its dependencies (links.h), a reduction of replicas on all
 // ranks alike.
 //
 // So every start follows from the plan's rules. The observed times are kept beside them

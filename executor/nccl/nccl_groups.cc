@@ -108,7 +108,7 @@ absl::Status NcclGroups::ConnectNew() {
     NcclGroup& group = groups_[connected_];
     if (group.member_.own() >= 0 && group.members() > 1) own.push_back(&group);
   }
-  SL_ASSIGN_OR_RETURN(const std::vector<std::vector<int>> all, Agree(own));
+  SL_ASSIGN_OR_RETURN(const std::vector<std::vector<int>> all, AgreeOnNew(own));
   SL_ASSIGN_OR_RETURN(const int most_ctas, ShareOfSms(all));
   // Each group goes into the first round in which all its members are free.
   std::vector<std::vector<int>> rounds;  // the groups of each round
@@ -150,7 +150,8 @@ absl::Status NcclGroups::ConnectNew() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<std::vector<int>>> NcclGroups::Agree(absl::Span<NcclGroup* const> own) {
+absl::StatusOr<std::vector<std::vector<int>>> NcclGroups::AgreeOnNew(
+    absl::Span<NcclGroup* const> own) {
   std::vector<std::string> texts;
   for (const NcclGroup* const group : own) texts.push_back(absl::StrJoin(group->ranks_, ","));
   SL_ASSIGN_OR_RETURN(const std::vector<std::string> given, world_->Exchange(Pack(texts)));

@@ -146,7 +146,7 @@ class NcclGroups final : public Groups {
   absl::Status GoOnWaiting(int64_t waited_ns);
   absl::Status WaitFor(cudaEvent_t event);
   // The groups of all processes not yet connected, each once, in the same order everywhere.
-  absl::StatusOr<std::vector<std::vector<int>>> Agree(absl::Span<NcclGroup* const> own);
+  absl::StatusOr<std::vector<std::vector<int>>> AgreeOnNew(absl::Span<NcclGroup* const> own);
   // The number of SMs of a call such that the calls of all communicators fit side by side. The same
   // in all processes.
   absl::StatusOr<int> ShareOfSms(absl::Span<const std::vector<int>> groups);

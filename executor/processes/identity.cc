@@ -103,7 +103,7 @@ absl::StatusOr<std::optional<Claim>> EnvironmentClaim(EnvironmentLookup environm
       continue;
     } else if (claim->rank != first->rank || claim->ranks != first->ranks) {
       return absl::InvalidArgumentError(absl::StrCat(Describe(*first), ", but ", Describe(*claim),
-                                                     "; --rank and --ranks would settle it"));
+                                                     "; `rank` and `ranks` would settle it"));
     }
   }
   return first;
@@ -112,12 +112,12 @@ absl::StatusOr<std::optional<Claim>> EnvironmentClaim(EnvironmentLookup environm
 absl::StatusOr<std::optional<Claim>> FindClaim(const IdentityFlags& flags,
                                                EnvironmentLookup environment) {
   if (flags.rank.has_value() != flags.ranks.has_value()) {
-    return absl::InvalidArgumentError("--rank and --ranks are given together or not at all");
+    return absl::InvalidArgumentError("`rank` and `ranks` are given together or not at all");
   }
   if (!flags.rank.has_value()) return EnvironmentClaim(environment);
   if (*flags.rank < 0 || *flags.rank >= *flags.ranks) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--rank is ", *flags.rank, ", but --ranks is ", *flags.ranks));
+        absl::StrCat("`rank` is ", *flags.rank, ", but `ranks` is ", *flags.ranks));
   }
   Claim claim;
   claim.rank = *flags.rank;
@@ -153,7 +153,7 @@ absl::Status ReadMaster(absl::string_view master, Identity* identity) {
   if (colon == absl::string_view::npos || colon == 0 ||
       !absl::SimpleAtoi(master.substr(colon + 1), &port) || port < 1 || port > 65535) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--master is \"", master, "\", and not HOST:PORT"));
+        absl::StrCat("`master` is \"", master, "\", and not HOST:PORT"));
   }
   absl::string_view host = master.substr(0, colon);
   if (host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
@@ -190,7 +190,7 @@ absl::Status FindMaster(const Claim& claim, const IdentityFlags& flags,
   if (!identity->host.empty() && identity->port != 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "nothing says ", identity->host.empty() ? "where rank 0 is" : "on which port rank 0 listens",
-      ": --master HOST:PORT, or MASTER_ADDR and MASTER_PORT, would"));
+      ": `master=HOST:PORT`, or MASTER_ADDR and MASTER_PORT, would"));
 }
 
 }  // namespace
@@ -222,7 +222,7 @@ absl::StatusOr<Identity> FindIdentity(const IdentityFlags& flags, EnvironmentLoo
   }
   if (flags.local_rank.has_value()) identity.local = *flags.local_rank;
   if (identity.local < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("--local-rank is ", identity.local));
+    return absl::InvalidArgumentError(absl::StrCat("`local_rank` is ", identity.local));
   }
   if (identity.processes == 1) return identity;
   SL_RETURN_IF_ERROR(FindMaster(*claim, flags, environment, &identity));

@@ -38,7 +38,7 @@ absl::StatusOr<Addresses> Resolve(const std::string& host, int port) {
   if (error != 0) {
     return absl::UnavailableError(
         absl::StrCat("\"", host, "\" has no address on ", HostName(), ": ", gai_strerror(error),
-                     "; --master ADDRESS:PORT, or MASTER_ADDR, may name rank 0 by a number"));
+                     "; `master=ADDRESS:PORT`, or MASTER_ADDR, may name rank 0 by a number"));
   }
   return Addresses(list);
 }

@@ -164,7 +164,7 @@ void TcpWorld::ReadStranger(Stranger* stranger) {
     std::optional<Hello> hello;
     if (frame->kind == FrameKind::kHello) hello = DecodeHello(frame->bytes);
     if (hello.has_value()) {
-      Place(stranger, *std::move(hello));
+      Place(stranger, *hello);
     } else {
       ++strange_;
       stranger->done = true;
@@ -176,7 +176,7 @@ void TcpWorld::ReadStranger(Stranger* stranger) {
   stranger->done = true;
 }
 
-void TcpWorld::Place(Stranger* stranger, Hello hello) {
+void TcpWorld::Place(Stranger* stranger, const Hello& hello) {
   absl::Status status = CheckNonce(own_, hello);
   if (!status.ok()) {
     stranger->socket.Put(FrameKind::kReject, status.message());

@@ -73,7 +73,7 @@ class TcpWorld final : public World {
   absl::Status AcceptAll(int listener, int64_t deadline_ns);
   void Accept(int listener);
   void ReadStranger(Stranger* stranger);
-  void Place(Stranger* stranger, Hello hello);
+  void Place(Stranger* stranger, const Hello& hello);
   absl::Status Compare() const;
   void NoteTrouble(const Hello& of);
   std::string Missing() const;

@@ -79,7 +79,8 @@ absl::StatusOr<Rehearsal> Rehearse(const Plan& lowered, const CostModel& asked,
   SL_CHECK(settings.steps >= 1) << settings.steps;
   const CostModel costs = RehearsedCosts(asked);
   Rehearsal rehearsal;
-  SL_ASSIGN_OR_RETURN(rehearsal.simulated, Simulate(lowered, costs, settings.layout));
+  const Wiring wiring = WiringOf(lowered, settings.layout);
+  SL_ASSIGN_OR_RETURN(rehearsal.simulated, Simulate(lowered, wiring, costs));
   SL_ASSIGN_OR_RETURN(const auto control,
                       RehearsalControl::Make(lowered, costs, settings.threads, settings.time));
   rehearsal.control_ns = control->known_ns();
@@ -92,8 +93,7 @@ absl::StatusOr<Rehearsal> Rehearse(const Plan& lowered, const CostModel& asked,
   times.stages = &stages;
   Recorder recorder(lowered);
   SL_ASSIGN_OR_RETURN(auto step, Interpreter::Make(lowered, &stages, &device, &groups, &recorder,
-                                                   {.layout = settings.layout}));
-  const Wiring wiring = WiringOf(lowered, settings.layout);
+                                                   {.layout = settings.layout, .links = &wiring}));
   std::vector<Timeline> timelines;
   for (int i = 0; i < settings.steps; ++i) {
     SL_ASSIGN_OR_RETURN(const int64_t control_ns, control->Run());

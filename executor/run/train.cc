@@ -169,8 +169,8 @@ class Run {
     const bool if_there = config_.resume == kResumeAuto;
     if (is_first()) {
       auto choice = ChooseCheckpoint(if_there ? config_.checkpoint.folder : config_.resume);
-      if (choice.ok()) chosen = *std::move(choice);
       if (!choice.ok() && !(if_there && absl::IsNotFound(choice.status()))) return choice.status();
+      if (choice.ok()) chosen = *std::move(choice);
     }
     if (World* const world = trainer_->world(); world != nullptr) {
       SL_ASSIGN_OR_RETURN(const std::vector<std::string> all, world->Exchange(chosen.folder));
@@ -181,7 +181,7 @@ class Run {
                         Resume(chosen.folder, config_.shape, now, trainer_.get()));
     if (state.step >= config_.steps) {
       return absl::InvalidArgumentError(
-          absl::StrCat("--resume: ", chosen.folder, ": the checkpoint is of step ", state.step,
+          absl::StrCat("`resume`: ", chosen.folder, ": the checkpoint is of step ", state.step,
                        ", but the run has ", config_.steps, " steps; more of them would help"));
     }
     history_ = state.history;
@@ -308,11 +308,11 @@ class Run {
 
   absl::Status ComparePrediction() {
     result_.measured = trainer_->Measured();
-    result_.network = MeasureNetwork(trainer_->plan(), result_.measured);
+    result_.network = MeasureNetwork(trainer_->plan(), result_.measured, trainer_->links());
     result_.costs = costs_.Model();
     result_.mean_makespan_ns = makespans_ns_ / result_.measured_steps;
     SL_ASSIGN_OR_RETURN(result_.simulated,
-                        Simulate(trainer_->plan(), result_.costs, config_.layout));
+                        Simulate(trainer_->plan(), trainer_->links(), result_.costs));
     const auto measured_ns = static_cast<double>(MeasureBubbles(result_.measured).makespan_ns);
     const auto simulated_ns = static_cast<double>(MeasureBubbles(result_.simulated).makespan_ns);
     result_.misprediction = simulated_ns / measured_ns - 1;

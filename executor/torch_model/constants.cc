@@ -315,6 +315,7 @@ HostTensor Product(const ConstantCall& call) {
   });
 }
 
+// NOLINTNEXTLINE(readability-function-size): a table.
 const std::map<std::string, Function>& Functions() {
   static const auto& functions = *new std::map<std::string, Function>{
       {"add", Zip<NumberAdd>},

@@ -243,7 +243,8 @@ std::string AttentionMatcher::HalvesOf(const std::string& value) const {
   const size_t dimensions = graph_.Sizes(x).size();
   if (!IsOfLast(*above, dimensions) || !IsOfLast(*below, dimensions)) return "";
   if (above->op == "slice" && below->op == "slice") {
-    const bool right = above->Number("start", 0) == static_cast<double>(channels / 2) &&
+    const int64_t half = channels / 2;
+    const bool right = above->Number("start", 0) == static_cast<double>(half) &&
                        below->Number("start", 0) == 0 && above->Number("step", 1) == 1 &&
                        below->Number("step", 1) == 1;
     return right ? x : "";

@@ -108,6 +108,7 @@ absl::Status Pipelines::PrepareCopy(int coordinate) {
                                                            .layout = settings.layout,
                                                            .first_rank = coordinate * plan.ranks(),
                                                            .local = local,
+                                                           .links = &job_->links(),
                                                            .between = BetweenSteps(coordinate)}));
   return absl::OkStatus();
 }

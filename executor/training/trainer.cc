@@ -23,9 +23,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Make(Plan lowered,
 }
 
 Trainer::Trainer(std::unique_ptr<TrainingJob> job)
-    : job_(std::move(job)),
-      wiring_(WiringOf(job_->plan(), job_->settings().layout)),
-      step_(job_->device(), kPhases, job_->settings().capture) {}
+    : job_(std::move(job)), step_(job_->device(), kPhases, job_->settings().capture) {}
 
 Trainer::~Trainer() { job_->groups()->TellStates(nullptr); }
 

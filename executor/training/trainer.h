@@ -120,6 +120,7 @@ class Trainer {
   // The places of the mesh's ranks: Backend::DescribePlaces.
   std::string DescribePlaces() const { return job_->backend()->DescribePlaces(); }
   const Plan& plan() const { return job_->plan(); }
+  const Wiring& links() const { return job_->links(); }
   const Mesh& mesh() const { return job_->mesh(); }
   absl::Span<const StageProgram> programs() const { return job_->programs(); }
   // The same for each coordinate.
@@ -132,7 +133,7 @@ class Trainer {
     return pipelines_->recorder(coordinate)->Observed(plan());
   }
   Timeline Measured(int coordinate = 0) const {
-    return WhenReady(plan(), wiring_, Observed(coordinate));
+    return WhenReady(plan(), job_->links(), Observed(coordinate));
   }
 
  private:
@@ -145,7 +146,6 @@ class Trainer {
   }
 
   const std::unique_ptr<TrainingJob> job_;
-  const Wiring wiring_;
   // In the order in which they are made, each from those before it.
   std::unique_ptr<Pipelines> pipelines_;
   std::unique_ptr<TiedSums> ties_;

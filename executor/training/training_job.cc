@@ -7,21 +7,35 @@
 #include "absl/strings/str_cat.h"
 #include "executor/cpu/backend.h"
 #include "schedlang/base/status.h"
-#include "schedlang/lower/message_order.h"
 
 namespace stringline {
 namespace {
 
-// Copies of the pipeline sum their gradients, for which the plan needs REDUCE_GRAD actions.
-Plan WithSums(Plan lowered, const Mesh& mesh) {
-  return mesh.coordinates() == 1 ? std::move(lowered) : ReduceGradients(lowered);
+// Copies of the pipeline and replicas of a stage sum their gradients, which the plan has to list: a
+// plan runs as it was checked.
+absl::Status CheckSums(const Plan& lowered, const Mesh& mesh) {
+  if (mesh.coordinates() == 1 && lowered.pipes.size() < 2) return absl::OkStatus();
+  std::vector<bool> is_summed(lowered.stages.size(), false);
+  for (const Action& action : lowered.actions) {
+    if (action.kind == ActionKind::kReduceGrad) is_summed[action.stage.value] = true;
+  }
+  for (const Action& action : lowered.actions) {
+    if (!IsCompute(action.kind) || is_summed[action.stage.value]) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the plan has no ", PrintStage(lowered.pipes, action.stage),
+                     "REDUCE_GRAD, which sums the gradients of ",
+                     mesh.coordinates() == 1 ? "its replicas" : "the copies of the pipeline",
+                     "; LoweredPlan (schedlang/ask) adds it before the check"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
 
 TrainingJob::TrainingJob(Plan lowered, std::vector<StageProgram> programs,
                          const TrainerSettings& settings, std::unique_ptr<Backend> backend)
-    : plan_(WithSums(std::move(lowered), settings.mesh)),
+    : plan_(std::move(lowered)),
+      links_(WiringOf(plan_, settings.layout)),
       programs_(std::move(programs)),
       settings_(settings),
       backend_(std::move(backend)) {}
@@ -30,6 +44,7 @@ absl::StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Make(Plan lowered,
                                                                std::vector<StageProgram> programs,
                                                                const TrainerSettings& settings,
                                                                std::unique_ptr<Backend> backend) {
+  SL_RETURN_IF_ERROR(CheckSums(lowered, settings.mesh));
   if (backend != nullptr && settings.link.duration_ns != nullptr) {
     return absl::InvalidArgumentError(
         "TrainerSettings::link is the CPU's; another backend is made with its own");

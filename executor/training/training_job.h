@@ -18,6 +18,7 @@
 #include "executor/engine/update_step.h"
 #include "executor/training/sharding.h"
 #include "schedlang/plan/communicators.h"
+#include "schedlang/plan/links.h"
 #include "schedlang/plan/plan.h"
 #include "stages/stage_program.h"
 
@@ -46,15 +47,18 @@ struct TrainerSettings {
 
 class TrainingJob {
  public:
-  // InvalidArgument if the processes hold another number of ranks than the run has. Without a
-  // backend it makes the CPU's.
+  // `lowered` is performed as it is. InvalidArgument if it lacks the REDUCE_GRADs of copies or
+  // replicas, or if the processes hold another number of ranks than the run has. Without a backend
+  // it makes the CPU's.
   static absl::StatusOr<std::unique_ptr<TrainingJob>> Make(Plan lowered,
                                                            std::vector<StageProgram> programs,
                                                            const TrainerSettings& settings,
                                                            std::unique_ptr<Backend> backend);
 
-  // With REDUCE_GRAD actions, if the mesh has several copies of the pipeline.
   const Plan& plan() const { return plan_; }
+  // The plan's dependencies, for its layout: made once for the interpreters of all copies, and for
+  // what is measured.
+  const Wiring& links() const { return links_; }
   absl::Span<const StageProgram> programs() const { return programs_; }
   const TrainerSettings& settings() const { return settings_; }
   const Mesh& mesh() const { return settings_.mesh; }
@@ -91,6 +95,7 @@ class TrainingJob {
   absl::Status FindLocalRanks();
 
   const Plan plan_;
+  const Wiring links_;
   const std::vector<StageProgram> programs_;
   const TrainerSettings settings_;
   std::unique_ptr<Backend> backend_;

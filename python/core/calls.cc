@@ -1,5 +1,5 @@
-// A table of calls. Each reads its options with the parser of the command line, and returns the
-// command's printed text, the same as figures, or a step for further calls.
+// A table of calls. Each reads its question from JSON (questions.h), and returns the printed text
+// of the command line, the same as figures, or a step for further calls.
 #include "python/core/calls.h"
 
 #include <algorithm>
@@ -8,8 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "python/core/arrays.h"
+#include "python/core/questions.h"
 #include "schedlang/ask/open_source.h"
 #include "schedlang/ask/schedule_library.h"
+#include "schedlang/ask/step_answers.h"
+#include "schedlang/base/fields.h"
 #include "schedlang/base/status.h"
 #include "schedlang/base/stop.h"
 #include "schedlang/costs/calibrate.h"
@@ -24,41 +27,39 @@
 #include "tools/answers/summary.h"
 #include "tools/answers/torch_text.h"
 #include "tools/answers/trace_import.h"
-#include "tools/commands/command.h"
 #include "tools/io/picture_options.h"
-#include "tools/io/requests.h"
 #include "tools/view/svg.h"
 #include "tools/view/words.h"
 
 namespace stringline::python {
 namespace {
 
-std::string TextAt(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  return found == json.end() ? "" : found->get<std::string>();
+// A text that is no plan: a file, or a text with the file's name.
+struct NamedText {
+  std::string file;
+  std::optional<std::string> text;
+
+  absl::StatusOr<Source> Open() const { return text ? TextOf(file, *text) : OpenSource(file); }
+};
+
+absl::StatusOr<NamedText> NamedTextOf(const Request& request) {
+  Fields fields(request.json);
+  NamedText named;
+  fields.Require("file");
+  fields.Read("file", &named.file);
+  fields.Read("text", &named.text);
+  SL_RETURN_IF_ERROR(fields.Done());
+  return named;
 }
 
-std::optional<std::string> GivenTextAt(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  if (found == json.end()) return std::nullopt;
-  return found->get<std::string>();
-}
-
-// The options of a command with these (OptionSet).
-absl::StatusOr<Flags> FlagsOf(const Request& request, unsigned options) {
-  const Command command = {"", "", "", "", options, nullptr};
-  std::vector<std::string> args;
-  if (!(options & kSearchOptions)) args.emplace_back("FILE");
-  for (const Json& arg : request.json.at("args")) args.push_back(arg.get<std::string>());
-  SL_ASSIGN_OR_RETURN(Flags flags, ParseFlags(command, args));
-  flags.file = TextAt(request.json, "file");
-  return flags;
-}
-
-absl::StatusOr<CostRequest> CostsOf(const Request& request, const Flags& flags) {
-  SL_ASSIGN_OR_RETURN(CostRequest costs, CostRequestOf(flags));
-  costs.file_text = GivenTextAt(request.json, "costs_text");
-  return costs;
+// A question with only these fields.
+template <typename Question>
+absl::StatusOr<Question> Asked(const Request& request, void (*read)(Fields*, Question*)) {
+  Fields fields(request.json);
+  Question question;
+  read(&fields, &question);
+  SL_RETURN_IF_ERROR(fields.Done());
+  return question;
 }
 
 // The session's findings as the answer, if any.
@@ -119,10 +120,9 @@ absl::StatusOr<Answer> Tables(const Request&) {
 
 // The kind of a text, and the names of its schedules.
 absl::StatusOr<Answer> Facts(const Request& request) {
-  const std::string file = TextAt(request.json, "file");
-  const auto text = GivenTextAt(request.json, "text");
-  SL_ASSIGN_OR_RETURN(Source source, text ? TextOf(file, *text) : OpenSource(file));
-  const FileKind kind = text ? KindOfText(file, *text) : KindOfFile(file);
+  SL_ASSIGN_OR_RETURN(const NamedText named, NamedTextOf(request));
+  SL_ASSIGN_OR_RETURN(Source source, named.Open());
+  const FileKind kind = named.text ? KindOfText(named.file, *named.text) : KindOfFile(named.file);
   constexpr const char* kKinds[] = {"schedule", "plan", "torch", "timeline"};
   Json schedules = Json::array();
   if (kind == FileKind::kSchedule) {
@@ -146,9 +146,7 @@ absl::StatusOr<Answer> Facts(const Request& request) {
 }
 
 absl::StatusOr<Answer> OpenedPlan(const Request& request) {
-  SL_ASSIGN_OR_RETURN(const Flags flags, FlagsOf(request, kPlanOptions));
-  SL_ASSIGN_OR_RETURN(PlanRequest asked, PlanRequestOf(flags));
-  asked.text = GivenTextAt(request.json, "text");
+  SL_ASSIGN_OR_RETURN(PlanRequest asked, Asked<PlanRequest>(request, ReadPlan));
   const Stop stop(request.stopped, Stop::kNever);
   asked.stop = &stop;
   SL_ASSIGN_OR_RETURN(Session session, OpenPlan(asked));
@@ -156,25 +154,29 @@ absl::StatusOr<Answer> OpenedPlan(const Request& request) {
 }
 
 absl::StatusOr<Answer> OpenedTimeline(const Request& request) {
-  const std::string file = TextAt(request.json, "file");
-  const auto text = GivenTextAt(request.json, "text");
-  SL_ASSIGN_OR_RETURN(Source source, text ? TextOf(file, *text) : OpenSource(file));
+  SL_ASSIGN_OR_RETURN(const NamedText named, NamedTextOf(request));
+  SL_ASSIGN_OR_RETURN(Source source, named.Open());
   SL_ASSIGN_OR_RETURN(Session session, RecordedSession(std::move(source)));
   if (session.timeline && !session.plan) {
     return absl::InvalidArgumentError(
-        absl::StrCat(file, ": the timeline has stages on two ranks, or on none"));
+        absl::StrCat(named.file, ": the timeline has stages on two ranks, or on none"));
   }
   return AnswerWith(std::move(session));
 }
 
 // A step of traces of torch's profiler.
 absl::StatusOr<Answer> OpenedTraces(const Request& request) {
-  SL_ASSIGN_OR_RETURN(const Flags flags, FlagsOf(request, kStepOption));
+  Fields fields(request.json);
   std::vector<std::string> paths;
-  for (const Json& path : request.json.at("paths")) paths.push_back(path.get<std::string>());
-  const auto step = flags.step < 0 ? std::nullopt : std::optional<int>(flags.step);
+  if (const Json* const json = fields.Take("paths")) {
+    for (const Json& path : *json) paths.push_back(path.get<std::string>());
+  }
+  int step = -1;
+  fields.ReadNumber("step", 0, 2'000'000'000, &step);
+  SL_RETURN_IF_ERROR(fields.Done());
+  const auto wanted = step < 0 ? std::nullopt : std::optional<int>(step);
   SL_ASSIGN_OR_RETURN(const ImportedStep imported,
-                      ImportTraces(paths, step, [&] { return !request.stopped(); }));
+                      ImportTraces(paths, wanted, [&] { return !request.stopped(); }));
   SL_ASSIGN_OR_RETURN(Source source, TextOf("trace.timeline", Print(imported.timeline)));
   SL_ASSIGN_OR_RETURN(Session session, RecordedSession(std::move(source)));
   Answer answer = AnswerWith(std::move(session));
@@ -192,9 +194,12 @@ absl::StatusOr<Answer> Calibrated(const Request& request) {
 
 // The plan of a step alone, lowered if it has no sends and receives yet.
 absl::StatusOr<Answer> Lowered(const Request& request) {
-  SL_ASSIGN_OR_RETURN(const Flags flags, FlagsOf(request, kLayoutOption));
+  Fields fields(request.json);
+  CommLayout layout = CommLayout::kEdge;
+  ReadLayout(&fields, &layout);
+  SL_RETURN_IF_ERROR(fields.Done());
   Session session = OpenedAgain(request);
-  session.plan = LoweredPlan(*std::move(session.plan), LayoutOf(flags));
+  session.plan = LoweredPlan(*std::move(session.plan), layout);
   return AnswerWith(std::move(session));
 }
 
@@ -215,16 +220,7 @@ absl::StatusOr<Answer> DescribedTimeline(const Request& request) {
 }
 
 absl::StatusOr<Answer> Checked(const Request& request) {
-  SL_ASSIGN_OR_RETURN(const Flags flags,
-                      FlagsOf(request, kLayoutOption | kCheckOptions | kCostOptions));
-  SL_ASSIGN_OR_RETURN(CheckRequest check, CheckRequestOf(flags));
-  if (!flags.model.empty()) {
-    return absl::UnimplementedError(
-        absl::StrCat(flags.model,
-                     ": the bytes of a run file are counted by 'stringline check --model'; "
-                     "in Python give costs with a model's shape or with memory.* keys"));
-  }
-  SL_ASSIGN_OR_RETURN(check.costs, CostsOf(request, flags));
+  SL_ASSIGN_OR_RETURN(const CheckRequest check, Asked<CheckRequest>(request, ReadCheck));
   SL_ASSIGN_OR_RETURN(Session session, CheckedSession(OpenedAgain(request), check));
   Answer answer = AnswerWith(std::move(session));
   if (answer.findings) return answer;
@@ -236,11 +232,13 @@ absl::StatusOr<Answer> Checked(const Request& request) {
 }
 
 absl::StatusOr<Answer> Simulated(const Request& request) {
-  SL_ASSIGN_OR_RETURN(const Flags flags, FlagsOf(request, kLayoutOption | kMessagesOption |
-                                                              kSlowOption | kCostOptions));
-  SL_ASSIGN_OR_RETURN(const CostRequest costs, CostsOf(request, flags));
-  SL_ASSIGN_OR_RETURN(Session session,
-                      SimulatedSession(OpenedAgain(request), costs, MessageRequestOf(flags)));
+  Fields fields(request.json);
+  CostRequest costs;
+  MessageRequest messages;
+  ReadCosts(&fields, &costs);
+  ReadMessages(&fields, &messages);
+  SL_RETURN_IF_ERROR(fields.Done());
+  SL_ASSIGN_OR_RETURN(Session session, SimulatedSession(OpenedAgain(request), costs, messages));
   return AnswerWith(std::move(session));
 }
 
@@ -251,10 +249,12 @@ absl::StatusOr<Answer> Summary(const Request& request) {
 }
 
 absl::StatusOr<Answer> Reported(const Request& request) {
-  SL_ASSIGN_OR_RETURN(const Flags flags, FlagsOf(request, kVariationOptions));
+  Fields fields(request.json);
+  JitterRuns jitter;
+  fields.ReadNumber("runs", 1, 1'000'000, &jitter.runs);
+  fields.ReadNumber("seed", 0, 1'000'000'000, &jitter.seed);
+  SL_RETURN_IF_ERROR(fields.Done());
   const Session& step = *request.steps.at(0);
-  JitterRuns jitter{.seed = flags.seed};
-  if (flags.runs > 0) jitter.runs = flags.runs;
   SL_ASSIGN_OR_RETURN(const TimeReport report,
                       MakeReport(step, jitter, [&](int) { return !request.stopped(); }));
   return Answer{.text = Printed([&](std::ostream& out) { PrintReport(step, report, out); }),
@@ -268,65 +268,57 @@ absl::StatusOr<Answer> ComparedSteps(const Request& request) {
 }
 
 absl::StatusOr<Answer> ExplainedAction(const Request& request) {
+  Fields fields(request.json);
+  std::string action;
+  bool all = false;
+  fields.Read("action", &action);
+  fields.Read("all", &all);
+  SL_RETURN_IF_ERROR(fields.Done());
   const Session& step = *request.steps.at(0);
   if (!step.costs) {
     return absl::InvalidArgumentError("only what is simulated is explained, not a timeline");
   }
-  SL_ASSIGN_OR_RETURN(const Explanation explanation,
-                      Explained(step, TextAt(request.json, "action")));
-  const bool all = request.json.at("all").get<bool>();
+  SL_ASSIGN_OR_RETURN(const Explanation explanation, Explained(step, action));
   return Answer{
       .text = Printed([&](std::ostream& out) { PrintExplanation(step, explanation, all, out); }),
       .figures = ExplanationAsJson(step, explanation)};
 }
 
 absl::StatusOr<Answer> TorchCsv(const Request& request) {
-  SL_ASSIGN_OR_RETURN(const Flags flags, FlagsOf(request, kCostOptions));
-  SL_ASSIGN_OR_RETURN(const CostRequest costs, CostsOf(request, flags));
+  Fields fields(request.json);
+  std::string form;
+  CostRequest costs;
+  fields.Read("form", &form);
+  ReadCosts(&fields, &costs);
+  SL_RETURN_IF_ERROR(fields.Done());
   Session session = OpenedAgain(request);
-  SL_ASSIGN_OR_RETURN(const std::optional<std::string> text,
-                      TorchTextOf(&session, TextAt(request.json, "form"), costs));
+  SL_ASSIGN_OR_RETURN(const std::optional<std::string> text, TorchTextOf(&session, form, costs));
   Answer answer = AnswerWith(std::move(session));
   if (text) answer.text = *text;
   return answer;
 }
 
-// A picture, a page or a trace, into the file named in the options; "-": the answer's text.
+// A picture, a page or a trace, into the file that is asked for; "-": the answer's text.
 absl::StatusOr<Answer> Drawn(const Request& request) {
-  SL_ASSIGN_OR_RETURN(const Flags flags, FlagsOf(request, kPictureOptions));
-  SL_RETURN_IF_ERROR(CheckPictureOptions(flags));
+  SL_ASSIGN_OR_RETURN(const PictureQuestion asked, Asked<PictureQuestion>(request, ReadPicture));
+  SL_RETURN_IF_ERROR(CheckPictureOptions(asked));
   std::vector<Session> steps;
   for (const Step& step : request.steps) steps.push_back(*step);
-  SL_ASSIGN_OR_RETURN(const ShownPart part, ShownPartOf(flags, steps));
+  SL_ASSIGN_OR_RETURN(const ShownPart part, ShownPartOf(asked, steps));
   std::ostringstream said, file;
   const Output output{said, said, /*json=*/false, &file};
-  SL_RETURN_IF_ERROR(WriteExports(flags, part, steps, output).status());
+  SL_RETURN_IF_ERROR(WriteExports(asked, part, steps, output).status());
   return Answer{.text = file.str()};
 }
 
 absl::StatusOr<Answer> Swept(const Request& request) {
-  SL_ASSIGN_OR_RETURN(
-      const Flags flags,
-      FlagsOf(request, kPlanOptions | kForOption | kLayoutOption | kCostOptions | kSlowOption));
-  SweepRequest asked{.layout = LayoutOf(flags)};
-  for (const Json& schedule : request.json.at("schedules")) {
-    asked.schedules.push_back({.file = TextAt(schedule, "file"),
-                               .schedule = TextAt(schedule, "schedule"),
-                               .again = flags.again,
-                               .text = GivenTextAt(schedule, "text")});
-  }
-  for (const std::string& text : flags.ranges) {
-    SL_ASSIGN_OR_RETURN(SweepRange range, ParseSweepRange(text));
-    asked.ranges.push_back(std::move(range));
-  }
-  SL_ASSIGN_OR_RETURN(asked.fixed, ParseParameters(flags.parameters));
-  SL_ASSIGN_OR_RETURN(asked.costs, CostsOf(request, flags));
+  SL_ASSIGN_OR_RETURN(const SweepRequest asked, Asked<SweepRequest>(request, ReadSweep));
   std::optional<BrokenFile> broken;
   SL_ASSIGN_OR_RETURN(std::optional<SimSweepReport> listed, ListedSweep(asked, &broken));
   if (!listed) return AnswerWith({.source = broken->source, .diagnostics = broken->findings});
   SL_RETURN_IF_ERROR(SimulateListed(
       asked, [&] { return !request.stopped(); }, &*listed));
-  return Answer{.figures = SweptAsJson(*listed)};
+  return Answer{.figures = SweptAsJson(*listed, AsPython)};
 }
 
 // The step of a found schedule, read from its text: so the actions know their lines.
@@ -341,18 +333,22 @@ absl::StatusOr<Step> FoundStep(const FoundSchedule& found, const CostRequest& co
   session.costs = found.costs;
   session.costs_of_model = session.asked->spec.IsOfModel();
   session.plan = LoweredPlan(*std::move(session.plan), CommLayout::kEdge, found.costs.collectives);
+  session.links = LinksOf(session);
   SL_ASSIGN_OR_RETURN(session.timeline,
-                      SimulatedStep(*session.plan, WiringOf(session), *session.costs));
+                      SimulatedStep(*session.plan, *session.links, *session.costs));
   return std::make_shared<const Session>(std::move(session));
 }
 
 absl::StatusOr<Answer> Searched(const Request& request) {
-  SL_ASSIGN_OR_RETURN(Flags flags, FlagsOf(request, kSearchOptions | kCostOptions));
-  flags.arguments.clear();
-  for (const Json& word : request.json.at("asked")) flags.arguments.push_back(word);
-  SL_ASSIGN_OR_RETURN(const CostRequest costs, CostsOf(request, flags));
+  Fields fields(request.json);
+  SearchQuestion question;
+  FoundQuestion said;
+  ReadSearch(&fields, &question);
+  fields.Read("asked", &said.asked);
+  SL_RETURN_IF_ERROR(fields.Done());
+  said.activations = question.activations;
   const Stop stop(request.stopped, Stop::kNever);
-  SL_ASSIGN_OR_RETURN(const SearchRequest asked, SearchRequestOf(flags, costs, &stop));
+  SL_ASSIGN_OR_RETURN(const SearchRequest asked, SearchRequestOf(question, &stop));
   const absl::StatusOr<FoundSchedule> found = SearchSchedule(asked, [](const SearchProgress&) {});
   // NotFound is for files here.
   if (absl::IsNotFound(found.status())) {
@@ -362,8 +358,8 @@ absl::StatusOr<Answer> Searched(const Request& request) {
   if (request.stopped()) return absl::CancelledError("stopped");
   Answer answer{.text = Printed([&](std::ostream& out) { PrintFound(*found, out); }),
                 .figures = FoundAsJson(*found)};
-  SL_ASSIGN_OR_RETURN(const std::string text, EmittedText(flags, *found, &stop));
-  SL_ASSIGN_OR_RETURN(answer.step, FoundStep(*found, costs, text));
+  SL_ASSIGN_OR_RETURN(const std::string text, EmittedText(said, *found, &stop));
+  SL_ASSIGN_OR_RETURN(answer.step, FoundStep(*found, question.costs, text));
   answer.figures["schedule"] = text;
   answer.figures["P"] = found->plan.ranks();
   answer.figures["M"] = found->plan.microbatches;
@@ -403,7 +399,10 @@ constexpr CallRow kCalls[] = {
 
 absl::StatusOr<Answer> Call(const std::string& name, const Request& request) {
   for (const CallRow& row : kCalls) {
-    if (name == row.name && request.steps.size() >= row.steps) return row.call(request);
+    if (name != row.name || request.steps.size() < row.steps) continue;
+    absl::StatusOr<Answer> answer = row.call(request);
+    if (answer.ok()) return answer;
+    return absl::Status(answer.status().code(), WithFields(answer.status().message(), AsPython));
   }
   return absl::InternalError(
       absl::StrCat("there is no call '", name, "' with ", request.steps.size(), " steps"));

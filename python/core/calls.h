@@ -1,8 +1,7 @@
 // The library's side of the Python package, without Python's interface: calls by name, from a
 // request as JSON and steps of earlier calls, to an answer.
 //
-// The options of a request are those of the command line ("--layout=pair"), read by the same
-// parser, so that names, limits and messages are known in a single place.
+// A request's fields are the keywords of the package (questions.h); errors name them so.
 #pragma once
 
 #include <functional>
@@ -22,9 +21,7 @@ namespace stringline::python {
 using Step = std::shared_ptr<const Session>;
 
 struct Request {
-  // Keys of most calls: `args`, options as on a command line; `file`, with `text` only its name;
-  // for costs `costs_text`, the text of the file that `--costs` names.
-  Json json;
+  Json json;  // a question, or parts of several
   std::vector<Step> steps;
   std::function<bool()> stopped;  // true if the caller no longer waits
 };

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import operator
 import os
-import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple, NoReturn, Union
 
@@ -32,14 +32,12 @@ class Result(NamedTuple):
 
 
 def _refuse(code: int, message: str) -> NoReturn:
-    # Options are keywords here.
-    said = re.sub(r"^--(?=[a-z])|(?<=')--(?=[a-z]+')", "", message)
-    raise _EXCEPTIONS.get(code, ValueError)(said)
+    raise _EXCEPTIONS.get(code, ValueError)(message)
 
 
 def call(name: str, request: Mapping[str, Any], *steps: _core.Step) -> Result:
     """Performs a call of python/core/calls.cc."""
-    code, text, figures, step = _core.call(name, json.dumps({"args": [], **request}), *steps)
+    code, text, figures, step = _core.call(name, json.dumps(request), *steps)
     if code == _FINDINGS:
         raise ScheduleError(text, json.loads(figures))
     if code != 0:
@@ -53,23 +51,22 @@ def step_of(result: Result) -> _core.Step:
     return result.step
 
 
-def options(**given: object) -> list[str]:
-    """Options of the command line: ``layout="pair"`` is ``--layout=pair``; None and False are not
-    said."""
-    words = []
+def fields(**given: object) -> dict[str, Any]:
+    """The fields of a request that are given: texts, numbers, True or False; None is left out."""
+    found: dict[str, Any] = {}
     for name, value in given.items():
-        option = "--" + name.rstrip("_").replace("_", "-")
-        if value is None or value is False:
+        if value is None:
             continue
-        if value is True:
-            words.append(option)
-        elif isinstance(value, os.PathLike):
-            words.append(f"{option}={os.fspath(value)}")
-        elif isinstance(value, (str, int, float)):
-            words.append(f"{option}={value}")
-        else:
+        if hasattr(value, "item"):  # NumPy's numbers
+            value = value.item()
+        if isinstance(value, os.PathLike):
+            value = os.fspath(value)
+        if not isinstance(value, (str, int, float)):
             raise TypeError(f"{name}: expected a text or a number, got {type(value).__name__}")
-    return words
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"{name}: expected a number, got {value}")
+        found[name] = value
+    return found
 
 
 def whole(name: str, value: object) -> int:
@@ -84,9 +81,9 @@ def whole(name: str, value: object) -> int:
         ) from None
 
 
-def parameters(given: Mapping[str, object]) -> list[str]:
-    """``P=4 M=8`` in the command line's form; None is left out."""
-    return [f"{name}={whole(name, value)}" for name, value in given.items() if value is not None]
+def parameters(given: Mapping[str, object]) -> dict[str, int]:
+    """The values of a schedule's parameters; None is left out."""
+    return {name: whole(name, value) for name, value in given.items() if value is not None}
 
 
 def path_of(path: Path) -> str:

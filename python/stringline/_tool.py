@@ -7,6 +7,20 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+
+def options(given: Mapping[str, Any]) -> list[str]:
+    """Fields of a request as options: ``layout="pair"`` is ``--layout=pair``; False is not said."""
+    words = []
+    for name, value in given.items():
+        option = "--" + name.replace("_", "-")
+        if value is True:
+            words.append(option)
+        elif value is not False:
+            words.append(f"{option}={value}")
+    return words
 
 
 def run(what: str, *words: str, file: tuple[str, str]) -> tuple[int, str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Union
 
-from ._calls import options, path_of, whole
+from ._calls import fields, path_of, whole
 
 Costs = Union[Mapping[str, Any], str, "os.PathLike[str]", None]
 """Costs of F, B, I, W, messages and so on, by the keys that the tool's documents list.
@@ -29,25 +29,41 @@ Memory = Union[str, int, Sequence[str | int], Mapping[int, str | int]]
 """Most bytes that ranks may hold: ``"80GB"`` all, ``["80GB", "40GB"]`` each, ``{3: "40GB"}`` some."""
 
 
-def memory_in_words(memory: Memory | None) -> str | None:
-    """In the command line's form."""
+def memory_of(memory: Memory | None) -> Any:
+    """As a field of a request: a limit, a list of them, or a dict by rank."""
+    if isinstance(memory, Mapping):
+        return {str(whole("memory", rank)): _bytes(limit) for rank, limit in memory.items()}
     if memory is None or isinstance(memory, str):
         return memory
-    if isinstance(memory, Mapping):
-        return ",".join(f"{rank}:{_bytes(limit)}" for rank, limit in memory.items())
     if isinstance(memory, Sequence):
-        return ",".join(_bytes(limit) for limit in memory)
+        return [_bytes(limit) for limit in memory]
     return _bytes(memory)
 
 
-def _bytes(limit: str | int) -> str:
-    return limit if isinstance(limit, str) else f"{whole('memory', limit)}B"
+def memory_in_words(memory: Memory | None) -> str | None:
+    """In the command line's form."""
+
+    def word(limit: str | int) -> str:
+        return limit if isinstance(limit, str) else f"{limit}B"
+
+    limits = memory_of(memory)
+    if isinstance(limits, dict):
+        return ",".join(f"{rank}:{word(limit)}" for rank, limit in limits.items())
+    if isinstance(limits, list):
+        return ",".join(map(word, limits))
+    return None if limits is None else word(limits)
+
+
+def _bytes(limit: str | int) -> str | int:
+    return limit if isinstance(limit, str) else whole("memory", limit)
 
 
 def _plain(value: Any) -> Any:
-    """Values for YAML, converted from NumPy's and other numbers too."""
+    """Values for JSON, converted from NumPy's and other numbers too."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # no cost: refused by its key
     if isinstance(value, (str, bool, int, float)) or value is None:
         return value
     if isinstance(value, os.PathLike):
@@ -59,27 +75,21 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"costs: expected numbers, texts, lists and dicts, got {type(value).__name__}")
 
 
-def _yaml(value: Any) -> str:
-    """A value in YAML's flow style. Words stand without quotes, as in cost files."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {_yaml(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(_yaml(item) for item in value) + "]"
-    if isinstance(value, str):
-        plain = re.fullmatch(r"[A-Za-z0-9_./%+-][A-Za-z0-9_./%+ -]*", value)
-        return value if plain else json.dumps(value)
-    return json.dumps(value)
-
-
-UNNAMED_COSTS = "--costs=<costs>"
-
-
-def in_words(costs: Costs) -> str:
-    """The costs in the short form of the command line, for people; a dict of dicts has no short
-    form."""
-    if not isinstance(costs, Mapping):
-        return UNNAMED_COSTS
-    return "--cost=" + ",".join(f"{key}={_yaml(value)}" for key, value in _plain(costs).items())
+def _source_of(costs: Costs) -> dict[str, Any]:
+    """The field ``costs`` of a request: keys and values, a text, a cost file's text, or a file."""
+    if isinstance(costs, Mapping):
+        if not costs:
+            raise ValueError("costs: the dict is empty")
+        return {"table": _plain(costs)}
+    if isinstance(costs, os.PathLike):
+        return {"file": path_of(costs)}
+    if not isinstance(costs, str):
+        raise TypeError(f"costs: expected a dict, a text or a path, got {type(costs).__name__}")
+    if "\n" in costs or re.match(r"\s*[\w.]+:\s", costs):
+        return {"yaml": costs}
+    if re.match(r"\s*[\w.]+\s*=", costs):
+        return {"text": costs}
+    return {"file": path_of(costs)}
 
 
 def request_of(
@@ -90,30 +100,14 @@ def request_of(
     mesh: str | None = None,
     sharding: str | None = None,
     bucket: str | None = None,
-) -> tuple[list[str], dict[str, str]]:
-    """The options of the command line, and the further keys of a request."""
-    words = options(work=work, mesh=mesh, sharding=sharding, bucket=bucket)
-    for rank, share in (slow or {}).items():
-        share = share if isinstance(share, str) else f"{100 * float(share):.12g}%"
-        words.append(f"--slow={rank}={share}")
-    beside: dict[str, str] = {}
-    if costs is None:
-        return words, beside
-    if isinstance(costs, Mapping):
-        if not costs:
-            raise ValueError("costs: the dict is empty")
-        lines = [f"{key}: {_yaml(value)}\n" for key, value in _plain(costs).items()]
-        beside["costs_text"] = "".join(lines)
-        words.append(UNNAMED_COSTS)
-    elif isinstance(costs, os.PathLike):
-        words.append(f"--costs={path_of(costs)}")
-    elif not isinstance(costs, str):
-        raise TypeError(f"costs: expected a dict, a text or a path, got {type(costs).__name__}")
-    elif "\n" in costs or re.match(r"\s*[\w.]+:\s", costs):
-        beside["costs_text"] = costs
-        words.append(UNNAMED_COSTS)
-    elif re.match(r"\s*[\w.]+\s*=", costs):
-        words.append(f"--cost={costs}")
-    else:
-        words.append(f"--costs={path_of(costs)}")
-    return words, beside
+) -> dict[str, Any]:
+    """The fields of a request for costs."""
+    request = fields(work=work, mesh=mesh, sharding=sharding, bucket=bucket)
+    if slow:
+        request["slow"] = {
+            str(whole("slow", rank)): share if isinstance(share, str) else float(share)
+            for rank, share in slow.items()
+        }
+    if costs is not None:
+        request["costs"] = _source_of(costs)
+    return request

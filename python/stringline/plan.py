@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._calls import Path, call, options, path_of, step_of, whole
-from ._tool import run
+from ._calls import Path, call, fields, path_of, step_of, whole
+from ._tool import options, run
 from .answers import Comparison, Explanation, Proof, Report
 from .arrays import array_of, ranks_of
-from .costs import Costs, Memory, Slow, memory_in_words, request_of
+from .costs import Costs, Memory, Slow, memory_in_words, memory_of, request_of
 from .errors import ScheduleError
 from .timeline import Timeline
 
@@ -143,19 +143,17 @@ class Plan:
         Raises:
             ScheduleError: the plan is wrong; the message gives the reason and the place.
         """
-        words, beside = request_of(costs, sharding=sharding)
-        words += options(
-            layout=layout, buffers=buffers, lazy=lazy, activations=activations
-        )
-        words += options(memory=memory_in_words(memory))
+        request = request_of(costs, sharding=sharding)
+        request |= fields(layout=layout, buffers=buffers, lazy=lazy, activations=activations)
         if model is not None:
             if costs is not None:
                 raise ValueError("model: goes without costs, which say sizes as well")
-            return self._checked_with(words + options(model=path_of(model)))
-        result = call("check", {"args": words, **beside}, self._step)
+            request |= fields(memory=memory_in_words(memory), model=path_of(model))
+            return self._checked_by_tool(options(request))
+        result = call("check", {"memory": memory_of(memory), **request}, self._step)
         return Proof(result.text, result.figures)
 
-    def _checked_with(self, words: list[str]) -> Proof:
+    def _checked_by_tool(self, words: list[str]) -> Proof:
         file = (f"{self.schedule}.plan", self.text)
         status, text = run("check(model=…)", "check", *words, file=file)
         figures = json.loads(run("check(model=…)", "check", *words, "--json", file=file)[1])
@@ -191,11 +189,11 @@ class Plan:
         Raises:
             ScheduleError: the plan is wrong: every plan is checked first.
         """
-        words, beside = request_of(
+        request = request_of(
             costs, slow=slow, work=work, mesh=mesh, sharding=sharding, bucket=bucket
         )
-        words += options(layout=layout, messages=messages)
-        return Timeline(step_of(call("simulate", {"args": words, **beside}, self._step)))
+        request |= fields(layout=layout, messages=messages)
+        return Timeline(step_of(call("simulate", request, self._step)))
 
     def report(self, costs: Costs = None, **how: Any) -> Report:
         """``simulate(costs, **how).report()``."""
@@ -213,7 +211,7 @@ class Plan:
 
     def with_messages(self, *, layout: str | None = None) -> Plan:
         """The plan with the sends and receives implied by its actions."""
-        result = call("lowered", {"args": options(layout=layout)}, self._step)
+        result = call("lowered", fields(layout=layout), self._step)
         return Plan(step_of(result))
 
     def to_torch_csv(self, form: str = "compute", costs: Costs = None) -> str:
@@ -228,8 +226,7 @@ class Plan:
         Raises:
             ScheduleError: the plan is wrong, or has no form in torch's notation.
         """
-        words, beside = request_of(costs)
-        request = {"args": words, "form": f"torch-{form}", **beside}
+        request = {"form": f"torch-{form}", **request_of(costs)}
         return call("torch_csv", request, self._step).text
 
     def __reduce__(self) -> tuple[Any, ...]:

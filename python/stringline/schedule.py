@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Union
 
-from ._calls import Path, call, is_text, options, parameters, path_of, step_of
+from ._calls import Path, call, fields, is_text, parameters, path_of, step_of, whole
 from .plan import Plan
 
 _UNNAMED = "<text>"
@@ -91,8 +91,8 @@ class Schedule:
             ScheduleError: the schedule is wrong, or refuses these parameters.
             ValueError: a parameter is missing or unknown.
         """
-        words = options(schedule=schedule, again=again) + parameters({"P": P, "M": M, **more})
-        request = {"file": self.name, "text": self.text, "args": words}
+        request = fields(file=self.name, text=self.text, schedule=schedule, again=again)
+        request["parameters"] = parameters({"P": P, "M": M, **more})
         return Plan(step_of(call("plan", request)))
 
     @classmethod
@@ -125,9 +125,8 @@ class Schedule:
         if microbatches is None:
             numbers = re.findall(r"\d[A-Z_]+(\d+)", " ".join(map(" ".join, lines)))
             microbatches = max(map(int, numbers), default=0) + 1
-        head = parameters({"P": len(lines), "M": microbatches})
         text = [
-            f"plan {name} {' '.join(head)}",
+            f"plan {name} P={len(lines)} M={whole('microbatches', microbatches)}",
             f"stages {' '.join(str(int(rank)) for rank in stages)}",
         ]
         text += [f"rank {rank}: {' '.join(words)}" for rank, words in enumerate(lines)]

@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import functools
-import os
-import tempfile
 from collections.abc import Mapping
 from typing import Any
 
 from . import _core
-from ._calls import Path, call, is_text, options, parameters, path_of, step_of
+from ._calls import Path, call, fields, is_text, parameters, path_of, step_of
 from .answers import Answer
-from .costs import (
-    UNNAMED_COSTS,
-    Costs,
-    Memory,
-    Slow,
-    in_words,
-    memory_in_words,
-    request_of,
-)
+from .costs import Costs, Memory, Slow, memory_of, request_of
 from .plan import Plan
 from .schedule import Schedule
 from .timeline import Timeline, load_timeline
@@ -123,17 +113,12 @@ def search(
         iterations: their number instead of a time, with equal results on every machine.
         seed: of the random numbers; 1 by default.
     """
-    words, beside = request_of(
-        costs, slow=slow, work=work, mesh=mesh, sharding=sharding, bucket=bucket
-    )
-    words += options(
-        schedule=schedule,
+    limits = fields(
         place=place,
         split=split,
         layers=layers,
         minimize=minimize,
         activations=activations,
-        memory=memory_in_words(memory),
         kinds=kinds,
         pairs=pairs,
         recompute=recompute,
@@ -141,26 +126,36 @@ def search(
         iterations=iterations,
         seed=seed,
     )
-    words = parameters({"P": P, "M": M, **more}) + words
-    with tempfile.TemporaryDirectory() as folder:
-        asked = [in_words(costs) if word == UNNAMED_COSTS else word for word in words]
-        if begin is not None:
-            words.append(f"--from={_path(begin, folder)}")
-            asked.append(f"--from={begin.name if isinstance(begin, Schedule) else begin}")
-        result = call("search", {"args": words, "asked": asked, **beside})
+    request = limits | request_of(
+        costs, slow=slow, work=work, mesh=mesh, sharding=sharding, bucket=bucket
+    )
+    given = parameters({"P": P, "M": M, **more})
+    request |= {"parameters": given, "memory": memory_of(memory)}
+    if begin is not None:
+        request["begin"] = _source(begin) | fields(schedule=schedule)
+    elif schedule is not None:
+        raise ValueError("schedule: is the name of a schedule in begin")
+    asked: dict[str, Any] = {**given, "costs": costs, "begin": begin, "schedule": schedule}
+    asked |= {"memory": memory, "slow": slow, "work": work, "mesh": mesh}
+    asked |= {"sharding": sharding, "bucket": bucket}
+    result = call("search", {**request, "asked": _in_words(asked | limits)})
     return Found(result.text, result.figures, step_of(result))
 
 
-def _path(begin: Schedule | Path, folder: str) -> str:
-    """A file with the found schedule."""
-    if not isinstance(begin, Schedule):
-        if not is_text(begin, "\n{"):
-            return path_of(begin)
+def _in_words(asked: Mapping[str, Any]) -> str:
+    """The call on one line, for people."""
+    words = [
+        f"{name}={value.name if isinstance(value, Schedule) else value!r}"
+        for name, value in asked.items()
+        if value is not None and value is not False
+    ]
+    return f"stringline.search({', '.join(words)})".replace("\n", " ")
+
+
+def _source(begin: Schedule | Path) -> dict[str, str]:
+    """The found schedule as a file, or as a text with the name of one."""
+    if is_text(begin, "\n{"):
         begin = Schedule(str(begin))
-    if os.path.exists(begin.name):
-        return begin.name
-    end = os.path.splitext(begin.name)[1]
-    path = os.path.join(folder, "begin" + (end if end in (".plan", ".csv") else ".sched"))
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(begin.text)
-    return path
+    if isinstance(begin, Schedule):
+        return {"file": begin.name, "text": begin.text}
+    return {"file": path_of(begin)}

@@ -8,7 +8,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from ._calls import Path, call, is_text, options, path_of, whole
+from ._calls import Path, call, fields, is_text, path_of, whole
 from .costs import Costs, Slow, request_of
 from .schedule import Schedule
 
@@ -35,15 +35,12 @@ def _source(swept: Swept) -> dict[str, str]:
     return {"file": path_of(swept)}
 
 
-def _range(name: str, values: object) -> str:
+def _range(name: str, values: object) -> str | list[int]:
     if isinstance(values, str):
-        return f"{name}={values}"
+        return values
     if isinstance(values, Iterable):
-        numbers = [str(whole(name, value)) for value in values]
-        if not numbers:
-            raise ValueError(f"{name}: there are no values")
-        return f"{name}={','.join(numbers)}"
-    return f"{name}={whole(name, values)}"
+        return [whole(name, value) for value in values]
+    return [whole(name, values)]
 
 
 def _columns(points: list[Mapping[str, Any]], names: list[str]) -> dict[str, Any]:
@@ -96,14 +93,15 @@ def sweep(
     sources = [_source(swept) for swept in schedules]
     if not sources:
         raise ValueError("schedules: there is none")
-    texts = [_range(name, values) for name, values in ranges.items()]
-    if not texts:
+    if not ranges:
         raise ValueError("nothing is to be varied: give P and M")
-    words, beside = request_of(
+    request = request_of(
         costs, slow=slow, work=work, mesh=mesh, sharding=sharding, bucket=bucket
     )
-    words += options(layout=layout, again=again) + [f"--for={text}" for text in texts]
-    result = call("sweep", {"args": words, "schedules": sources, **beside})
+    request |= fields(layout=layout, again=again)
+    request["schedules"] = sources
+    request["ranges"] = {name: _range(name, values) for name, values in ranges.items()}
+    result = call("sweep", request)
     columns = _columns(result.figures["points"], list(ranges))
     if frame is False:
         return columns

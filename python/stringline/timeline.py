@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._calls import Path, call, is_text, options, path_of, step_of, whole
-from ._tool import run
+from ._calls import Path, call, fields, is_text, path_of, step_of, whole
+from ._tool import options, run
 from .answers import Comparison, Explanation, Report, Summary
 from .arrays import array_of, ranks_of
 
@@ -155,7 +155,7 @@ class Timeline:
             runs: the number of random steps, for costs with a jitter; 200 by default.
             seed: of the first random step; 1 by default.
         """
-        result = call("report", {"args": options(runs=runs, seed=seed)}, self._step)
+        result = call("report", fields(runs=runs, seed=seed), self._step)
         return Report(result.text, result.figures)
 
     def compare(self, other: Timeline) -> Comparison:
@@ -190,7 +190,7 @@ class Timeline:
         Raises:
             ValueError: the page has more than 100 MB, and ``force`` is not given.
         """
-        return call("draw", {"args": options(html="-", force=force)}, self._step).text
+        return call("draw", fields(html="-", force=force), self._step).text
 
     def svg(self, **how: Any) -> str:
         """The picture as SVG.
@@ -203,7 +203,7 @@ class Timeline:
             palette: ``"color"`` or ``"grey"``.
             ranks, time, microbatches: draw a part: ``"0..3"``, ``"0..200ms"``, ``"0..7"``.
         """
-        return call("draw", {"args": options(svg="-", **how)}, self._step).text
+        return call("draw", fields(svg="-", **how), self._step).text
 
     def save(self, path: Path, **how: Any) -> None:
         """Writes a page (``.html``), a picture (``.svg``), a trace for ui.perfetto.dev
@@ -224,11 +224,11 @@ class Timeline:
         if end not in _FORMATS:
             known = ", ".join([*_FORMATS, ".timeline"])
             raise ValueError(f"{text}: the name ends in none of {known}")
-        words = options(**{_FORMATS[end]: text}, **how)
+        request = fields(**{_FORMATS[end]: text}, **how)
         if _FORMATS[end] == "picture":
-            run(f"a {end} file", "show", *words, file=("step.timeline", self.text))
+            run(f"a {end} file", "show", *options(request), file=("step.timeline", self.text))
             return
-        call("draw", {"args": words}, self._step)
+        call("draw", request, self._step)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draws the step with matplotlib, into ``ax`` or a new figure; times are milliseconds."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from ._calls import Path, Result, call, options, path_of, step_of, whole
+from ._calls import Path, Result, call, fields, path_of, step_of, whole
 from .answers import Imported
 from .timeline import Timeline
 
@@ -33,7 +33,6 @@ def from_trace(paths: Path | Iterable[Path], *, step: int | None = None) -> Trac
             rank has no trace or two; the message names the file.
     """
     files = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    words = options(step=None if step is None else whole("step", step))
-    return TracedTimeline(
-        call("traces", {"args": words, "paths": [path_of(file) for file in files]})
-    )
+    request = fields(step=None if step is None else whole("step", step))
+    request["paths"] = [path_of(file) for file in files]
+    return TracedTimeline(call("traces", request))

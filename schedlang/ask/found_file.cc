@@ -143,7 +143,7 @@ std::map<uint64_t, std::string> ReadEntries(const std::string& path) {
     const bool is_end = line == absl::StrCat("end ", absl::Hex(SumOf(entry)));
     absl::StrAppend(&entry, line, "\n");
     if (!is_end) continue;
-    entries[*key] = std::move(entry);
+    entries[*key] = entry;
     key.reset();
   }
   return entries;

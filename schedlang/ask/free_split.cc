@@ -68,18 +68,18 @@ std::vector<int64_t> PiecesOf(const SearchRequest& request, const StepCosts& cos
 absl::StatusOr<int> LayersOfModel(const StepCosts& costs, int said) {
   if (!costs.spec.IsOfModel() || costs.spec.work == WorkScope::kRank) {
     return absl::InvalidArgumentError(
-        "--split any shares out a model's layers: give costs of the whole model (--work model), or "
-        "a model's shape (--costs FILE.yaml)");
+        "`split=any` shares out a model's layers: give costs of the whole model (`work=model`), or "
+        "a model's shape (`costs=FILE.yaml`)");
   }
   if (!costs.spec.formula) {
     if (said >= 1) return said;
     return absl::InvalidArgumentError(
-        "--split any shares out a model's layers: say how many it has (--layers N)");
+        "`split=any` shares out a model's layers: say how many it has (`layers=N`)");
   }
   const int layers = static_cast<int>(costs.spec.formula->model.layers);
   if (said < 0 || said == layers) return layers;
   return absl::InvalidArgumentError(
-      absl::StrCat("--layers ", said, ": the model's shape says ", layers));
+      absl::StrCat("`layers=", said, "`: the model's shape says ", layers));
 }
 
 Plan WithPartition(Plan stages, absl::Span<const int> partition) {

@@ -90,15 +90,15 @@ absl::StatusOr<std::vector<PlacedStages>> StagesOf(const std::string& places, in
     const Place place = ReadPlace(word);
     if (place.turns < 1 || place.turns > kMostTurns) {
       return absl::InvalidArgumentError(
-          absl::StrCat("--place ", word,
-                       ": a placement is line, v, loop N or wave N (N stages a rank), or any"));
+          absl::StrCat("`place=", word,
+                       "`: a placement is line, v, loop N or wave N (N stages a rank), or any"));
     }
     // These products do not overflow: the caller has limited P and M.
     const std::string why = search::WhyTooLarge(place.turns * p, 3 * place.turns * p * m);
     if (why.empty()) {
       plans.push_back({word, StagesAt(place, p, m)});
     } else if (too_large.empty()) {
-      too_large = absl::StrCat("P=", p, " M=", m, " --place ", word, ": ", why);
+      too_large = absl::StrCat("P=", p, " M=", m, " `place=", word, "`: ", why);
     }
   }
   if (plans.empty()) return absl::InvalidArgumentError(too_large);

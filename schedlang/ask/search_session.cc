@@ -159,7 +159,7 @@ class SearchRun {
     SL_RETURN_IF_ERROR(SearchUntil(until, place));
     if (place->fitting.words.empty() && stop_.IsWished()) {
       return absl::NotFoundError(
-          "the search was stopped before it found an order; give it more time (--seconds)");
+          "the search was stopped before it found an order; give it more time (`seconds`)");
     }
     if (place->fitting.words.empty()) {
       return absl::NotFoundError("no order was found whose bytes fit; give more memory");

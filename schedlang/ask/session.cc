@@ -15,11 +15,14 @@
 #include "absl/strings/strip.h"
 #include "schedlang/ask/found_file.h"
 #include "schedlang/ask/open_source.h"
+#include "schedlang/base/fields.h"
 #include "schedlang/base/status.h"
 #include "schedlang/check/live_memory.h"
 #include "schedlang/costs/step_length.h"
 #include "schedlang/lower/collectives.h"
 #include "schedlang/lower/lower.h"
+#include "schedlang/lower/message_order.h"
+#include "schedlang/report/analysis.h"
 #include "schedlang/report/memory_curve.h"
 #include "schedlang/report/variations.h"
 #include "schedlang/sim/simulate.h"
@@ -229,20 +232,24 @@ absl::StatusOr<Session> SimulatedSession(Session session, const CostRequest& cos
   if (session.issue == MessageIssue::kAsWritten && !session.plan->lowered) {
     return absl::InvalidArgumentError(
         absl::StrCat(session.source.path(),
-                     ": --messages as-written is for files that hold sends and receives: a .csv "
-                     "in comms form, or what 'stringline plan --lowered' prints"));
+                     ": `messages=as-written` is for files that hold sends and receives: a .csv "
+                     "in comms form, or a lowered plan"));
   }
   SL_ASSIGN_OR_RETURN(session.asked, FindCosts(costs));
   SL_ASSIGN_OR_RETURN(session.costs, ResolveCosts(*session.asked, *session.plan));
   session.costs_of_model = session.asked->spec.IsOfModel();
-  if (session.costs->collectives.any() && !session.plan->lowered) session.written = session.plan;
+  // A file performed as written has no collectives but its own.
+  const CollectiveChoice collectives =
+      session.issue == MessageIssue::kAsWritten ? CollectiveChoice{} : session.costs->collectives;
+  if (collectives.any()) session.written = session.plan;
   session.checked_for.layout = messages.layout;
-  session.plan = CheckedPlan(*std::move(session.plan), session.checked_for, &session.diagnostics,
-                             session.costs->collectives);
+  session.plan =
+      CheckedPlan(*std::move(session.plan), session.checked_for, &session.diagnostics, collectives);
   if (!session.plan) return session;
-  const Wiring wiring = WiringOf(session);
-  if (HangsAsWritten(wiring, &session)) return session;
-  SL_ASSIGN_OR_RETURN(session.timeline, SimulatedStep(*session.plan, wiring, *session.costs));
+  session.links = LinksOf(session);
+  if (HangsAsWritten(*session.links, &session)) return session;
+  SL_ASSIGN_OR_RETURN(session.timeline,
+                      SimulatedStep(*session.plan, *session.links, *session.costs));
   return session;
 }
 
@@ -256,6 +263,7 @@ absl::StatusOr<Session> RecordedSession(Source source) {
   session.timeline = ReadTimeline(session.source, &session.diagnostics);
   if (!session.diagnostics.empty()) session.timeline.reset();
   if (session.timeline) session.plan = PlanOf(*session.timeline);
+  if (session.plan) session.links = LinksOf(session);
   return session;
 }
 
@@ -306,19 +314,15 @@ absl::Status CheckGiven(const ast::File& file, const std::string& schedule,
   return CheckAllGiven(file, schedule, given);
 }
 
-Wiring WiringOf(const Session& session) {
+std::shared_ptr<const Wiring> LinksOf(const Session& session) {
   const CommLayout layout =
       session.timeline ? session.timeline->layout : session.checked_for.layout;
   const int receive_buffers = session.costs ? session.costs->receive_buffers : 0;
   if (session.issue == MessageIssue::kEarly) {
-    return WiringOf(*session.plan, layout, receive_buffers);
+    return std::make_shared<const Wiring>(WiringOf(*session.plan, layout, receive_buffers));
   }
-  return WiringAsWritten(*session.plan, layout, receive_buffers,
-                         ListedWaits(*session.plan, session.waits));
-}
-
-Analysis AnalysisOf(const Session& session) {
-  return Analyze(*session.plan, *session.timeline, WiringOf(session));
+  return std::make_shared<const Wiring>(WiringAsWritten(*session.plan, layout, receive_buffers,
+                                                        ListedWaits(*session.plan, session.waits)));
 }
 
 std::optional<Plan> ElaboratedPlan(const ast::File& file, const std::string& schedule,
@@ -331,13 +335,14 @@ std::optional<Plan> ElaboratedPlan(const ast::File& file, const std::string& sch
 
 Plan LoweredPlan(Plan plan, CommLayout layout, const CollectiveChoice& collectives) {
   PutInARow(&plan);
-  return plan.lowered ? plan : Lower(AddCollectives(plan, collectives), layout);
+  plan = AddCollectives(plan, collectives);
+  if (!plan.lowered) return Lower(plan, layout);
+  return plan.pipes.empty() ? plan : ReduceGradients(plan);
 }
 
 std::optional<Plan> CheckedPlan(Plan plan, CheckOptions options, Diagnostics* diagnostics,
                                 const CollectiveChoice& collectives) {
-  // A lowered plan already holds all its actions.
-  options.sharded = collectives.gathers && !plan.lowered;
+  options.sharded = collectives.gathers;
   plan = LoweredPlan(std::move(plan), options.layout, collectives);
   if (!Check(plan, options, diagnostics)) return std::nullopt;
   return plan;
@@ -346,12 +351,11 @@ std::optional<Plan> CheckedPlan(Plan plan, CheckOptions options, Diagnostics* di
 absl::StatusOr<MemoryLimit> MemoryLimitOf(const MemoryLimit& said, const CostModel* costs,
                                           int ranks) {
   if (said.ranks.size() > static_cast<size_t>(ranks)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--memory: there is no rank ", said.ranks.size() - 1, "; the plan has ", ranks));
+    return FieldError("memory", absl::StrCat("there is no rank ", said.ranks.size() - 1,
+                                             "; the plan has ", ranks));
   }
   if (said.is_of_each && said.ranks.size() < static_cast<size_t>(ranks)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--memory: ", said.ranks.size(), " limits for ", ranks, " ranks"));
+    return FieldError("memory", absl::StrCat(said.ranks.size(), " limits for ", ranks, " ranks"));
   }
   MemoryLimit limit = said;
   if (limit.all < 0 && costs != nullptr && costs->capacity > 0) limit.all = costs->capacity;
@@ -374,9 +378,9 @@ absl::StatusOr<ResolvedCheck> ResolveCheck(const CheckRequest& request, const Pl
     options.sizes = SizesOfCosts(plan, costs->memory);
   }
   if (options.sizes.empty() && request.memory.is_given()) {
-    return absl::InvalidArgumentError(
-        "--memory: nothing says how many bytes a stage has; give the model (--model RUN.yaml), or "
-        "costs with a model's shape or with memory.* keys (--costs FILE.yaml)");
+    return FieldError("memory",
+                      "nothing says how many bytes a stage has; give the model (`model=RUN.yaml`), "
+                      "or costs with a model's shape or with memory.* keys (`costs=FILE.yaml`)");
   }
   if (!options.sizes.empty()) {
     SL_ASSIGN_OR_RETURN(options.memory, MemoryLimitOf(request.memory, costs, plan.ranks()));
@@ -388,6 +392,8 @@ absl::StatusOr<StepCosts> FindCosts(const CostRequest& request) {
   StepCosts costs{{}, request.slow};
   if (!request.text.empty()) {
     SL_ASSIGN_OR_RETURN(costs.spec, ParseCosts(request.text));
+  } else if (request.table) {
+    SL_ASSIGN_OR_RETURN(costs.spec, ReadCosts(*request.table));
   } else if (request.file_text) {
     SL_ASSIGN_OR_RETURN(const Source source, TextOf(request.file, *request.file_text));
     SL_ASSIGN_OR_RETURN(costs.spec, ReadCosts(source));
@@ -403,8 +409,9 @@ absl::StatusOr<CostModel> ResolveCosts(const StepCosts& costs, const Plan& plan)
   SL_ASSIGN_OR_RETURN(CostModel model, ResolveCosts(costs.spec, plan));
   for (const SlowRank& slow : costs.slow) {
     if (slow.rank >= plan.ranks()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--slow: there is no rank ", slow.rank, "; the plan has ", plan.ranks()));
+      return FieldError(
+          absl::StrCat("slow[", slow.rank, "]"),
+          absl::StrCat("there is no rank ", slow.rank, "; the plan has ", plan.ranks()));
     }
     model = WithSlowRank(plan, std::move(model), RankId(slow.rank),
                          static_cast<double>(slow.share) * 1e-6);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,7 +26,6 @@
 #include "schedlang/plan/plan.h"
 #include "schedlang/plan/sharding.h"
 #include "schedlang/plan/timeline.h"
-#include "schedlang/report/analysis.h"
 #include "schedlang/torch/torch_csv.h"
 
 namespace stringline {
@@ -58,8 +58,8 @@ struct SlowRank {
   int64_t share = 0;  // additional computing time, in millionths
 };
 
-// Costs as text, or else from a file, or else none: then those of the plan's order, or UnitCosts
-// (ResolveCosts).
+// Costs as text, or else as a table, or else from a file, or else none: then those of the plan's
+// order, or UnitCosts (ResolveCosts).
 struct CostRequest {
   std::string text;
   std::string file;
@@ -67,8 +67,11 @@ struct CostRequest {
   std::vector<SlowRank> slow;
   std::string work;  // scope of the costs, "stage", "rank" or "model"; "": as the file says
   CopiesRequest copies;
+  std::optional<CostTable> table = {};
 
-  bool IsGiven() const { return !text.empty() || !file.empty() || file_text || copies.IsGiven(); }
+  bool IsGiven() const {
+    return !text.empty() || table || !file.empty() || file_text || copies.IsGiven();
+  }
 };
 
 // Costs for any plan.
@@ -123,6 +126,9 @@ struct Session {
   std::optional<Plan> written;                // if collectives were added: the plan without them
   bool costs_of_model = false;                // CostSpec::IsOfModel
   std::optional<Timeline> timeline;
+  // The dependencies of the plan in the timeline: made once, as soon as the plan is simulated or
+  // recognised in a recorded step.
+  std::shared_ptr<const Wiring> links;
 };
 
 // The plan as in the file, a schedule's elaborated. Not for a `.timeline`.
@@ -150,10 +156,8 @@ absl::StatusOr<Session> RecordedSession(Source source);
 absl::StatusOr<Session> OpenStep(const PlanRequest& request, const CostRequest& costs,
                                  const MessageRequest& messages);
 
-// The dependencies in the session's timeline, and the uses of its time. `session` has a plan and a
-// timeline.
-Wiring WiringOf(const Session& session);
-Analysis AnalysisOf(const Session& session);
+// Session::links for its plan and, if it has one, its timeline.
+std::shared_ptr<const Wiring> LinksOf(const Session& session);
 
 // The phases between, for callers that begin with a text (an editor) or repeat a phase (a sweep).
 
@@ -172,8 +176,9 @@ std::optional<Plan> ElaboratedPlan(const ast::File& file, const std::string& sch
                                    const std::vector<Parameter>& parameters,
                                    Diagnostics* diagnostics, const ElaborateLimits& limits = {});
 
-// The plan lowered, with those of these collectives that the schedule leaves out. A lowered plan
-// stays as it is.
+// The plan lowered, with those of these collectives that it leaves out, and with reductions for the
+// replicas of its pipes. A lowered plan keeps its messages. A run performs this plan as it is, so
+// the checked plan is the plan that runs.
 Plan LoweredPlan(Plan plan, CommLayout layout, const CollectiveChoice& collectives = {});
 
 // Elaborated or read -> lowered and checked, also for the purpose of these collectives; nothing

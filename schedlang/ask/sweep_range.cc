@@ -8,6 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "schedlang/base/fields.h"
 #include "schedlang/base/status.h"
 #include "schedlang/elaborate/eval.h"
 #include "schedlang/elaborate/resolve.h"
@@ -18,7 +19,7 @@ namespace stringline {
 namespace {
 
 absl::Status RangeError(absl::string_view name, absl::string_view text, absl::string_view message) {
-  return absl::InvalidArgumentError(absl::StrCat("--for ", name, "=", text, ": ", message));
+  return absl::InvalidArgumentError(absl::StrCat("`ranges=", name, "=", text, "`: ", message));
 }
 
 // The parts between separators outside brackets.
@@ -118,7 +119,7 @@ class Enumeration {
 
   absl::StatusOr<SweepPoints> Run() {
     SL_RETURN_IF_ERROR(RunFrom(0));
-    if (points_.values.empty()) return absl::InvalidArgumentError("--for: no values at all");
+    if (points_.values.empty()) return FieldError("ranges", "no values at all");
     return std::move(points_);
   }
 
@@ -163,8 +164,7 @@ class Enumeration {
   }
 
   static absl::Status TooMany() {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--for: more than ", kMostSweepPoints, " plans"));
+    return FieldError("ranges", absl::StrCat("more than ", kMostSweepPoints, " plans"));
   }
 
   const std::vector<ReadRange> ranges_;
@@ -192,7 +192,8 @@ absl::StatusOr<SweepRange> ParseSweepRange(const std::string& text) {
   const size_t equals = text.find('=');
   const std::vector<Token> name = Tokenize(absl::string_view(text).substr(0, equals));
   if (equals == std::string::npos || name.size() != 2 || name[0].kind != Token::Kind::kName) {
-    return absl::InvalidArgumentError(absl::StrCat("--for ", text, ": write it as --for P=2..64"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("`ranges=", text, "`: write it as `ranges=P=2..64`"));
   }
   SweepRange range{std::string(name[0].text), text.substr(equals + 1), {}};
   for (const std::string& item : SplitOutside(range.text, ",")) {
@@ -201,7 +202,7 @@ absl::StatusOr<SweepRange> ParseSweepRange(const std::string& text) {
       return absl::StripAsciiWhitespace(part).empty();
     });
     if (empty || parts.size() > 3) {
-      return RangeError(range.name, range.text, "write it as --for P=2..64");
+      return RangeError(range.name, range.text, "write it as `ranges=P=2..64`");
     }
     if (parts.size() == 1) parts.push_back(parts[0]);
     if (parts.size() == 2) parts.push_back("1");

@@ -27,7 +27,7 @@ std::string Ranges(const std::set<int32_t>& numbers) {
   for (auto it = numbers.begin(); it != numbers.end();) {
     const int32_t first = *it;
     int32_t last = first;
-    while (++it != numbers.end() && *it == last + 1) last = *it;
+    for (++it; it != numbers.end() && *it == last + 1; ++it) last = *it;
     absl::StrAppend(&out, separator, first);
     if (last > first) absl::StrAppend(&out, last == first + 1 ? ", " : " .. ", last);
     separator = ", ";

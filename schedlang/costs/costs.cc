@@ -6,7 +6,9 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -15,6 +17,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "schedlang/base/diagnostics.h"
+#include "schedlang/base/fields.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/source.h"
 #include "schedlang/base/status.h"
@@ -135,31 +138,97 @@ absl::Status ReadMachine(const std::string& name, const YAML::Node& value, Machi
   return AddYaml(value, "memory.capacity", links);
 }
 
-// Reads the map in the text, key by key. Errors name file and line.
+// An error of a key; -1: on no line of a text.
+using KeyError = std::function<absl::Status(int line, absl::string_view message)>;
+
+KeyError InFile(const std::string& path) {
+  return [&path](int line, absl::string_view message) {
+    const std::string place = line < 0 ? path : absl::StrCat(path, ":", line + 1);
+    return absl::InvalidArgumentError(absl::StrCat(place, ": ", message));
+  };
+}
+
+// Reads the map key by key.
 template <typename Read>
-absl::Status ForEachEntry(const Source& source, Read read) {
-  const std::string& path = source.path();
-  try {
-    SL_ASSIGN_OR_RETURN(const YAML::Node root, LoadYaml(source));
-    if (!root.IsMap()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ": expected a map of costs, for example 'F: 18522'"));
-    }
-    for (const auto& entry : root) {
-      if (!entry.first.IsScalar()) {
-        return absl::InvalidArgumentError(absl::StrCat(path, ": a key is not a word"));
-      }
-      const absl::Status added = read(entry.first.Scalar(), entry.second);
-      if (!added.ok()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(path, ":", entry.first.Mark().line + 1, ": ", added.message()));
-      }
-    }
-  } catch (const YAML::Exception& error) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ":", error.mark.line + 1, ": ", error.msg));
+absl::Status ForEachEntry(const YAML::Node& root, const KeyError& error, Read read) {
+  if (!root.IsMap()) return error(-1, "expected a map of costs, for example 'F: 18522'");
+  for (const auto& entry : root) {
+    if (!entry.first.IsScalar()) return error(-1, "a key is not a word");
+    const absl::Status added = read(entry.first.Scalar(), entry.second);
+    if (!added.ok()) return error(entry.first.Mark().line, added.message());
   }
   return absl::OkStatus();
+}
+
+// The same for the map in the text. Errors name file and line.
+template <typename Read>
+absl::Status ForEachEntry(const Source& source, Read read) {
+  try {
+    SL_ASSIGN_OR_RETURN(const YAML::Node root, LoadYaml(source));
+    return ForEachEntry(root, InFile(source.path()), read);
+  } catch (const YAML::Exception& error) {
+    return InFile(source.path())(error.mark.line, error.msg);
+  }
+}
+
+YAML::Node NodeOf(const CostTable& table);
+
+YAML::Node NodeOf(const CostValue& value) {
+  if (const auto* const text = std::get_if<std::string>(&value.value)) return YAML::Node(*text);
+  if (const auto* const table = std::get_if<CostTable>(&value.value)) return NodeOf(*table);
+  YAML::Node list(YAML::NodeType::Sequence);
+  for (const CostValue& item : std::get<std::vector<CostValue>>(value.value)) {
+    list.push_back(NodeOf(item));
+  }
+  return list;
+}
+
+YAML::Node NodeOf(const CostTable& table) {
+  YAML::Node node(YAML::NodeType::Map);
+  // Every pair stays, so a key that is given twice is refused like one in a file.
+  for (const auto& [key, value] : table) node.force_insert(key, NodeOf(value));
+  return node;
+}
+
+// A cost file's map, as far as it is read.
+struct ReadFile {
+  CostSpec spec;
+  CostFormula formula;
+  std::string hardware;  // "": none
+};
+
+// Reads a key of the map; `folder` is the place of the files that it names.
+absl::Status ReadEntry(const std::string& key, const YAML::Node& value,
+                       const std::filesystem::path& folder, ReadFile* file) {
+  SL_ASSIGN_OR_RETURN(const bool of_shape, ReadShapeSection(key, value, &file->formula.model));
+  if (of_shape) return absl::OkStatus();
+  if (key == "work") return ReadWork(value, &file->spec.work);
+  if (key == model_key::kSharding) {
+    return ReadWordOfSharding(value.IsScalar() ? value.Scalar() : "", &file->spec.sharding);
+  }
+  if (key != "hardware") return AddYaml(value, key, &file->spec);
+  if (!value.IsScalar()) return absl::InvalidArgumentError("hardware: expected a file");
+  file->hardware = (folder / value.Scalar()).string();
+  return absl::OkStatus();
+}
+
+// Adds the machine of a model's shape, if the file has one.
+absl::StatusOr<CostSpec> WithMachine(ReadFile file, const KeyError& error) {
+  if (file.hardware.empty() != (file.formula.model == ModelShape())) {
+    return error(-1, "a formula needs both 'model' and 'hardware'");
+  }
+  if (file.hardware.empty()) return std::move(file.spec);
+  CostSpec links;
+  SL_ASSIGN_OR_RETURN(const Source machine, ReadSource(file.hardware));
+  SL_RETURN_IF_ERROR(ForEachEntry(machine, [&](const std::string& key, const YAML::Node& value) {
+    return ReadMachine(key, value, &file.formula.machine, &links);
+  }));
+  if (file.formula.machine.flops <= 0) {
+    return absl::InvalidArgumentError(absl::StrCat(file.hardware, ": flops are not given"));
+  }
+  file.spec.values.merge(links.values);  // keys of the cost file itself stay
+  file.spec.formula = std::move(file.formula);
+  return std::move(file.spec);
 }
 
 }  // namespace
@@ -198,38 +267,32 @@ absl::StatusOr<CostSpec> ReadCostFile(const std::string& path) {
 }
 
 absl::StatusOr<CostSpec> ReadCosts(const Source& source) {
-  const std::string& path = source.path();
-  CostSpec spec;
-  CostFormula formula;
-  std::string hardware;
+  ReadFile file;
+  const std::filesystem::path folder = std::filesystem::path(source.path()).parent_path();
   SL_RETURN_IF_ERROR(ForEachEntry(source, [&](const std::string& key, const YAML::Node& value) {
-    SL_ASSIGN_OR_RETURN(const bool of_shape, ReadShapeSection(key, value, &formula.model));
-    if (of_shape) return absl::OkStatus();
-    if (key == "work") return ReadWork(value, &spec.work);
-    if (key == model_key::kSharding) {
-      return ReadWordOfSharding(value.IsScalar() ? value.Scalar() : "", &spec.sharding);
-    }
-    if (key != "hardware") return AddYaml(value, key, &spec);
-    if (!value.IsScalar()) return absl::InvalidArgumentError("hardware: expected a file");
-    hardware = (std::filesystem::path(path).parent_path() / value.Scalar()).string();
-    return absl::OkStatus();
+    return ReadEntry(key, value, folder, &file);
   }));
-  if (hardware.empty() != (formula.model == ModelShape())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": a formula needs both 'model' and 'hardware'"));
-  }
-  if (hardware.empty()) return spec;
-  CostSpec links;
-  SL_ASSIGN_OR_RETURN(const Source machine, ReadSource(hardware));
-  SL_RETURN_IF_ERROR(ForEachEntry(machine, [&](const std::string& key, const YAML::Node& value) {
-    return ReadMachine(key, value, &formula.machine, &links);
-  }));
-  if (formula.machine.flops <= 0) {
-    return absl::InvalidArgumentError(absl::StrCat(hardware, ": flops are not given"));
-  }
-  spec.values.merge(links.values);  // keys of the cost file itself stay
-  spec.formula = std::move(formula);
-  return spec;
+  return WithMachine(std::move(file), InFile(source.path()));
+}
+
+absl::StatusOr<CostSpec> ReadCosts(const CostTable& table) {
+  const KeyError error = [](int, absl::string_view message) {
+    return FieldError("costs", message);
+  };
+  if (table.empty()) return error(-1, "there is no key");
+  ReadFile file;
+  SL_RETURN_IF_ERROR(
+      ForEachEntry(NodeOf(table), error, [&](const std::string& key, const YAML::Node& value) {
+        return ReadEntry(key, value, {}, &file);
+      }));
+  return WithMachine(std::move(file), error);
+}
+
+CostValue::CostValue(double number) {
+  constexpr size_t kLongest = 400;  // of all digits of the smallest double
+  char text[kLongest];
+  const auto end = std::to_chars(text, text + kLongest, number, std::chars_format::fixed);
+  value = std::string(text, end.ptr);
 }
 
 absl::Status ChangeCopies(const CopiesRequest& request, CostSpec* spec) {
@@ -242,7 +305,7 @@ absl::Status ChangeCopies(const CopiesRequest& request, CostSpec* spec) {
     if (spec->formula) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(key,
-                     ": needs a model's shape, whose gradients are reduced (--costs FILE.yaml "
+                     ": needs a model's shape, whose gradients are reduced (`costs=FILE.yaml` "
                      "with 'model' and 'hardware')"));
   }
   if (!spec->formula) return absl::OkStatus();

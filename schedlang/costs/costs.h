@@ -8,6 +8,8 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -56,6 +58,24 @@ absl::StatusOr<CostSpec> ParseCosts(absl::string_view text);
 absl::StatusOr<CostSpec> ReadCostFile(const std::string& path);
 // The same for a text in memory; the files that the text names are relative to its path.
 absl::StatusOr<CostSpec> ReadCosts(const Source& source);
+
+// The same keys and sections as values of a program: {{"F", 18522}, {"I", "18.1ms"}, {"W", {1, 2}},
+// {"node", CostTable{{"ranks", 8}}}}. A number is in the key's plain unit; files are relative to
+// the working folder. Errors name the field `costs`.
+struct CostValue;
+using CostTable = std::vector<std::pair<std::string, CostValue>>;
+struct CostValue {
+  std::variant<std::string, std::vector<CostValue>, CostTable> value;
+
+  CostValue(const char* text) : value(text) {}                        // NOLINT: a value as written
+  CostValue(std::string text) : value(std::move(text)) {}             // NOLINT: the same
+  CostValue(int number) : CostValue(int64_t{number}) {}               // NOLINT: a number is a value
+  CostValue(int64_t number) : value(std::to_string(number)) {}        // NOLINT: the same
+  CostValue(double number);                                           // NOLINT: the same
+  CostValue(std::vector<CostValue> list) : value(std::move(list)) {}  // NOLINT: by stage
+  CostValue(CostTable table) : value(std::move(table)) {}             // NOLINT: keys behind a dot
+};
+absl::StatusOr<CostSpec> ReadCosts(const CostTable& table);
 
 // A command line's values for copies, which replace the cost file's: "data=16,shard=8",
 // "parameters", "25MiB"; "": as the file says. Errors: invalid values, and a mesh or a bucket
@@ -139,7 +159,7 @@ struct CostModel {
   CollectiveChoice collectives;     // a plan's collectives, unless the plan says them itself
   std::vector<StageMemory> memory;  // empty: not known
   int64_t capacity = 0;             // bytes that a rank can hold; 0: not known
-  int receive_buffers = 0;          // per rank (wiring.h); 0: any number
+  int receive_buffers = 0;          // per rank (links.h); 0: any number
   int64_t jitter = 0;               // standard deviation of durations, in millionths
   Noise noise;
   bool of_order = false;  // computation has the costs for which the plan's order was made

@@ -4,11 +4,16 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
+
+#include "absl/status/statusor.h"
 
 namespace stringline {
 
 struct MemoryLimit {
+  static constexpr int kMostRanks = 1 << 20;  // that can have a limit of their own
+
   int64_t all = -1;            // for ranks without a limit of their own; -1: no limit
   std::vector<int64_t> ranks;  // by rank, possibly fewer than ranks: its own limit; -1: none
   bool is_of_each = false;     // `ranks` should have an entry for every rank
@@ -25,5 +30,8 @@ struct MemoryLimit {
            std::any_of(ranks.begin(), ranks.end(), [](int64_t own) { return own >= 0; });
   }
 };
+
+// "80GiB", "80GiB,80GiB,40GiB" by rank, or "0:80GiB,3:40GiB". Errors name the field `memory`.
+absl::StatusOr<MemoryLimit> ParseMemoryLimit(const std::string& text);
 
 }  // namespace stringline

@@ -213,6 +213,31 @@ Bubbles::Rank MeasureRank(absl::Span<const Event> events, int64_t* first_ns, int
   return rank;
 }
 
+struct Complaint {
+  Span span;
+  const char* text;
+};
+
+// The lines `parts RANK: …` behind all ranks; the complaint about the first wrong word, if any.
+std::optional<Complaint> ReadAllParts(absl::Span<const std::vector<Word>> lines, bool observed,
+                                      Timeline* timeline) {
+  int64_t last = -1;
+  for (const auto& words : lines) {
+    const auto rank = ReadPartsHead(words, timeline->ranks());
+    if (!rank || *rank <= last) {
+      return Complaint{words[0].span, "expected 'parts RANK:', ranks in order"};
+    }
+    last = *rank;
+    uint32_t at = timeline->first[last];
+    for (size_t i = 2; i < words.size(); ++i) {
+      if (!ReadPart(words[i].text, timeline->first[last + 1], observed, &at, timeline)) {
+        return Complaint{words[i].span, "expected a part of an event like 3F7:F.attn@0+5"};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Timeline TimelineOf(const Plan& plan, std::string origin) {
@@ -321,18 +346,8 @@ std::optional<Timeline> ReadTimeline(const Source& source, Diagnostics* diagnost
     return complain(lines[l - 1][0].span,
                     absl::StrCat("the last of ", timeline.ranks(), " ranks, and P is ", *p));
   }
-  for (int64_t last = -1; l < lines.size(); ++l) {
-    const auto rank = ReadPartsHead(lines[l], timeline.ranks());
-    if (!rank || *rank <= last) {
-      return complain(lines[l][0].span, "expected 'parts RANK:', ranks in order");
-    }
-    last = *rank;
-    uint32_t at = timeline.first[last];
-    for (size_t i = 2; i < lines[l].size(); ++i) {
-      if (!ReadPart(lines[l][i].text, timeline.first[last + 1], observed, &at, &timeline)) {
-        return complain(lines[l][i].span, "expected a part of an event like 3F7:F.attn@0+5");
-      }
-    }
+  if (const auto wrong = ReadAllParts(absl::MakeConstSpan(lines).subspan(l), observed, &timeline)) {
+    return complain(wrong->span, wrong->text);
   }
   if (!SumsFit(timeline)) {
     return complain(lines[0][0].span,

@@ -1,4 +1,4 @@
-// Among all that an event waited for (wiring.h), the event that ended last is its reason. The
+// Among all that an event waited for (links.h), the event that ended last is its reason. The
 // reason of a rank's gap is the gap's cause; the chain of reasons from the last event back is the
 // critical path.
 #include "schedlang/report/analysis.h"

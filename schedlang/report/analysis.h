@@ -75,7 +75,7 @@ struct Analysis {
 };
 
 // `timeline.events` are the events of `lowered`, in the same order; `lowered` passes Check for the
-// timeline's layout. `receive_buffers` is the simulation's (wiring.h). Cost: linear in actions.
+// timeline's layout. `receive_buffers` is the simulation's (links.h). Cost: linear in actions.
 Analysis Analyze(const Plan& lowered, const Timeline& timeline, int receive_buffers = 0);
 // The same with the wiring of the simulation.
 Analysis Analyze(const Plan& lowered, const Timeline& timeline, const Wiring& wiring);

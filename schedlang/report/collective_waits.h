@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "schedlang/costs/costs.h"
@@ -32,6 +33,14 @@ struct CollectiveWait {
 struct CollectiveWaits {
   std::vector<CollectiveWait> ranks;
   CollectiveWait all;
+};
+
+// The waits, beside the step without collectives.
+struct CollectiveReport {
+  CollectiveWaits waits;
+  int64_t makespan_ns = 0;
+  std::optional<int64_t> without_ns;  // the makespan without their time; for simulated steps
+  int64_t after_ns = 0;               // AfterStepNs
 };
 
 // `timeline.events` are those of `lowered`, in the same places. Cost: linear in actions.

@@ -84,12 +84,9 @@ constexpr Crossing kCrossings[] = {
 
 class Explainer {
  public:
-  Explainer(const Plan& plan, const Timeline& timeline, const CostModel& costs)
-      : plan_(plan),
-        events_(timeline.events),
-        costs_(costs),
-        places_(plan),
-        wiring_(WiringOf(plan, timeline.layout, costs.receive_buffers)) {}
+  Explainer(const Plan& plan, const Timeline& timeline, const Wiring& wiring,
+            const CostModel& costs)
+      : plan_(plan), events_(timeline.events), costs_(costs), places_(plan), wiring_(wiring) {}
 
   Explanation Run(uint32_t action) const {
     Explanation explanation;
@@ -320,7 +317,7 @@ class Explainer {
   const std::vector<Event>& events_;
   const CostModel& costs_;
   const PlaceTable places_;
-  const Wiring wiring_;
+  const Wiring& wiring_;
 };
 
 // "rank 0 has stages 0, 7": where the stages live.
@@ -350,13 +347,13 @@ std::string StagesOfPipes(const Plan& plan) {
 
 }  // namespace
 
-Explanation Explain(const Plan& lowered, const Timeline& timeline, const CostModel& costs,
-                    uint32_t action) {
-  return Explainer(lowered, timeline, costs).Run(action);
+Explanation Explain(const Plan& lowered, const Timeline& timeline, const Wiring& wiring,
+                    const CostModel& costs, uint32_t action) {
+  return Explainer(lowered, timeline, wiring, costs).Run(action);
 }
 
 absl::StatusOr<uint32_t> FindAction(const Plan& plan, absl::string_view text) {
-  const auto error = [&](auto... parts) {
+  const auto error = [&](const auto&... parts) {
     return absl::InvalidArgumentError(absl::StrCat("'", text, "' ", parts...));
   };
   Action action;

@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "schedlang/costs/costs.h"
 #include "schedlang/plan/effects.h"
+#include "schedlang/plan/links.h"
 #include "schedlang/plan/plan.h"
 #include "schedlang/plan/timeline.h"
 
@@ -76,10 +77,10 @@ struct Explanation {
 };
 
 // Explains the group of plan.actions[action], a computation. `timeline` comes from
-// Simulate(lowered, costs, …). The chain ends at an event at time 0; every link ends when the link
-// before begins. Cost: linear in actions.
-Explanation Explain(const Plan& lowered, const Timeline& timeline, const CostModel& costs,
-                    uint32_t action);
+// Simulate(lowered, wiring, costs). The chain ends at an event at time 0; every link ends when the
+// link before begins. Cost: linear in actions.
+Explanation Explain(const Plan& lowered, const Timeline& timeline, const Wiring& wiring,
+                    const CostModel& costs, uint32_t action);
 
 // The computation with the name: "3B7", "up[3]B7". Errors: InvalidArgument with the existing names.
 absl::StatusOr<uint32_t> FindAction(const Plan& plan, absl::string_view text);

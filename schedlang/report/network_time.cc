@@ -44,11 +44,8 @@ struct LaneStretch {
 
 class NetworkMeter {
  public:
-  NetworkMeter(const Plan& plan, const Timeline& timeline)
-      : plan_(plan),
-        timeline_(timeline),
-        wiring_(WiringOf(plan, timeline.layout)),
-        shortest_(plan.stages.size()) {
+  NetworkMeter(const Plan& plan, const Timeline& timeline, const Wiring& wiring)
+      : plan_(plan), timeline_(timeline), wiring_(wiring), shortest_(plan.stages.size()) {
     for (auto& of_parts : shortest_) of_parts.fill(-1);
     for (const PartEvent& part : timeline.parts) {
       int64_t& shortest_ns = ShortestOf(part);
@@ -225,7 +222,7 @@ class NetworkMeter {
 
   const Plan& plan_;
   const Timeline& timeline_;
-  const Wiring wiring_;
+  const Wiring& wiring_;
   size_t part_ = 0;  // index in timeline_.parts: the first part not collected
   std::vector<LaneStretch> compute_, network_;
   std::vector<LaneStretch> transfers_;                 // network_ without waits for a partner
@@ -236,8 +233,12 @@ class NetworkMeter {
 
 }  // namespace
 
+NetworkTimes MeasureNetwork(const Plan& lowered, const Timeline& timeline, const Wiring& wiring) {
+  return NetworkMeter(lowered, timeline, wiring).Run();
+}
+
 NetworkTimes MeasureNetwork(const Plan& lowered, const Timeline& timeline) {
-  return NetworkMeter(lowered, timeline).Run();
+  return MeasureNetwork(lowered, timeline, WiringOf(lowered, timeline.layout));
 }
 
 }  // namespace stringline

@@ -26,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "schedlang/plan/links.h"
 #include "schedlang/plan/plan.h"
 #include "schedlang/plan/timeline.h"
 
@@ -51,6 +52,8 @@ struct NetworkTimes {
 
 // `timeline.events` are those of `lowered`, in the same places. Cost: linear in actions and, up to
 // a logarithm, in parts.
+NetworkTimes MeasureNetwork(const Plan& lowered, const Timeline& timeline, const Wiring& wiring);
+// The same with links made for it.
 NetworkTimes MeasureNetwork(const Plan& lowered, const Timeline& timeline);
 
 }  // namespace stringline

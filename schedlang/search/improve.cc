@@ -124,7 +124,10 @@ class Annealing {
   }
 
   bool Draw(Move* move) {
-    if (path_is_old_ && (kept_ = (kept_ + 1) % 4) == 0) FindPath();
+    if (path_is_old_) {
+      kept_ = (kept_ + 1) % 4;
+      if (kept_ == 0) FindPath();
+    }
     int rank, place;
     if (random_.OneIn(6)) {
       rank = static_cast<int>(random_.Below(evaluator_.ranks()));

@@ -402,8 +402,8 @@ Found FindPlace(absl::Span<const Partitioning> places, const Effort& effort) {
     found = std::move(best);
     found.place = static_cast<int>(i);
   }
-  found = FindPartition(places[static_cast<size_t>(found.place)], std::move(found),
-                        share(2, random.Next()));
+  const auto& best_place = places[static_cast<size_t>(found.place)];
+  found = FindPartition(best_place, std::move(found), share(2, random.Next()));
   found.bound = std::min(bound, found.value);
   return found;
 }

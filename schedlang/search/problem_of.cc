@@ -109,7 +109,7 @@ absl::StatusOr<Problem> ProblemOf(const Plan& stages, const CostModel& costs,
   }
   if (limits.split && !knows_split && !problem.stages.empty()) {
     return absl::InvalidArgumentError(
-        "nothing says what I and W take: give them, or search without them (--kinds F,B)");
+        "nothing says what I and W take: give them, or search without them (`kinds=F,B`)");
   }
   for (size_t r = 0; r < problem.capacity.size() && in_bytes; ++r) {
     if (problem.capacity[r] >= 0) continue;

@@ -33,7 +33,7 @@ std::optional<int64_t> NanosecondsOf(absl::string_view us) {
                      absl::SimpleAtoi(fraction, &rest) && whole < kLatestNs / 1000;
   if (!plain) {
     double any = 0;  // 1.5e3
-    if (!absl::SimpleAtod(us, &any) || !(any < static_cast<double>(kLatestNs / 1000))) {
+    if (!absl::SimpleAtod(us, &any) || !(any < static_cast<double>(kLatestNs) / 1000)) {
       return std::nullopt;
     }
     whole = static_cast<int64_t>(any);

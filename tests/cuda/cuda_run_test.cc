@@ -171,9 +171,10 @@ TEST(CapturedRunRefused, GoesOnAndSaysWhy) {
 
 // A slow wire changes times, but no number; also in a replayed step.
 TEST(CapturedRunOnASlowWire, OnlyTakesLonger) {
-  const Plan plan = LibraryPlan("dualpipe_v", 2, 4).value();
+  const Mesh mesh = {.expert = 2};
+  const Plan plan = WithSums(LibraryPlan("dualpipe_v", 2, 4).value(), mesh);
   RunConfig config = ConfigOf(TinyFamily::kMoe, plan, true);
-  config.mesh.expert = 2;
+  config.mesh = mesh;
   const SeenRun quick = TrainOnStandin(config, plan);
   config.link = {.latency_ns = 3'000'000, .bytes_per_s = 1e6};
   const SeenRun slow = TrainOnStandin(config, plan);

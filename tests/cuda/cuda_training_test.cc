@@ -41,7 +41,8 @@ absl::StatusOr<std::unique_ptr<Trainer>> TryTrainer(const TrainedModel& model,
                                                     double balance_rate = 1e-3,
                                                     bool capture = true) {
   const int resident = model.sharding == Sharding::kParameters ? CollectiveChoice{}.resident : 0;
-  const Plan plan = LibraryPlan(model.schedule, 2, 4, CommLayout::kEdge, resident).value();
+  const Plan plan =
+      WithSums(LibraryPlan(model.schedule, 2, 4, CommLayout::kEdge, resident).value(), model.mesh);
   const auto stages = static_cast<int>(plan.stages.size());
   AnyShape shape = TinyModel(model.family, stages);
   shape.dtype = model.dtype;

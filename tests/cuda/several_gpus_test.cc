@@ -87,7 +87,8 @@ struct PlacedRun {
 // On the stand-in in its present state.
 PlacedRun TrainOn(const std::vector<int>& gpus, const PlacedModel& model, bool capture = true,
                   std::function<void(Trainer&)> at_start = nullptr) {
-  const Plan plan = LibraryPlan(model.schedule, model.pipeline, 2 * model.pipeline).value();
+  const Plan plan =
+      WithSums(LibraryPlan(model.schedule, model.pipeline, 2 * model.pipeline).value(), model.mesh);
   RunConfig config = ConfigOf(model, plan);
   config.capture = capture;
   PlacedRun run;

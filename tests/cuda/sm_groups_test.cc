@@ -57,9 +57,9 @@ struct ThreeSteps {
 };
 
 ThreeSteps TrainWith(int sms_per_rank, const std::string& places) {
-  const Plan plan = LibraryPlan("dualpipe_v", 2, 4).value();
-  const auto stages = static_cast<int>(plan.stages.size());
   const Mesh mesh = {.expert = 2};
+  const Plan plan = WithSums(LibraryPlan("dualpipe_v", 2, 4).value(), mesh);
+  const auto stages = static_cast<int>(plan.stages.size());
   const auto programs =
       BuildModelStages(TinyModel(TinyFamily::kMoe, stages), std::vector<int>(stages, 1),
                        {.expert_ranks = mesh.expert});

@@ -29,7 +29,8 @@ TEST(Allocation, AStepAllocatesNothing) {
           TinyModel(family, 8), std::vector<int>(stages, 8 / stages),
           {.expert_ranks = mesh.expert, .recompute = {Recompute::kExperts, false}});
       ASSERT_TRUE(programs.ok()) << programs.status();
-      auto trainer = Trainer::Make(plan, *std::move(programs), {.seed = 1, .mesh = mesh});
+      auto trainer =
+          Trainer::Make(WithSums(plan, mesh), *std::move(programs), {.seed = 1, .mesh = mesh});
       ASSERT_TRUE(trainer.ok()) << trainer.status();
       const int64_t before_first = allocations;
       EXPECT_GT(before_first, 0) << "the counter counts nothing";

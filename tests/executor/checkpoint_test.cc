@@ -88,9 +88,10 @@ Ran RunAs(const Way& way, RunConfig config, int64_t stop_after = 1000) {
   config.mesh = way.mesh;
   config.sharding = way.sharding;
   const int resident = way.sharding == Sharding::kParameters ? 2 : 0;
-  const Plan plan =
+  const Plan plan = WithSums(
       LibraryPlan(way.schedule, way.pipeline, way.microbatches, CommLayout::kEdge, resident)
-          .value();
+          .value(),
+      way.mesh);
   const size_t count = std::max<size_t>(1, way.processes.size());
   Ran ran;
   ran.processes.resize(count);
@@ -369,7 +370,7 @@ class BrokenCheckpoint : public Checkpoint {
     EXPECT_EQ(told.resumed.skipped, Names{why});
     config_.resume = folder_ + "/step-000004";
     const absl::Status status = RunAs(way_, config_).first().result.status();
-    EXPECT_EQ(status.message(), absl::StrCat("--resume: the checkpoint is not whole: ", why));
+    EXPECT_EQ(status.message(), absl::StrCat("`resume`: the checkpoint is not whole: ", why));
   }
   const Way way_ = {"1f1b", 2, 4, {}, {{0}, {1}}};
   RunConfig config_ = ConfigOf(TinyFamily::kGpt, folder_);
@@ -427,7 +428,7 @@ TEST_F(BrokenCheckpoint, NoneIsWhole) {
     fs::resize_file(folder_ + name + "/state.json", 10);
   }
   const absl::Status status = RunAs(way_, config_).first().result.status();
-  EXPECT_EQ(status.message(), absl::StrCat("--resume: ", folder_,
+  EXPECT_EQ(status.message(), absl::StrCat("`resume`: ", folder_,
                                            ": no checkpoint there is whole: ", PathOf("state.json"),
                                            ": the state is not JSON"));
 }
@@ -438,8 +439,8 @@ TEST_F(BrokenCheckpoint, ARunThatBeginsAnewDoesNotWriteBesideThem) {
   EXPECT_EQ(
       status.message(),
       absl::StrCat("checkpoint.folder: ", folder_,
-                   "/step-000004 is there already, and this run begins anew; --resume ", folder_,
-                   " would go on from it; otherwise remove it, or name another "
+                   "/step-000004 is there already, and this run begins anew; `resume=", folder_,
+                   "` would go on from it; otherwise remove it, or name another "
                    "folder"));
   config_.resume = folder_ + "/step-000002";
   EXPECT_TRUE(absl::StrContains(RunAs(way_, config_).first().result.status().message(),
@@ -449,7 +450,7 @@ TEST_F(BrokenCheckpoint, ARunThatBeginsAnewDoesNotWriteBesideThem) {
 struct Misfit {
   const char* name;
   void (*change)(RunConfig* config, Way* way);
-  const char* says;  // behind "--resume: FOLDER/step-000004/state.json: "
+  const char* says;  // behind "`resume`: FOLDER/step-000004/state.json: "
 };
 const Misfit kMisfits[] = {
     {"Seed", [](RunConfig* config, Way*) { config->seed = 6; },
@@ -470,13 +471,13 @@ TEST_F(BrokenCheckpoint, WhatDoesNotFitTheRunIsSaid) {
     for (const OneProcess& told : ran.processes) {
       EXPECT_TRUE(
           absl::StrContains(told.result.status().message(),
-                            absl::StrCat("--resume: ", PathOf("state.json"), ": ", misfit.says)))
+                            absl::StrCat("`resume`: ", PathOf("state.json"), ": ", misfit.says)))
           << misfit.name << ": " << told.result.status();
     }
   }
   config_.steps = 4;
   EXPECT_EQ(RunAs(way_, config_).first().result.status().message(),
-            absl::StrCat("--resume: ", folder_,
+            absl::StrCat("`resume`: ", folder_,
                          "/step-000004: the checkpoint is of step 4, but the run has 4 steps; more "
                          "of them would help"));
   EXPECT_EQ(NamesIn(folder_), (Names{"step-000002", "step-000004"}));
@@ -487,7 +488,7 @@ TEST_F(Checkpoint, WhereThereIsNone) {
   config.resume = folder_;
   const Way way = {"1f1b", 2, 4};
   EXPECT_EQ(RunAs(way, config).first().result.status(),
-            absl::NotFoundError(absl::StrCat("--resume: ", folder_, ": no checkpoint is there")));
+            absl::NotFoundError(absl::StrCat("`resume`: ", folder_, ": no checkpoint is there")));
   config.resume = kResumeAuto;
   const OneProcess told = RunAs(way, config, 2).first();
   ASSERT_TRUE(told.result.ok()) << told.result.status();

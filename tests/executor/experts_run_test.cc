@@ -26,7 +26,8 @@ RunConfig RunOf(TinyFamily family, int64_t steps) {
 MoeShape& MoeOf(RunConfig* config) { return std::get<DecoderShape>(config->shape.family).moe; }
 
 std::vector<double> LossesOf(const RunConfig& config, const char* schedule, int p, int m) {
-  const auto result = Train(config, LibraryPlan(schedule, p, m).value(), Corpus(), {});
+  const Plan plan = WithSums(LibraryPlan(schedule, p, m).value(), config.mesh);
+  const auto result = Train(config, plan, Corpus(), {});
   SL_CHECK(result.ok()) << result.status();
   return result->losses_nats;
 }
@@ -97,7 +98,8 @@ TEST(ExpertsRun, ABiasMovesAgainstTheLoadOfItsExpert) {
     });
     return absl::OkStatus();
   };
-  const auto result = Train(config, LibraryPlan("zb_v", 2, 4).value(), Corpus(), hooks);
+  const Plan plan = WithSums(LibraryPlan("zb_v", 2, 4).value(), config.mesh);
+  const auto result = Train(config, plan, Corpus(), hooks);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(biases, 4 * 2);  // four layers, on two coordinates
 }
@@ -120,7 +122,7 @@ TEST(ExpertsRun, MoreThanACapacityIsAnErrorOrIsCountedAsTheFileSays) {
       dropped.push_back(step.dropped);
       return absl::OkStatus();
     };
-    const auto result = Train(config, plan, Corpus(), hooks);
+    const auto result = Train(config, WithSums(plan, config.mesh), Corpus(), hooks);
     ASSERT_TRUE(result.ok()) << result.status();
     ASSERT_EQ(dropped.size(), 2u);
     // At least half of all slots have no room.
@@ -130,7 +132,7 @@ TEST(ExpertsRun, MoreThanACapacityIsAnErrorOrIsCountedAsTheFileSays) {
   }
   MoeOf(&config).capacity = 8;  // all tokens may choose the same expert
   MoeOf(&config).overflow = Overflow::kError;
-  EXPECT_TRUE(Train(config, plan, Corpus(), {}).ok());
+  EXPECT_TRUE(Train(config, WithSums(plan, config.mesh), Corpus(), {}).ok());
 }
 
 // The head's weight is the embedding's: one parameter with two places.
@@ -190,7 +192,8 @@ TEST(ExpertsRun, AThousandStepsTakeNoMoreMemoryThanAHundred) {
     if (step.step == 100) early = ResidentPages();
     return absl::OkStatus();
   };
-  const auto result = Train(config, LibraryPlan("dualpipe_v", 2, 4).value(), Corpus(), hooks);
+  const Plan plan = WithSums(LibraryPlan("dualpipe_v", 2, 4).value(), config.mesh);
+  const auto result = Train(config, plan, Corpus(), hooks);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_LT(result->final_loss_nats, 0.7 * result->first_loss_nats);
   if (early == 0) GTEST_SKIP() << "this system does not say what memory is in use";
@@ -219,7 +222,7 @@ TEST(ExpertsRun, WhatCannotBeIsSaid) {
   for (const Case& c : cases) {
     RunConfig config = RunOf(TinyFamily::kMoe, 1);
     c.change(&config);
-    const absl::Status status = Train(config, plan, Corpus(), {}).status();
+    const absl::Status status = Train(config, WithSums(plan, config.mesh), Corpus(), {}).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
     EXPECT_NE(status.message().find(c.says), std::string::npos) << status;
   }

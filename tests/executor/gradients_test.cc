@@ -57,7 +57,8 @@ class Comparison {
     while (programs.size() < plan.stages.size()) {
       programs.insert(programs.end(), pipe->begin(), pipe->end());
     }
-    auto trainer = Trainer::Make(plan, std::move(programs), {.seed = seed, .mesh = settings.mesh});
+    auto trainer = Trainer::Make(WithSums(plan, settings.mesh), std::move(programs),
+                                 {.seed = seed, .mesh = settings.mesh});
     SL_CHECK(trainer.ok()) << trainer.status();
     trainer_ = *std::move(trainer);
   }

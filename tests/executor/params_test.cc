@@ -358,7 +358,7 @@ TEST_F(Params, EveryMeshLoadsTheSameParameters) {
     ExpectPieces(trainer, whole);
     return Save(saved_, config, step, trainer);
   };
-  const Plan plan = LibraryPlan("1f1b", 2, 8).value();
+  const Plan plan = WithSums(LibraryPlan("1f1b", 2, 8).value(), config.mesh);
   ASSERT_TRUE(Train(config, plan, window, hooks).ok());
   EXPECT_EQ(whole.at("layers.1.experts.down.weight").size(), 8u * 16 * 12);
   const std::string saved = ReadWhole(file_);
@@ -385,8 +385,8 @@ TEST_F(Params, EveryMeshLoadsTheSameParameters) {
       return Save(folder_ + "/again", still, 3, trainer);
     };
     hooks.end = nullptr;
-    const auto result =
-        Train(still, LibraryPlan(other.schedule, other.p, 8).value(), window, hooks);
+    const Plan here = WithSums(LibraryPlan(other.schedule, other.p, 8).value(), other.mesh);
+    const auto result = Train(still, here, window, hooks);
     ASSERT_TRUE(result.ok()) << result.status();
     losses.push_back(result->losses_nats[0]);
     EXPECT_NEAR(losses.back(), losses.front(), 1e-5);

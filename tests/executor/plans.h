@@ -7,10 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "executor/engine/mesh.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/elaborate/elaborate.h"
 #include "schedlang/lower/collectives.h"
 #include "schedlang/lower/lower.h"
+#include "schedlang/lower/message_order.h"
 #include "schedlang/plan/plan.h"
 #include "schedlang/text/parse.h"
 
@@ -39,6 +41,11 @@ inline std::optional<Plan> LibraryPlan(const std::string& name, int p, int m,
   const auto plan = Elaborate(*file, "", {{"P", p}, {"M", m}}, &diagnostics);
   if (!plan.has_value()) return std::nullopt;
   return Lower(resident > 0 ? AddCollectives(*plan, resident) : *plan, layout);
+}
+
+// The lowered plan with a REDUCE_GRAD for each stage, as several copies of the pipeline need it.
+inline Plan WithSums(const Plan& lowered, const Mesh& mesh) {
+  return mesh.coordinates() == 1 ? lowered : ReduceGradients(lowered);
 }
 
 // The names of all schedules of the library, in order.

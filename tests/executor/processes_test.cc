@@ -89,7 +89,7 @@ class Processes : public testing::TestWithParam<RunCase> {};
 
 TEST_P(Processes, TogetherDoWhatOneDoes) {
   const RunCase& run = GetParam();
-  const Plan plan = LibraryPlan(run.schedule, run.pipeline, 8).value();
+  const Plan plan = WithSums(LibraryPlan(run.schedule, run.pipeline, 8).value(), run.mesh);
   const RunConfig config = ConfigOf(run, StagesOfOnePipe(plan));
   Params expected_params;
   TrainHooks hooks;
@@ -197,7 +197,7 @@ class ProcessesSave : public testing::TestWithParam<RunCase> {};
 
 TEST_P(ProcessesSave, WhatOneDoesAndAnyLoadIt) {
   const RunCase& run = GetParam();
-  const Plan plan = LibraryPlan(run.schedule, run.pipeline, 8).value();
+  const Plan plan = WithSums(LibraryPlan(run.schedule, run.pipeline, 8).value(), run.mesh);
   RunConfig config = ConfigOf(run, StagesOfOnePipe(plan));
   config.steps = 2;
   const std::string one = ScratchFolder(), apart = ScratchFolder();

@@ -93,7 +93,8 @@ RunConfig ConfigOf(const ShardedCase& run) {
 
 Plan PlanOf(const ShardedCase& run, Sharding sharding) {
   const int resident = sharding == Sharding::kParameters ? 2 : 0;
-  return LibraryPlan(run.schedule, run.pipeline, 4, CommLayout::kEdge, resident).value();
+  return WithSums(LibraryPlan(run.schedule, run.pipeline, 4, CommLayout::kEdge, resident).value(),
+                  run.mesh);
 }
 
 // The ranks of each of `processes` processes: neighbours together, or apart.
@@ -209,8 +210,8 @@ TEST(Sharding, RanksKeepLess) {
        {Sharding::kNone, Sharding::kOptimizer, Sharding::kGradients, Sharding::kParameters}) {
     config.sharding = sharding;
     const int resident = sharding == Sharding::kParameters ? 1 : 0;
-    const auto result =
-        Train(config, LibraryPlan("1f1b", 2, 4, CommLayout::kEdge, resident).value(), Corpus(), {});
+    const Plan plan = LibraryPlan("1f1b", 2, 4, CommLayout::kEdge, resident).value();
+    const auto result = Train(config, WithSums(plan, config.mesh), Corpus(), {});
     ASSERT_TRUE(result.ok()) << result.status();
     bytes.push_back(result->rank_bytes[0].allocated);
   }
@@ -320,7 +321,8 @@ TEST(Sharding, AGradientThatIsNotFiniteIsNamed) {
     EXPECT_TRUE(spoil(0, 0, false, first + 1) >= 0 || spoil(0, 1, false, first + 1) >= 0);
     name = expected;
   };
-  const auto result = Train(config, LibraryPlan("1f1b", 2, 4).value(), Corpus(), hooks);
+  const Plan plan = WithSums(LibraryPlan("1f1b", 2, 4).value(), config.mesh);
+  const auto result = Train(config, plan, Corpus(), hooks);
   EXPECT_EQ(result.status().code(), absl::StatusCode::kOutOfRange);
   EXPECT_FALSE(name.empty());
   EXPECT_TRUE(absl::StrContains(result.status().message(),
@@ -331,7 +333,8 @@ TEST(Sharding, AGradientThatIsNotFiniteIsNamed) {
 TEST(Sharding, ParametersThatNobodyGathersAreNamed) {
   RunConfig config = ConfigOf({TinyFamily::kGpt, "1f1b", 2, 2, {.data = 2}, {}});
   config.sharding = Sharding::kParameters;
-  const auto result = Train(config, LibraryPlan("1f1b", 2, 4).value(), Corpus(), {});
+  const Plan plan = WithSums(LibraryPlan("1f1b", 2, 4).value(), config.mesh);
+  const auto result = Train(config, plan, Corpus(), {});
   EXPECT_EQ(result.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_TRUE(absl::StrContains(result.status().message(),
                                 "rank 0 would run 0F0 without the parameters of stage 0"))

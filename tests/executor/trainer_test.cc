@@ -188,5 +188,30 @@ TEST(Data, ConditionalEntropyOfSmallTexts) {
   EXPECT_NEAR(ConditionalEntropy("aabba"), std::log(2.0), 1e-12);
 }
 
+// A plan runs as it was checked: what copies or replicas need has to be listed.
+TEST(Train, GradientsThatNothingSumsAreRefused) {
+  RunConfig config = SmallRun(1);
+  const auto refused = [&config](const Plan& plan) {
+    const absl::Status status = Train(config, plan, Corpus(), {}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    return std::string(status.message());
+  };
+  const Plan replicas = PlanFrom(
+      "plan one P=2 M=2 lowered\npipe down M=1 stages 0 1\npipe up M=1 stages 1 0\n"
+      "rank 0: down[0]F0 down[0]SEND_F0 up[1]RECV_F0 up[1]F0 up[1]B0 up[1]SEND_B0 "
+      "down[0]RECV_B0 down[0]B0\n"
+      "rank 1: up[0]F0 up[0]SEND_F0 down[1]RECV_F0 down[1]F0 down[1]B0 down[1]SEND_B0 "
+      "up[0]RECV_B0 up[0]B0\n");
+  EXPECT_EQ(refused(replicas).find("the plan has no down[0]REDUCE_GRAD, which sums the gradients "
+                                   "of its replicas"),
+            0u);
+  config.mesh.data = 2;
+  const Plan copies = LibraryPlan("1f1b", 2, 4).value();
+  EXPECT_EQ(refused(copies).find("the plan has no 0REDUCE_GRAD, which sums the gradients of the "
+                                 "copies of the pipeline"),
+            0u);
+  EXPECT_TRUE(Train(config, WithSums(copies, config.mesh), Corpus(), {}).ok());
+}
+
 }  // namespace
 }  // namespace stringline

@@ -32,7 +32,6 @@
 #include "executor/training/trainer.h"
 #include "gtest/gtest.h"
 #include "schedlang/base/write_file.h"
-#include "schedlang/lower/message_order.h"
 #include "tests/executor/plans.h"
 #include "tests/executor/small_run.h"
 #include "tests/faults/faulty_backend.h"
@@ -78,15 +77,10 @@ struct Case {
 };
 
 Plan PlanOf(const FaultyRun& run) {
-  Plan plan = LibraryPlan(run.schedule, run.p, run.m).value();
+  Plan plan = WithSums(LibraryPlan(run.schedule, run.p, run.m).value(), run.mesh);
   plan.source = std::make_shared<const Source>(
       *ReadSource(absl::StrCat(STRINGLINE_SOURCE_DIR "/schedules/", run.schedule, ".sched")));
   return plan;
-}
-// The plan as the trainer performs it.
-Plan PerformedPlan(const FaultyRun& run) {
-  const Plan plan = PlanOf(run);
-  return run.mesh.coordinates() == 1 ? plan : ReduceGradients(plan);
 }
 int RanksOf(const FaultyRun& run) { return run.p * run.mesh.coordinates(); }
 int ProcessOf(const FaultyRun& run, int rank) {
@@ -96,7 +90,7 @@ int ProcessOf(const FaultyRun& run, int rank) {
 }
 
 std::string Describe(const Case& of) {
-  const Plan plan = PerformedPlan(*of.run);
+  const Plan plan = PlanOf(*of.run);
   const std::string where = of.place == FaultPlace::kAction ? Print(plan, plan.actions[of.action])
                             : of.place == FaultPlace::kSquares
                                 ? "its squares"
@@ -127,7 +121,7 @@ std::vector<Case> AllCases(std::mt19937* random) {
   std::vector<Case> cases;
   const auto step = [&] { return static_cast<int>((*random)() % kSteps) + 1; };
   for (const FaultyRun& run : kRuns) {
-    const Plan plan = PerformedPlan(run);
+    const Plan plan = PlanOf(run);
     for (int rank = 0; rank < RanksOf(run); ++rank) {
       const int local = rank % run.p;
       for (uint32_t i = plan.first[local]; i < plan.first[local + 1]; ++i) {
@@ -223,7 +217,7 @@ class FaultyProcesses {
     wires.decide_ms = 1'500;
     auto backend = ProcessesBackend::Make(world, wires, 2);
     if (!backend.ok()) return Said(backend.status());
-    const Plan performed = PerformedPlan(run);
+    const Plan performed = PlanOf(run);
     if (IsFaulty(p) && case_.kind != Kind::kConfig) {
       backend = std::make_unique<FaultyBackend>(*std::move(backend), performed, FaultOf());
     }
@@ -332,7 +326,7 @@ bool NamesLate(const Case& of, const std::string& text) {
 }
 
 void CheckMessage(const Case& of, const std::string& text) {
-  const Plan plan = PerformedPlan(*of.run);
+  const Plan plan = PlanOf(*of.run);
   EXPECT_TRUE(absl::StartsWith(text, BeginningOf(of))) << text << "\nand not " << BeginningOf(of);
   if (of.kind == Kind::kStop || of.kind == Kind::kHang) {
     EXPECT_TRUE(NamesLate(of, text)) << text;

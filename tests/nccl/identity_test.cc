@@ -76,7 +76,7 @@ TEST(Identity, FlagsComeFirst) {
   flags.rank = 1;
   flags.ranks = 2;
   EXPECT_EQ(Text(Find({}, flags)),
-            "nothing says where rank 0 is: --master HOST:PORT, or MASTER_ADDR and MASTER_PORT, "
+            "nothing says where rank 0 is: `master=HOST:PORT`, or MASTER_ADDR and MASTER_PORT, "
             "would");
   flags.master = "there:4000";
   flags.run_id = "again";
@@ -162,11 +162,11 @@ TEST(Identity, WhatContradictsIsNamed) {
       {With(kSrun, {{"RANK", "1"}, {"WORLD_SIZE", "4"}}),
        {},
        "srun says rank 3 of 4 (SLURM_PROCID, SLURM_STEP_NUM_TASKS), but torchrun says rank 1 of 4 "
-       "(RANK, WORLD_SIZE); --rank and --ranks would settle it"},
+       "(RANK, WORLD_SIZE); `rank` and `ranks` would settle it"},
       {With(kMpirun, {{"RANK", "1"}, {"WORLD_SIZE", "4"}}),
        {},
        "mpirun says rank 1 of 2 (OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE), but torchrun says "
-       "rank 1 of 4 (RANK, WORLD_SIZE); --rank and --ranks would settle it"},
+       "rank 1 of 4 (RANK, WORLD_SIZE); `rank` and `ranks` would settle it"},
       {Without(kTorchrun, "WORLD_SIZE"), {}, "RANK is set, but WORLD_SIZE is not"},
       {Without(kSrun, "SLURM_PROCID"), {}, "SLURM_STEP_NUM_TASKS is set, but SLURM_PROCID is not"},
       {With(kTorchrun, {{"RANK", "8"}}), {}, "RANK is 8, but WORLD_SIZE is 8"},
@@ -175,18 +175,18 @@ TEST(Identity, WhatContradictsIsNamed) {
       {With(kTorchrun, {{"MASTER_PORT", "99999"}}), {}, "MASTER_PORT is 99999, and no port"},
       {Without(kTorchrun, "MASTER_PORT"),
        {},
-       "nothing says on which port rank 0 listens: --master HOST:PORT, or MASTER_ADDR and "
+       "nothing says on which port rank 0 listens: `master=HOST:PORT`, or MASTER_ADDR and "
        "MASTER_PORT, would"},
       {With(kMpirun, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}}),
        {},
-       "nothing says where rank 0 is: --master HOST:PORT, or MASTER_ADDR and MASTER_PORT, would"},
-      {{}, {1, std::nullopt}, "--rank and --ranks are given together or not at all"},
-      {{}, {2, 2}, "--rank is 2, but --ranks is 2"},
-      {{}, {-1, 2}, "--rank is -1, but --ranks is 2"},
-      {{}, {0, 2, std::nullopt, "here"}, "--master is \"here\", and not HOST:PORT"},
-      {{}, {0, 2, std::nullopt, "here:0"}, "--master is \"here:0\", and not HOST:PORT"},
-      {{}, {0, 2, std::nullopt, ":80"}, "--master is \":80\", and not HOST:PORT"},
-      {{}, {0, 1, -1}, "--local-rank is -1"},
+       "nothing says where rank 0 is: `master=HOST:PORT`, or MASTER_ADDR and MASTER_PORT, would"},
+      {{}, {1, std::nullopt}, "`rank` and `ranks` are given together or not at all"},
+      {{}, {2, 2}, "`rank` is 2, but `ranks` is 2"},
+      {{}, {-1, 2}, "`rank` is -1, but `ranks` is 2"},
+      {{}, {0, 2, std::nullopt, "here"}, "`master` is \"here\", and not HOST:PORT"},
+      {{}, {0, 2, std::nullopt, "here:0"}, "`master` is \"here:0\", and not HOST:PORT"},
+      {{}, {0, 2, std::nullopt, ":80"}, "`master` is \":80\", and not HOST:PORT"},
+      {{}, {0, 1, -1}, "`local_rank` is -1"},
   };
   for (const Bad& bad : cases) {
     const auto found = Find(bad.environment, bad.flags);

@@ -43,7 +43,8 @@ struct TrainingCase {
 
 Plan PlanOf(const TrainingCase& run) {
   const int resident = run.sharding == Sharding::kParameters ? CollectiveChoice{}.resident : 0;
-  return LibraryPlan(run.schedule, run.pipeline, 8, run.layout, resident).value();
+  return WithSums(LibraryPlan(run.schedule, run.pipeline, 8, run.layout, resident).value(),
+                  run.mesh);
 }
 
 RunConfig ConfigOf(const TrainingCase& run, const Plan& plan) {

@@ -158,3 +158,40 @@ def test_broken_traces(tmp_path):
         stringline.from_trace(traced, step=7)
     with pytest.raises(FileNotFoundError, match="nowhere.json"):
         stringline.from_trace("nowhere.json")
+
+
+@pytest.mark.parametrize("words, call", [
+    ("slow[9]: there is no rank 9; the plan has 4", lambda plan: plan.simulate(slow={9: "1%"})),
+    ("slow[1]: '10' has no unit: write 10%", lambda plan: plan.simulate(slow={1: "10"})),
+    ("memory: there is no rank 7; the plan has 4",
+     lambda plan: plan.check(memory={7: "1GB"}, costs={"memory.weights": "1GB"})),
+    ("memory[1]: '80' has no unit: write 80kB, 80MB or 80GB",
+     lambda plan: plan.check(memory=["1GB", "80"])),
+    ("(model=\"RUN.yaml\")", lambda plan: plan.check(memory="80GB")),
+    ("buffers: expected a whole number in 0 .. 1000000, got -1", lambda plan: plan.check(buffers=-1)),
+    ("layout: expected \"shared\" or \"updown\" or \"pair\" or \"edge\", got \"square\"",
+     lambda plan: plan.simulate(layout="square")),
+    ("costs: unknown cost 'Fd'; did you mean 'F'?", lambda plan: plan.simulate({"Fd": 1})),
+    ("costs: F: '-1' is not a time", lambda plan: plan.simulate({"F": -1})),
+    ("there is no 'lines'; did you mean 'lanes'?", lambda plan: plan.simulate().svg(lines=True)),
+    ("ranks: there is no rank 9; the step has 4", lambda plan: plan.simulate().svg(ranks=9)),
+    ("width does not go with html", lambda plan: plan.simulate().save("x.html", width=300)),
+    ("M=\"9..x\": 'x' is", lambda plan: stringline.sweep("zb_h1", P=4, M="9..x")),
+    ("place=\"ring\": a placement is", lambda plan: stringline.search(4, 8, COSTS, place="ring")),
+    ("(work=\"model\")", lambda plan: stringline.search(4, 8, COSTS, place="any")),
+    ("begin and place: give one of them",
+     lambda plan: stringline.search(4, 8, COSTS, begin="zb_h1", place="v")),
+    ("schedule: is the name", lambda plan: stringline.search(4, 8, COSTS, schedule="x")),
+])
+def test_a_wrong_field_is_named_as_its_keyword(words, call):
+    with pytest.raises(ValueError) as raised:
+        call(stringline.load("zb_h1").plan(P=4, M=8))
+    assert words in str(raised.value)
+    assert "--" not in str(raised.value) and "`" not in str(raised.value)
+
+
+def test_no_field_is_read_over():
+    from stringline import _core
+
+    code, text, *_ = _core.call("facts", '{"file": "zb_h1", "fiel": 1}')
+    assert (code, text) == (3, "there is no 'fiel'; did you mean 'file'?")

@@ -25,7 +25,8 @@ namespace {
 // the action.
 void CheckChain(const Plan& plan, const Timeline& timeline, const CostModel& costs,
                 uint32_t action) {
-  const Explanation explanation = Explain(plan, timeline, costs, action);
+  const Explanation explanation = Explain(
+      plan, timeline, WiringOf(plan, timeline.layout, costs.receive_buffers), costs, action);
   ASSERT_FALSE(explanation.chain.empty());
   const auto& events = timeline.events;
   int64_t end_ns = events[action].end_ns;
@@ -94,6 +95,7 @@ void ExplainAll(const Plan& plan, CommLayout layout, bool collects, std::mt19937
   }
   const auto timeline = Simulate(lowered, *costs, layout);
   ASSERT_TRUE(timeline.ok()) << text << timeline.status();
+  const Wiring wiring = WiringOf(lowered, layout, costs->receive_buffers);
   for (uint32_t i = 0; i < lowered.actions.size(); ++i) {
     if (!IsCompute(lowered.actions[i].kind)) continue;
     ++tally->explained;
@@ -102,7 +104,7 @@ void ExplainAll(const Plan& plan, CommLayout layout, bool collects, std::mt19937
       FAIL() << Print(lowered, lowered.actions[i]) << " with " << text << ", "
              << costs->receive_buffers << " receive buffers";
     }
-    for (const WaitLink& link : Explain(lowered, *timeline, *costs, i).chain) {
+    for (const WaitLink& link : Explain(lowered, *timeline, wiring, *costs, i).chain) {
       ++tally->reasons[static_cast<int>(link.reason)];
     }
   }
@@ -164,7 +166,8 @@ std::string ChainOf(const std::string& plan_text, const std::string& costs_text,
   std::string text;
   const auto asked = FindAction(lowered, action);
   EXPECT_TRUE(asked.ok()) << asked.status();
-  for (const WaitLink& link : Explain(lowered, *timeline, *costs, *asked).chain) {
+  const Wiring wiring = WiringOf(lowered, layout, costs->receive_buffers);
+  for (const WaitLink& link : Explain(lowered, *timeline, wiring, *costs, *asked).chain) {
     absl::StrAppend(&text, text.empty() ? "" : " ", Print(lowered, lowered.actions[link.action]),
                     "@", link.begin_ns / 1000, "-", link.end_ns / 1000);
   }

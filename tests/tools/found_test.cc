@@ -211,7 +211,7 @@ TEST(FoundTest, AgainSearchesAnew) {
 TEST(FoundTest, EveryCommandThatTakesSchedulesKnowsAgain) {
   for (const Command& command : Commands()) {
     const bool takes_schedules =
-        (command.options & (kPlanOptions | kTrainingOptions | kBenchOptions)) != 0;
+        (command.options & (kPlanOptions | kTrainingOptions | kBenchOptions | kStageOption)) != 0;
     const Answer help = RunToolIn(SourceFolder(), {command.name, "--help"});
     EXPECT_EQ(absl::StrContains(help.out, "--again"), takes_schedules) << command.name;
   }

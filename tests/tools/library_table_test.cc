@@ -43,7 +43,7 @@ TEST(LibraryTableTest, ListsEveryScheduleInALine) {
 TEST(LibraryTableTest, ParametersAreThoseOfTheSchedule) {
   for (const auto& schedule : JsonOf("schedules")["schedules"]) {
     const std::string name = schedule["name"];
-    std::string needed, all;
+    std::string needed;
     for (const auto& parameter : schedule["parameters"]) {
       const std::string word = absl::StrCat(" ", parameter["name"].get<std::string>(), "=");
       if (parameter["default"].is_null()) absl::StrAppend(&needed, word, "8");

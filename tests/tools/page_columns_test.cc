@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/ask/session.h"
+#include "schedlang/ask/step_answers.h"
 #include "schedlang/report/memory_curve.h"
 #include "tests/tools/tool_run.h"
 #include "tools/view/page/page_data.h"

@@ -11,8 +11,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "schedlang/base/fields.h"
 #include "tests/tools/tool_run.h"
 #include "tools/commands/command.h"
+#include "tools/io/output.h"
 
 namespace stringline {
 namespace {
@@ -25,14 +27,18 @@ const Command& ShowCommand() {
   return Commands()[0];
 }
 
+// "--width", and "--svg" or "the terminal".
+std::string OptionOf(const PictureOption& option) { return AsOption({option.name, "", ""}); }
+std::string OptionOf(PictureOutput output) { return WithOptions(NameOf(output)); }
+
 // The option as written, with a value for options that take one.
 std::string Written(const PictureOption& option) {
   const std::map<std::string, std::string> values = {
       {"--width", "--width 300"},    {"--ranks", "--ranks 1..2"},
       {"--time", "--time 1..20us"},  {"--microbatches", "--microbatches 0..3"},
       {"--color", "--color always"}, {"--palette", "--palette grey"}};
-  const auto found = values.find(option.name);
-  return found == values.end() ? option.name : found->second;
+  const auto found = values.find(OptionOf(option));
+  return found == values.end() ? OptionOf(option) : found->second;
 }
 
 // "--svg x.svg"; "" for the terminal.
@@ -40,7 +46,7 @@ std::string Asked(PictureOutput output, const std::string& path) {
   if (output == PictureOutput::kTerminal) return "";
   if (output == PictureOutput::kJson) return " --json";
   const std::string ending = output == PictureOutput::kPicture ? ".svg" : ".out";
-  return absl::StrCat(" ", NameOf(output), " ", path, ending);
+  return absl::StrCat(" ", OptionOf(output), " ", path, ending);
 }
 
 // The answer's text, or the file.
@@ -72,7 +78,7 @@ TEST(PictureOptionsTest, EveryPairIsPerformedOrRefused) {
         ASSERT_EQ(answer.status, 0) << with << answer.err;
         const std::string changed = Result(output, answer, path);
         // Nothing here is large enough to need --force.
-        if (std::string(option.name) == "--force") {
+        if (OptionOf(option) == "--force") {
           EXPECT_TRUE(changed == without) << with << " changes the file";
         } else {
           EXPECT_TRUE(changed != without) << with << " changes nothing";
@@ -83,7 +89,7 @@ TEST(PictureOptionsTest, EveryPairIsPerformedOrRefused) {
       EXPECT_EQ(answer.status, 2) << with;
       const std::string said = answer.out + answer.err;
       EXPECT_TRUE(absl::StrContains(
-          said, absl::StrCat(option.name, " does not go with ", NameOf(output), ", ")))
+          said, absl::StrCat(OptionOf(option), " does not go with ", OptionOf(output), ", ")))
           << with << "\n"
           << said;
       EXPECT_FALSE(std::filesystem::exists(path + ".out")) << with;
@@ -124,7 +130,7 @@ TEST(PictureOptionsTest, TheDocumentsTableIsTrue) {
   for (const PictureOption& option : PictureOptions()) {
     for (const std::string& line : lines) {
       if (!absl::StartsWith(line, "| `--") ||
-          !absl::StrContains(line, absl::StrCat("`", option.name, "`"))) {
+          !absl::StrContains(line, absl::StrCat("`", OptionOf(option), "`"))) {
         continue;
       }
       const std::vector<std::string> cells = absl::StrSplit(line, '|');
@@ -143,8 +149,8 @@ TEST(PictureOptionsTest, TheDocumentsTableIsTrue) {
 // Each option of --help is an output, or has a row in the table.
 TEST(PictureOptionsTest, NoOptionIsMissing) {
   std::set<std::string> known;
-  for (const PictureOption& option : PictureOptions()) known.insert(option.name);
-  for (int o = 1; o < kPictureOutputs; ++o) known.insert(NameOf(static_cast<PictureOutput>(o)));
+  for (const PictureOption& option : PictureOptions()) known.insert(OptionOf(option));
+  for (int o = 1; o < kPictureOutputs; ++o) known.insert(OptionOf(static_cast<PictureOutput>(o)));
   Command pictures = ShowCommand();
   pictures.options = kPictureOptions;
   std::set<std::string> declared;

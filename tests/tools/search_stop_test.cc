@@ -54,11 +54,11 @@ TEST(SearchStop, WhatIsFoundIsWholeAtEveryLook) {
   for (const char* const line : kSearches) {
     const absl::StatusOr<Flags> flags = SearchFlags(absl::StrCat(line, kForever));
     ASSERT_TRUE(flags.ok()) << flags.status();
-    const absl::StatusOr<CostRequest> costs = CostRequestOf(*flags);
-    ASSERT_TRUE(costs.ok()) << costs.status();
+    const absl::StatusOr<SearchQuestion> question = SearchQuestionOf(*flags);
+    ASSERT_TRUE(question.ok()) << question.status();
     for (const int looks : {0, 1, 2, 3, 5, 9, 17, 40, 100, 400, 2000}) {
       const std::string where = absl::StrCat(line, ", look ", looks);
-      absl::StatusOr<SearchRequest> request = SearchRequestOf(*flags, *costs, nullptr);
+      absl::StatusOr<SearchRequest> request = SearchRequestOf(*question, nullptr);
       ASSERT_TRUE(request.ok()) << where << request.status();
       std::atomic<int> left = looks;
       const Stop stop([&left] { return --left < 0; }, Stop::kNever);
@@ -67,7 +67,8 @@ TEST(SearchStop, WhatIsFoundIsWholeAtEveryLook) {
       ASSERT_TRUE(found.ok()) << where << found.status();
       EXPECT_LE(found->least, found->value) << where;
       // The text gives the orders that were found, whatever its form.
-      const absl::StatusOr<std::string> text = EmittedText(*flags, *found, &stop);
+      const absl::StatusOr<std::string> text =
+          EmittedText({line, flags->activations}, *found, &stop);
       ASSERT_TRUE(text.ok()) << where << text.status();
       const Source source("found.sched", *text);
       Diagnostics findings;
@@ -95,7 +96,9 @@ TEST(SearchStop, AFileThatIsSearchedForIsLeftAtOnce) {
   ASSERT_TRUE(flags.ok()) << flags.status();
   std::atomic<int> left = 50;
   const Stop stop([&left] { return --left < 0; }, Stop::kNever);
-  const auto request = SearchRequestOf(*flags, CostRequest(), &stop);
+  const auto question = SearchQuestionOf(*flags);
+  ASSERT_TRUE(question.ok()) << question.status();
+  const auto request = SearchRequestOf(*question, &stop);
   EXPECT_EQ(request.status().code(), absl::StatusCode::kCancelled) << request.status();
   // A result of a part of the effort is not kept.
   EXPECT_FALSE(fs::exists(folder + "/best.sched.found"));

@@ -104,8 +104,8 @@ TEST(StandardOutputTest, TheLeastSizeIsOne) {
     const std::string timeline = Tool(absl::StrCat("sim ", step, " --timeline -")).out;
     const auto events = static_cast<size_t>(std::count(timeline.begin(), timeline.end(), '@'));
     for (const LargeFile& file : kLargeFiles) {
-      ASSERT_EQ(Tool(absl::StrCat("show ", step, " ", file.option, " ", path)).status, 0);
-      EXPECT_GE(ReadText(path).size(), events * file.least_bytes_per_event) << step << file.option;
+      ASSERT_EQ(Tool(absl::StrCat("show ", step, " --", file.field, " ", path)).status, 0);
+      EXPECT_GE(ReadText(path).size(), events * file.least_bytes_per_event) << step << file.field;
     }
   }
 }

@@ -305,6 +305,7 @@ constexpr const char* kHeadersOfOneUser[] = {
     "schedlang/plan/read_extra.h",
     "schedlang/search/all_orders.h",
     "schedlang/sim/group_parts.h",
+    "tools/answers/collective_table.h",
     "tools/answers/network_table.h",
 };
 

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "tools/commands/command.h"
@@ -68,7 +69,7 @@ bool UpdatesGolden() {
 
 namespace {
 
-// Gone when the process ends.
+// A folder for each test, numbered in order; gone when the process ends.
 struct TemporaryFolder {
   const std::filesystem::path path =
       std::filesystem::temp_directory_path() / ("stringline-test-" + std::to_string(getpid()));
@@ -82,11 +83,22 @@ struct TemporaryFolder {
   }
 };
 
+// The running test's name, or "" outside of tests.
+std::string TestName() {
+  const testing::TestInfo* const test = testing::UnitTest::GetInstance()->current_test_info();
+  return test == nullptr ? "" : std::string(test->test_suite_name()) + "." + test->name();
+}
+
 }  // namespace
 
 std::string ScratchFolder() {
   static const TemporaryFolder folder;
-  return folder.path.string();
+  static std::map<std::string, int> numbers;
+  const int next = static_cast<int>(numbers.size());
+  const int number = numbers.try_emplace(TestName(), next).first->second;
+  const std::filesystem::path path = folder.path / std::to_string(number);
+  std::filesystem::create_directories(path);
+  return path.string();
 }
 
 }  // namespace stringline

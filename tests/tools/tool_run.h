@@ -34,7 +34,8 @@ void WriteText(const std::string& path, const std::string& text);
 // UPDATE_GOLDEN=1 is in the environment: expected output is rewritten.
 bool UpdatesGolden();
 
-// A folder of this process's own under the temporary folder, empty at the start.
+// The running test's own folder under the temporary folder, empty at its first call. It lasts until
+// the process ends.
 std::string ScratchFolder();
 
 }  // namespace stringline

@@ -194,5 +194,15 @@ TEST(WriteFileTest, StandardOutputWithoutRoomIsSaid) {
   EXPECT_EQ(ReadText(folder + "/said.txt"), "stringline: standard output could not be written\n");
 }
 
+// No test finds files of another one in its scratch folder, in whatever order they run.
+class ScratchFolderTest : public testing::TestWithParam<int> {};
+TEST_P(ScratchFolderTest, IsEmptyForEachTest) {
+  const std::string folder = ScratchFolder();
+  EXPECT_TRUE(fs::is_empty(folder)) << folder;
+  WriteText(folder + "/left.txt", "left behind");
+  EXPECT_EQ(ScratchFolder(), folder);
+}
+INSTANTIATE_TEST_SUITE_P(InTurn, ScratchFolderTest, testing::Range(0, 2));
+
 }  // namespace
 }  // namespace stringline

@@ -74,11 +74,6 @@ void PrintOrderNotes(const Comparison& of, std::ostream& out) {
 
 }  // namespace
 
-Comparison Compared(const Session& first, const Session& second) {
-  return {first, second,
-          DifferenceOf(*first.timeline, AnalysisOf(first), *second.timeline, AnalysisOf(second))};
-}
-
 void PrintComparison(const Comparison& comparison, std::ostream& out) {
   const Timeline& first = *comparison.first.timeline;
   const Timeline& second = *comparison.second.timeline;

@@ -292,11 +292,6 @@ Json LinkAsJson(const ExplainedPlan& at, const WaitLink& link, const WaitLink* n
 
 }  // namespace
 
-absl::StatusOr<Explanation> Explained(const Session& step, const std::string& name) {
-  SL_ASSIGN_OR_RETURN(const uint32_t action, FindAction(*step.plan, name));
-  return Explain(*step.plan, *step.timeline, *step.costs, action);
-}
-
 void PrintExplanation(const Session& step, const Explanation& explanation, bool all,
                       std::ostream& out) {
   const ExplainedPlan at{*step.plan, *step.timeline, step.source};

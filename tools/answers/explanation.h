@@ -2,19 +2,14 @@
 #pragma once
 
 #include <ostream>
-#include <string>
 
-#include "absl/status/statusor.h"
 #include "schedlang/ask/session.h"
 #include "schedlang/report/explain.h"
 #include "tools/io/json.h"
 
 namespace stringline {
 
-// `step` was simulated. Error: the plan lacks an action with this name ("3B7").
-absl::StatusOr<Explanation> Explained(const Session& step, const std::string& name);
-
-// `all`: every link of the chain, however many.
+// `step` was simulated. `all`: every link of the chain, however many.
 void PrintExplanation(const Session& step, const Explanation& explanation, bool all,
                       std::ostream& out);
 Json ExplanationAsJson(const Session& step, const Explanation& explanation);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/ask/step_answers.h"
 #include "schedlang/base/status.h"
 #include "schedlang/report/analysis.h"
 #include "schedlang/report/memory_curve.h"
@@ -26,57 +27,66 @@ struct Details {
   MemoryCurves memory;
 };
 
-absl::Status WritePictures(const Flags& flags, const ShownPart& part,
+absl::Status WritePictures(const PictureQuestion& asked, const ShownPart& part,
                            const std::vector<Session>& steps, const Output& output) {
-  if (flags.svg.empty() && flags.picture.empty()) return absl::OkStatus();
+  if (asked.svg.empty() && asked.picture.empty()) return absl::OkStatus();
   std::vector<const Timeline*> timelines;
   for (const Session& step : steps) timelines.push_back(&*step.timeline);
   SvgStyle style;
-  if (flags.width > 0) style.width = flags.width;
-  style.lanes = flags.lanes;
-  style.fold = flags.fold;
-  style.title = !flags.no_title;
-  style.grey = flags.palette == "grey";
+  if (asked.width > 0) style.width = asked.width;
+  style.lanes = asked.lanes;
+  style.fold = asked.fold;
+  style.title = !asked.no_title;
+  style.grey = asked.palette == "grey";
   style.part = part;
   PictureFormat format = PictureFormat::kSvg;
-  if (!flags.picture.empty()) {
-    SL_ASSIGN_OR_RETURN(format, PictureFormatOf(flags.picture));
+  if (!asked.picture.empty()) {
+    SL_ASSIGN_OR_RETURN(format, PictureFormatOf(asked.picture));
   }
   const std::string svg = DrawSvg(timelines, style);
-  if (!flags.svg.empty()) SL_RETURN_IF_ERROR(WriteAsked(output, flags.svg, svg));
-  if (flags.picture.empty()) return absl::OkStatus();
+  if (!asked.svg.empty()) SL_RETURN_IF_ERROR(WriteAsked(output, asked.svg, svg));
+  if (asked.picture.empty()) return absl::OkStatus();
   SL_ASSIGN_OR_RETURN(const std::string picture, Rendered(svg, format));
-  return WriteAsked(output, flags.picture, picture);
+  return WriteAsked(output, asked.picture, picture);
 }
 
 // Writes the text of `make`, if the option is given and the text is not too large.
 template <typename Make>
-absl::Status WriteLarge(const LargeFile& file, const std::string& path, const Flags& flags,
-                        const std::vector<Session>& steps, const Output& output, Make make) {
+absl::Status WriteLarge(const LargeFile& file, const std::string& path,
+                        const PictureQuestion& asked, const std::vector<Session>& steps,
+                        const Output& output, Make make) {
   if (path.empty()) return absl::OkStatus();
   const Progress progress(output, absl::StrCat("writing ", path));
   const auto refusal = [&](const char* about, size_t bytes) {
     return absl::FailedPreconditionError(
-        absl::StrCat(file.option, " ", path, ": it would have ", about, bytes / 1'000'000,
-                     " MB; --force writes it all the same, smaller P and M make it smaller"));
+        absl::StrCat("`", file.field, "=", path, "`: it would have ", about, bytes / 1'000'000,
+                     " MB; `force` writes it all the same, smaller P and M make it smaller"));
   };
   size_t least = 0;
   for (const Session& step : steps) {
     least += step.timeline->events.size() * file.least_bytes_per_event;
   }
-  if (least > kManyBytes && !flags.force) return refusal("at least ", least);
+  if (least > kManyBytes && !asked.force) return refusal("at least ", least);
   const std::string text = make();
-  if (text.size() > kManyBytes && !flags.force) return refusal("", text.size());
+  if (text.size() > kManyBytes && !asked.force) return refusal("", text.size());
   return WriteAsked(output, path, text);
 }
 
 }  // namespace
 
-absl::StatusOr<bool> WriteExports(const Flags& flags, const ShownPart& part,
+absl::StatusOr<ShownPart> ShownPartOf(const PictureQuestion& asked,
+                                      const std::vector<Session>& steps) {
+  SL_ASSIGN_OR_RETURN(const ShownPart part,
+                      ParseShownPart(asked.ranks, asked.time, asked.microbatches));
+  for (const Session& step : steps) SL_RETURN_IF_ERROR(CheckShownPart(part, *step.timeline));
+  return part;
+}
+
+absl::StatusOr<bool> WriteExports(const PictureQuestion& asked, const ShownPart& part,
                                   const std::vector<Session>& steps, const Output& output) {
-  SL_RETURN_IF_ERROR(WritePictures(flags, part, steps, output));
-  if (flags.html.empty() && flags.perfetto.empty() && flags.chrome.empty()) {
-    return !flags.svg.empty() || !flags.picture.empty();
+  SL_RETURN_IF_ERROR(WritePictures(asked, part, steps, output));
+  if (asked.html.empty() && asked.perfetto.empty() && asked.chrome.empty()) {
+    return !asked.svg.empty() || !asked.picture.empty();
   }
   std::list<Details> details;
   std::vector<PageTimeline> pages;
@@ -96,11 +106,11 @@ absl::StatusOr<bool> WriteExports(const Flags& flags, const ShownPart& part,
                       *step.timeline, *step.plan, recorded ? nullptr : &step.source,
                       details.back().analysis, details.back().memory});
   }
-  SL_RETURN_IF_ERROR(WriteLarge(kLargeFiles[0], flags.html, flags, steps, output,
+  SL_RETURN_IF_ERROR(WriteLarge(kLargeFiles[0], asked.html, asked, steps, output,
                                 [&pages] { return WritePage(pages); }));
-  SL_RETURN_IF_ERROR(WriteLarge(kLargeFiles[1], flags.perfetto, flags, steps, output,
+  SL_RETURN_IF_ERROR(WriteLarge(kLargeFiles[1], asked.perfetto, asked, steps, output,
                                 [&traced] { return WritePerfetto(traced); }));
-  SL_RETURN_IF_ERROR(WriteLarge(kLargeFiles[2], flags.chrome, flags, steps, output,
+  SL_RETURN_IF_ERROR(WriteLarge(kLargeFiles[2], asked.chrome, asked, steps, output,
                                 [&traced] { return WriteChromeTrace(traced); }));
   return true;
 }

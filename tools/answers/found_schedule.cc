@@ -1,120 +1,22 @@
-// The question of `search` from its options, and its answer in words, as JSON and as a schedule.
+// The answer of `search` in words, as JSON and as a schedule.
 #include "tools/answers/found_schedule.h"
 
 #include <algorithm>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "schedlang/ask/free_split.h"
-#include "schedlang/ask/places.h"
 #include "schedlang/ask/search_session.h"
 #include "schedlang/base/status.h"
 #include "schedlang/check/live_memory.h"
 #include "schedlang/check/rules.h"
-#include "schedlang/costs/cost_keys.h"
 #include "schedlang/costs/order_fit.h"
 #include "schedlang/report/memory_curve.h"
 #include "schedlang/write/write_schedule.h"
 #include "tools/io/json.h"
-#include "tools/io/requests.h"
 #include "tools/view/words.h"
 
 namespace stringline {
-namespace {
-
-// The most ranks and microbatches that are read; a search takes fewer.
-constexpr int64_t kMostSaid = 1'000'000'000;
-constexpr int64_t kNsOfSecond = 1'000'000'000;
-
-absl::StatusOr<int64_t> ParameterOf(const std::vector<Parameter>& parameters, const char* name) {
-  for (const Parameter& parameter : parameters) {
-    if (parameter.name != name) continue;
-    if (parameter.value >= 1 && parameter.value <= kMostSaid) return parameter.value;
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, "=", parameter.value, " cannot be: it is in 1 .. ", kMostSaid));
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("search needs ", name, ", as in: stringline search P=8 M=32"));
-}
-
-// The placements, and the order to begin with.
-absl::Status FindStages(const Flags& flags, SearchRequest* request) {
-  SL_ASSIGN_OR_RETURN(const std::vector<Parameter> parameters, ParseParameters(flags.parameters));
-  if (!flags.from.empty()) {
-    SL_ASSIGN_OR_RETURN(const Session session, OpenPlan({.file = flags.from,
-                                                         .schedule = flags.schedule,
-                                                         .parameters = parameters,
-                                                         .stop = request->stop}));
-    if (IsWished(request->stop))
-      return absl::CancelledError(
-          absl::StrCat(flags.from, ": the search was stopped before it was read"));
-    if (!session.plan) {
-      return absl::InvalidArgumentError(Render(session.diagnostics, session.source));
-    }
-    Plan plan = *session.plan;
-    const absl::StatusOr<search::Words> words = search::WordsOf(plan);
-    if (words.ok()) request->begin = *words;
-    request->stages = {std::move(plan)};
-    return absl::OkStatus();
-  }
-  SL_ASSIGN_OR_RETURN(const int64_t p, ParameterOf(parameters, "P"));
-  SL_ASSIGN_OR_RETURN(const int64_t m, ParameterOf(parameters, "M"));
-  for (const Parameter& parameter : parameters) {
-    if (parameter.name == "P" || parameter.name == "M") continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", parameter.name, "' is a parameter of a schedule: name it with --from"));
-  }
-  SL_ASSIGN_OR_RETURN(std::vector<PlacedStages> places,
-                      StagesOf(flags.place.empty() ? "line" : flags.place, p, m));
-  for (PlacedStages& place : places) {
-    request->places.push_back(std::move(place.word));
-    request->stages.push_back(std::move(place.stages));
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
-
-absl::StatusOr<SearchRequest> SearchRequestOf(const Flags& flags, const CostRequest& of_costs,
-                                              const Stop* stop) {
-  SearchRequest request{.costs = of_costs, .stop = stop};
-  SL_RETURN_IF_ERROR(FindStages(flags, &request));
-  SL_ASSIGN_OR_RETURN(const StepCosts costs, FindCosts(request.costs));
-  if (request.stages.size() > 1 && !costs.spec.IsOfModel()) {
-    return absl::InvalidArgumentError(
-        "--place any compares models cut into more and fewer stages: give costs of the whole model "
-        "(--work model), or a model's shape (--costs FILE.yaml)");
-  }
-  search::Limits& limits = request.limits;
-  limits.objective = *search::ObjectiveOf(flags.minimize);
-  limits.activations = flags.activations;
-  if (!flags.memory.empty()) {
-    SL_ASSIGN_OR_RETURN(request.memory, ParseMemoryLimit(flags.memory));
-    if (limits.activations >= 0) {
-      return absl::InvalidArgumentError("--memory and --activations: give one of them");
-    }
-  }
-  limits.whole = flags.kinds != "F,I,W";
-  limits.split = flags.kinds != "F,B";
-  limits.pairs = flags.pairs;
-  request.recompute = flags.recompute == "none"  ? SearchRecompute::kNone
-                      : flags.recompute == "all" ? SearchRecompute::kAll
-                      : flags.recompute == "any" ? SearchRecompute::kAny
-                                                 : SearchRecompute::kAsCosts;
-  if (!flags.split.empty()) {
-    request.any_split = true;
-    request.layers = flags.layers;
-    SL_RETURN_IF_ERROR(LayersOfModel(costs, request.layers).status());
-  } else if (flags.layers >= 0) {
-    return absl::InvalidArgumentError("--layers says how many layers --split any shares out");
-  }
-  request.budget = {static_cast<int64_t>(flags.seconds * kNsOfSecond), flags.iterations,
-                    static_cast<uint64_t>(flags.seed)};
-  return request;
-}
-
 namespace {
 
 std::string PrintGap(const FoundSchedule& found) {
@@ -154,16 +56,8 @@ std::string PrintRecomputing(const FoundSchedule& found) {
                       absl::StrJoin(words, ", "), "]");
 }
 
-// The header's lines: the command, the costs, the value reached, the bound.
-std::vector<std::string> HeaderOf(const Flags& flags, const FoundSchedule& found) {
-  std::string asked = "stringline search";
-  for (size_t i = 0; i < flags.arguments.size(); ++i) {
-    const std::string& argument = flags.arguments[i];
-    if (argument == "--emit") ++i;  // and its file
-    if (absl::StartsWith(argument, "--emit") || argument == "--json") continue;
-    const bool quoted = argument.find(' ') != std::string::npos;
-    absl::StrAppend(&asked, " ", quoted ? "'" : "", argument, quoted ? "'" : "");
-  }
+// The header's lines: the question, the value reached, the bound.
+std::vector<std::string> HeaderOf(const std::string& asked, const FoundSchedule& found) {
   std::vector<std::string> lines = {absl::StrCat("Found by: ", asked),
                                     absl::StrCat(search::NameOf(found.objective), " ",
                                                  PrintTime(found.value), ", ", PrintGap(found)),
@@ -174,16 +68,17 @@ std::vector<std::string> HeaderOf(const Flags& flags, const FoundSchedule& found
 
 }  // namespace
 
-absl::StatusOr<std::string> EmittedText(const Flags& flags, const FoundSchedule& found,
+absl::StatusOr<std::string> EmittedText(const FoundQuestion& question, const FoundSchedule& found,
                                         const Stop* stop) {
   Plan plan = found.plan;
   plan.schedule = "found";
-  search::WriteOptions options{.name = "found", .header = HeaderOf(flags, found), .stop = stop};
+  search::WriteOptions options{
+      .name = "found", .header = HeaderOf(question.asked, found), .stop = stop};
   if (std::optional<OrderCosts> costs = OrderCostsFrom(found.plan, found.costs)) {
     options.costs = {*std::move(costs)};
   }
   // More microbatches must fit as well.
-  options.limits.activations = flags.activations;
+  options.limits.activations = question.activations;
   options.limits.memory = found.memory;
   if (found.memory.is_given()) options.limits.sizes = SizesOfCosts(found.plan, found.costs.memory);
   SL_ASSIGN_OR_RETURN(const search::WrittenSchedule written, search::WriteSchedule(plan, options));

@@ -1,59 +1,12 @@
-// The uses of a step's time, its distance from a lower bound, and changes that would help: the
-// answer of `report`.
+// The uses of a step's time, in words and as JSON: the answer of `report`.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <optional>
 #include <ostream>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "absl/status/statusor.h"
-#include "schedlang/ask/session.h"
-#include "schedlang/ask/what_if_copies.h"
-#include "schedlang/plan/timeline.h"
-#include "schedlang/report/analysis.h"
-#include "schedlang/report/bounds.h"
-#include "schedlang/report/memory_curve.h"
-#include "schedlang/report/network_time.h"
-#include "tools/answers/collective_table.h"
+#include "schedlang/ask/step_answers.h"
 #include "tools/io/json.h"
 
 namespace stringline {
-
-struct TimeReport {
-  Bubbles bubbles;
-  Analysis analysis;
-  // Time on the critical path by kind ("F", "F&B", "messages"), in order of appearance.
-  std::vector<std::pair<std::string, int64_t>> critical_ns;
-  MemoryCurves memory;
-  int64_t capacity = 0;  // per rank; 0: not known
-  std::vector<OverfullRank> overfull;
-  std::optional<NetworkTimes> network;  // if parts are known
-  CollectiveReport collectives;
-  // For simulated steps only:
-  std::optional<int64_t> period_ns;  // PeriodOf
-  std::optional<LowerBound> bound;
-  std::vector<CopiesWhatIf> what_if;
-  std::vector<int64_t> runs_ns;  // with jitter, sorted
-  int seed = 1;                  // the runs' first seed
-};
-
-// The number of simulations of a step with jitter in its costs, and the seed of the first draw.
-struct JitterRuns {
-  int runs = 200;
-  int seed = 1;
-};
-// Called before each simulation, and with -1 before every what-if; false ends the report with
-// Cancelled.
-using WatchRuns = std::function<bool(int run)>;
-
-// `step` has a plan and a timeline.
-absl::StatusOr<TimeReport> MakeReport(
-    const Session& step, const JitterRuns& jitter = {},
-    const WatchRuns& watch = [](int) { return true; });
 
 void PrintReport(const Session& step, const TimeReport& report, std::ostream& out);
 Json ReportAsJson(const Session& step, const TimeReport& report);

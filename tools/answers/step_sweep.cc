@@ -23,7 +23,7 @@ absl::StatusOr<std::optional<SweptSchedule>> LoadSwept(const PlanRequest& reques
   const std::string& name = request.schedule;
   if (HoldsParameters(request.text ? KindOfText(path, *request.text) : KindOfFile(path))) {
     return absl::InvalidArgumentError(
-        path + ": a plan holds its parameters already; --for is for schedules");
+        path + ": a plan holds its parameters already; `ranges` is for schedules");
   }
   SL_ASSIGN_OR_RETURN(Source source, request.text ? TextOf(path, *request.text) : OpenSource(path));
   Diagnostics findings;
@@ -99,7 +99,7 @@ absl::Status SimulateListed(const SweepRequest& request, const std::function<boo
   return absl::OkStatus();
 }
 
-Json SweptAsJson(const SimSweepReport& report) {
+Json SweptAsJson(const SimSweepReport& report, SpellField spell) {
   Json points = Json::array();
   for (size_t p = 0; p < report.points.size(); ++p) {
     Json point = {{"parameters", Json::object()}, {"schedules", Json::array()}};
@@ -120,7 +120,8 @@ Json SweptAsJson(const SimSweepReport& report) {
         entry["stages"] = step.stages;
         if (step.fit != OrderFit::kNoCosts) entry["ordered_for"] = NameOf(step.fit);
       } else {
-        entry[step.state == SweptStep::State::kRefused ? "refused" : "wrong"] = step.message;
+        entry[step.state == SweptStep::State::kRefused ? "refused" : "wrong"] =
+            WithFields(step.message, spell);
       }
       point["schedules"].push_back(std::move(entry));
     }

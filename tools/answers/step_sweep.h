@@ -11,6 +11,7 @@
 #include "schedlang/ask/session.h"
 #include "schedlang/ask/sim_sweep.h"
 #include "schedlang/ask/sweep_range.h"
+#include "schedlang/base/fields.h"
 #include "tools/io/json.h"
 
 namespace stringline {
@@ -57,6 +58,7 @@ absl::StatusOr<std::optional<SimSweepReport>> ListedSweep(const SweepRequest& re
 absl::Status SimulateListed(const SweepRequest& request, const std::function<bool()>& after_each,
                             SimSweepReport* report);
 
-Json SweptAsJson(const SimSweepReport& report);
+// Messages of refused points have their fields spelled so.
+Json SweptAsJson(const SimSweepReport& report, SpellField spell);
 
 }  // namespace stringline

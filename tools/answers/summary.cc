@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "schedlang/ask/step_answers.h"
 #include "schedlang/report/analysis.h"
 #include "schedlang/report/memory_curve.h"
 #include "tools/answers/bubble_table.h"

@@ -8,6 +8,7 @@
 #include "executor/run/build_stages.h"
 #include "schedlang/ask/open_source.h"
 #include "schedlang/ask/session.h"
+#include "schedlang/base/fields.h"
 #include "schedlang/base/fnv.h"
 #include "schedlang/base/status.h"
 #include "tools/answers/torch_text.h"
@@ -146,7 +147,7 @@ absl::StatusOr<PreparedCase> PrepareCase(const SuiteCase& of, const Suite& suite
                                               .parameters = config.parameters,
                                               .again = again});
   if (!session.ok()) {
-    made.reason = std::string(session.status().message());
+    made.reason = WithFields(session.status().message(), AsKey);
     return made;
   }
   if (!session->plan) {
@@ -159,7 +160,8 @@ absl::StatusOr<PreparedCase> PrepareCase(const SuiteCase& of, const Suite& suite
   session = CheckedSession(*std::move(session),
                            {.layout = config.layout, .collectives = CollectivesOf(config)});
   if (!session.ok() || !session->plan) {
-    made.reason = session.ok() ? FirstFinding(*session) : std::string(session.status().message());
+    made.reason =
+        session.ok() ? FirstFinding(*session) : WithFields(session.status().message(), AsKey);
     return made;
   }
   RunConfig cut = config;

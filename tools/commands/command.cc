@@ -82,6 +82,12 @@ constexpr Command kCommands[] = {
     {"plan", "Print what each rank does, in order", kScheduleOrPlan,
      "stringline plan schedules/zb_v.sched P=2 M=4 --lowered",
      kPlanOptions | kLoweredOption | kLayoutOption, RunPlan},
+    {"program", "Print what each stage computes: forward, input gradient, weight gradient",
+     "A run file (.yaml), for its model and schedule; or a text that this command printed, which "
+     "is "
+     "checked and printed again",
+     "stringline program examples/01_train/run.yaml --stage 1", kOutOption | kStageOption,
+     RunProgram},
     {"show", "Draw the timeline: in the terminal, as SVG, as an HTML page, or as a trace",
      kScheduleOrTimeline,
      "stringline show schedules/dualpipe_v.sched P=4 M=10 --cost F=10,I=10,W=10,FB=24",
@@ -197,7 +203,7 @@ int RunCommand(const Command& command, const std::vector<std::string>& args, Out
   const absl::Status outputs = CheckOutputPaths(*flags);
   if (!outputs.ok()) return Fail(output, outputs.message());
   if (command.options & kPictureOptions) {
-    const absl::Status pictures = CheckPictureOptions(*flags);
+    const absl::Status pictures = CheckPictureOptions(PictureQuestionOf(*flags));
     if (!pictures.ok()) return Fail(output, pictures.message());
   }
   if (!WritesToStandardOutput(*flags)) return command.run(*flags, output);

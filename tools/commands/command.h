@@ -32,6 +32,7 @@ int RunLint(const Flags& flags, const Output& output);
 int RunLanguageServer(const Flags& flags, const Output& output);
 int RunRehearsal(const Flags& flags, const Output& output);
 int RunPlan(const Flags& flags, const Output& output);
+int RunProgram(const Flags& flags, const Output& output);
 int RunManual(const Flags& flags, const Output& output);
 int RunReport(const Flags& flags, const Output& output);
 int RunSchedules(const Flags& flags, const Output& output);

@@ -67,9 +67,10 @@ int RunCompare(const Flags& flags, const Output& output) {
   const Timeline& first = *sides[0].timeline;
   const Timeline& second = *sides[1].timeline;
   const Comparison comparison = Compared(sides[0], sides[1]);
-  const absl::StatusOr<ShownPart> part = ShownPartOf(flags, sides);
+  const PictureQuestion asked = PictureQuestionOf(flags);
+  const absl::StatusOr<ShownPart> part = ShownPartOf(asked, sides);
   if (!part.ok()) return Fail(output, part.status().message());
-  const absl::StatusOr<bool> written = WriteExports(flags, *part, sides, output);
+  const absl::StatusOr<bool> written = WriteExports(asked, *part, sides, output);
   if (!written.ok()) return Fail(output, written.status().message());
   if (output.json) {
     WriteJson(output.out, ComparisonAsJson(comparison));

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
+#include "schedlang/ask/search_question.h"
 #include "schedlang/ask/search_session.h"
 #include "schedlang/base/clock.h"
 #include "schedlang/base/status.h"
@@ -42,7 +43,8 @@ absl::Status WriteFound(const Flags& flags, const FoundSchedule& found, int64_t 
   const int64_t soon_ns = NowNs() + kWritingNs;
   const Stop stop([&, is_stopped] { return !is_stopped && signals.came() != 0; },
                   is_stopped ? soon_ns : std::max(soon_ns, end_ns));
-  SL_ASSIGN_OR_RETURN(const std::string text, EmittedText(flags, found, &stop));
+  SL_ASSIGN_OR_RETURN(const std::string text,
+                      EmittedText({AskedBy(flags), flags.activations}, found, &stop));
   return WriteAsked(output, flags.emit, text);
 }
 
@@ -52,10 +54,10 @@ int RunSearch(const Flags& flags, const Output& output) {
   const bool is_timed = flags.iterations == 0;
   const int64_t end_ns =
       is_timed ? NowNs() + static_cast<int64_t>(flags.seconds * 1e9) : Stop::kNever;
-  const absl::StatusOr<CostRequest> costs = CostRequestOf(flags);
-  if (!costs.ok()) return Fail(output, costs.status().message());
+  const absl::StatusOr<SearchQuestion> question = SearchQuestionOf(flags);
+  if (!question.ok()) return Fail(output, question.status().message());
   const Stop reading(end_ns);
-  absl::StatusOr<SearchRequest> request = SearchRequestOf(flags, *costs, &reading);
+  absl::StatusOr<SearchRequest> request = SearchRequestOf(*question, &reading);
   if (!request.ok()) return Fail(output, request.status().message());
   StopSignals signals;
   signals.Begin();

@@ -64,9 +64,10 @@ int RunShow(const Flags& flags, const Output& output) {
   std::vector<Session> steps;
   steps.push_back(*std::move(step));
   if (flags.lanes && !HasLanes(*steps[0].timeline)) return Fail(output, kNoLanes);
-  const absl::StatusOr<ShownPart> part = ShownPartOf(flags, steps);
+  const PictureQuestion asked = PictureQuestionOf(flags);
+  const absl::StatusOr<ShownPart> part = ShownPartOf(asked, steps);
   if (!part.ok()) return Fail(output, part.status().message());
-  const absl::StatusOr<bool> written = WriteExports(flags, *part, steps, output);
+  const absl::StatusOr<bool> written = WriteExports(asked, *part, steps, output);
   if (!written.ok()) return Fail(output, written.status().message());
   const Timeline& timeline = *steps[0].timeline;
   if (output.json) {

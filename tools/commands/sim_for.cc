@@ -57,8 +57,8 @@ void PrintRefusals(const SimSweepReport& report, std::ostream& out) {
       const SweptStep& step = report.At(s, p);
       if (step.state == SweptStep::State::kSimulated) continue;
       out << report.schedules[s].name << " " << report.NameOf(p) << ": "
-          << (step.state == SweptStep::State::kRefused ? "refused: " : "wrong: ") << step.message
-          << "\n";
+          << (step.state == SweptStep::State::kRefused ? "refused: " : "wrong: ")
+          << WithOptions(step.message) << "\n";
       break;
     }
   }
@@ -176,7 +176,7 @@ absl::StatusOr<int> RunSimSweep(const Flags& flags, const Output& output) {
     SL_RETURN_IF_ERROR(WriteAsked(output, flags.plot, PlotAsSvg(lines, axis_name)));
   }
   if (output.json) {
-    WriteJson(output.out, SweptAsJson(report));
+    WriteJson(output.out, SweptAsJson(report, AsOption));
     return kOk;
   }
   PrintTable(report, output.out);

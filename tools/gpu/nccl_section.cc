@@ -19,6 +19,7 @@
 #include "executor/nccl/nccl_backend.h"
 #include "executor/run/train.h"
 #include "schedlang/ask/library_plan.h"
+#include "schedlang/lower/message_order.h"
 #include "stages/models/model.h"
 #include "tools/gpu/processes.h"
 #include "tools/gpu/sections.h"
@@ -145,14 +146,17 @@ void CompareOnGpus(const std::string& folder, CheckRows* rows) {
   for (const auto& [schedule, pipeline, experts] :
        {std::tuple<const char*, int, bool>{"zb_v", gpus < 4 ? 2 : 4, false},
         {"dualpipe_v", gpus < 4 ? 1 : 2, true}}) {
-    const std::optional<Plan> plan = PlanOfSchedule(folder, schedule, pipeline, 2 * pipeline);
+    std::optional<Plan> plan = PlanOfSchedule(folder, schedule, pipeline, 2 * pipeline);
     const std::string name = absl::StrCat(schedule, experts ? " experts" : "", ", ", kName);
     if (!plan.has_value()) {
       rows->Fail(name, "no plan");
       continue;
     }
     RunConfig config = SmallConfig(experts, static_cast<int>(plan->stages.size()));
-    if (experts) config.mesh.expert = 2;
+    if (experts) {
+      config.mesh.expert = 2;
+      plan = ReduceGradients(*plan);
+    }
     CompareLosses(name, config, *plan, /*own_gpus=*/true, rows);
   }
 }
@@ -174,14 +178,16 @@ void CheckNccl(const std::string& folder, CheckRows* rows) {
                     {"1f1b", 2, false, true},
                     {"dualpipe_v", 2, true, true}};
   for (const auto& run : runs) {
-    const std::optional<Plan> plan =
-        PlanOfSchedule(folder, run.schedule, run.pipeline, 2 * run.pipeline);
+    std::optional<Plan> plan = PlanOfSchedule(folder, run.schedule, run.pipeline, 2 * run.pipeline);
     if (!plan.has_value()) {
       rows->Fail(run.schedule, "no plan");
       continue;
     }
     RunConfig config = SmallConfig(run.experts, static_cast<int>(plan->stages.size()));
-    if (run.experts) config.mesh.expert = 2;
+    if (run.experts) {
+      config.mesh.expert = 2;
+      plan = ReduceGradients(*plan);
+    }
     config.nccl.capture = run.captured;
     if (run.captured) config.steps = 6;
     CompareLosses(absl::StrCat(run.schedule, run.experts ? " experts" : "",

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "schedlang/ask/library_plan.h"
 #include "schedlang/base/status.h"
+#include "schedlang/lower/message_order.h"
 #include "schedlang/report/network_time.h"
 #include "tools/gpu/gpu_run.h"
 #include "tools/gpu/sections.h"
@@ -24,7 +25,7 @@ absl::StatusOr<GpuRun> RunWith(const Plan& plan, const AnyShape& shape, int64_t 
   config.steps = 8;
   config.mesh.expert = 2;
   config.link.latency_ns = latency_ns;
-  return TrainOnGpu(config, plan);
+  return TrainOnGpu(config, ReduceGradients(plan));
 }
 
 }  // namespace

@@ -380,6 +380,11 @@ void DeclareOptions(const Command& command, CLI::App& app, Flags& flags) {
         ->check(CLI::Range(0, 2'000'000'000))
         ->type_name("N");
   }
+  if (command.options & kStageOption) {
+    app.add_option("--stage", flags.stage, "Only this stage, as plans print it: 2, or up[1]")
+        ->type_name("STAGE");
+    DeclareAgain(app, flags);
+  }
   if (command.options & kForOption) {
     app.add_option("--for", flags.ranges,
                    "For all these values, as --for P=2..64 --for M=P..4*P; also "

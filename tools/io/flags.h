@@ -41,6 +41,7 @@ struct Flags {
   std::string out;                      // --out FOLDER, or FILE for a command that writes a single
                                         // file
   int step = -1;                        // --step N: of a trace; -1: the last whole step
+  std::string stage;                    // --stage 2, or up[1]; "": all
   std::string to;                       // --to torch-compute|torch-comms|torch-comms-2.14
   std::string save;                     // --save FOLDER
   std::string load;                     // --load FOLDER
@@ -128,6 +129,7 @@ enum OptionSet : unsigned {
   kPlotOption = 1 << 18,        // --plot
   kMessagesOption = 1 << 20,    // --messages
   kStepOption = 1 << 23,        // --step
+  kStageOption = 1 << 26,       // --stage, --again
   kSearchOptions = 1 << 21,     // no FILE; --from, --emit, --place, --minimize, --seconds, …
   kBenchOptions = 1 << 22,      // --compare, --fail-slower, --page, --list, --again
 };

@@ -1,5 +1,8 @@
 #include "tools/io/output.h"
 
+#include <utility>
+
+#include "schedlang/base/fields.h"
 #include "schedlang/base/write_file.h"
 #include "tools/io/json.h"
 
@@ -11,12 +14,21 @@ absl::Status WriteAsked(const Output& output, const std::string& path, absl::str
   return absl::OkStatus();
 }
 
+std::string WithOptions(absl::string_view message) {
+  return WithFields(message, [](const NamedField& field) {
+    for (const auto& [name, option] : {std::pair("ranges", "for"), std::pair("begin", "from")}) {
+      if (field.name == name) return AsOption({option, field.index, field.value});
+    }
+    return AsOption(field);
+  });
+}
+
 int Fail(const Output& output, absl::string_view message) {
+  const std::string said = WithOptions(message);
   if (output.json) {
-    WriteJson(output.out,
-              {{"ok", false}, {"error", std::string(message)}, {"findings", Json::array()}});
+    WriteJson(output.out, {{"ok", false}, {"error", said}, {"findings", Json::array()}});
   } else {
-    output.err << "stringline: " << message << "\n";
+    output.err << "stringline: " << said << "\n";
   }
   return kUsage;
 }

@@ -32,7 +32,9 @@ struct Output {
 // Writes a file named on the command line (write_file.h); "-" is standard output.
 absl::Status WriteAsked(const Output& output, const std::string& path, absl::string_view text);
 
-// Says why the command cannot do its work. Returns kUsage.
+// The message with fields of questions as this command line's options (base/fields.h).
+std::string WithOptions(absl::string_view message);
+// Says why the command cannot do its work; WithOptions of the message. Returns kUsage.
 int Fail(const Output& output, absl::string_view message);
 
 // Answers with a text: in the file `path`, or without one on standard output. With --json the text

@@ -9,22 +9,24 @@ namespace {
 
 struct OutputRow {
   const char* name;
-  bool (*is_asked)(const Flags& flags);
+  bool (*is_asked)(const PictureQuestion& asked);
   const char* why_not;  // the output's reason to heed no more options
 };
 // By PictureOutput. The terminal is asked for where no other output is.
 constexpr OutputRow kOutputs[kPictureOutputs] = {
     {"the terminal", nullptr, "which shows letters in a window"},
-    {"--svg", [](const Flags& flags) { return !flags.svg.empty(); }, "which has its own colours"},
-    {"--picture", [](const Flags& flags) { return !flags.picture.empty(); },
+    {"`svg`", [](const PictureQuestion& asked) { return !asked.svg.empty(); },
      "which has its own colours"},
-    {"--html", [](const Flags& flags) { return !flags.html.empty(); },
+    {"`picture`", [](const PictureQuestion& asked) { return !asked.picture.empty(); },
+     "which has its own colours"},
+    {"`html`", [](const PictureQuestion& asked) { return !asked.html.empty(); },
      "a page of the whole step, as wide as its window, with lanes and colours of its own"},
-    {"--perfetto", [](const Flags& flags) { return !flags.perfetto.empty(); },
+    {"`perfetto`", [](const PictureQuestion& asked) { return !asked.perfetto.empty(); },
      "which holds the whole step"},
-    {"--chrome", [](const Flags& flags) { return !flags.chrome.empty(); },
+    {"`chrome`", [](const PictureQuestion& asked) { return !asked.chrome.empty(); },
      "which holds the whole step"},
-    {"--json", [](const Flags& flags) { return flags.json; }, "which holds the whole step"},
+    {"`json`", [](const PictureQuestion& asked) { return asked.json; },
+     "which holds the whole step"},
 };
 
 constexpr unsigned Bit(PictureOutput output) { return 1u << static_cast<unsigned>(output); }
@@ -34,18 +36,19 @@ constexpr unsigned kDrawn = Bit(PictureOutput::kSvg) | Bit(PictureOutput::kPictu
 constexpr unsigned kTraces = Bit(PictureOutput::kPerfetto) | Bit(PictureOutput::kChrome);
 
 constexpr PictureOption kOptions[] = {
-    {"--width", [](const Flags& flags) { return flags.width > 0; }, kTerminal | kDrawn},
-    {"--fold", [](const Flags& flags) { return flags.fold; }, kTerminal | kDrawn},
-    {"--lanes", [](const Flags& flags) { return flags.lanes; }, kTerminal | kDrawn},
-    {"--ranks", [](const Flags& flags) { return !flags.shown_ranks.empty(); }, kTerminal | kDrawn},
-    {"--time", [](const Flags& flags) { return !flags.shown_time.empty(); }, kTerminal | kDrawn},
-    {"--microbatches", [](const Flags& flags) { return !flags.shown_microbatches.empty(); },
+    {"width", [](const PictureQuestion& asked) { return asked.width > 0; }, kTerminal | kDrawn},
+    {"fold", [](const PictureQuestion& asked) { return asked.fold; }, kTerminal | kDrawn},
+    {"lanes", [](const PictureQuestion& asked) { return asked.lanes; }, kTerminal | kDrawn},
+    {"ranks", [](const PictureQuestion& asked) { return !asked.ranks.empty(); },
      kTerminal | kDrawn},
-    {"--color", [](const Flags& flags) { return !flags.color.empty(); }, kTerminal},
-    {"--no-title", [](const Flags& flags) { return flags.no_title; }, kDrawn},
-    {"--palette", [](const Flags& flags) { return !flags.palette.empty(); }, kDrawn},
+    {"time", [](const PictureQuestion& asked) { return !asked.time.empty(); }, kTerminal | kDrawn},
+    {"microbatches", [](const PictureQuestion& asked) { return !asked.microbatches.empty(); },
+     kTerminal | kDrawn},
+    {"color", [](const PictureQuestion& asked) { return !asked.color.empty(); }, kTerminal},
+    {"no_title", [](const PictureQuestion& asked) { return asked.no_title; }, kDrawn},
+    {"palette", [](const PictureQuestion& asked) { return !asked.palette.empty(); }, kDrawn},
     // --force lifts no limit of drawings: they are written in any case.
-    {"--force", [](const Flags& flags) { return flags.force; },
+    {"force", [](const PictureQuestion& asked) { return asked.force; },
      kDrawn | kTraces | Bit(PictureOutput::kHtml)},
 };
 
@@ -66,23 +69,23 @@ std::string OutputsThatHeed(const PictureOption& option) {
 
 const char* NameOf(PictureOutput output) { return kOutputs[static_cast<size_t>(output)].name; }
 
-std::vector<PictureOutput> PictureOutputsOf(const Flags& flags) {
-  std::vector<PictureOutput> asked;
+std::vector<PictureOutput> PictureOutputsOf(const PictureQuestion& asked) {
+  std::vector<PictureOutput> outputs;
   for (int output = 1; output < kPictureOutputs; ++output) {
-    if (kOutputs[output].is_asked(flags)) asked.push_back(static_cast<PictureOutput>(output));
+    if (kOutputs[output].is_asked(asked)) outputs.push_back(static_cast<PictureOutput>(output));
   }
-  if (asked.empty()) asked.push_back(PictureOutput::kTerminal);
-  return asked;
+  if (outputs.empty()) outputs.push_back(PictureOutput::kTerminal);
+  return outputs;
 }
 
 absl::Span<const PictureOption> PictureOptions() { return kOptions; }
 
-absl::Status CheckPictureOptions(const Flags& flags) {
-  for (const PictureOutput output : PictureOutputsOf(flags)) {
+absl::Status CheckPictureOptions(const PictureQuestion& asked) {
+  for (const PictureOutput output : PictureOutputsOf(asked)) {
     for (const PictureOption& option : kOptions) {
-      if (!option.is_given(flags) || option.GoesWith(output)) continue;
+      if (!option.is_given(asked) || option.GoesWith(output)) continue;
       return absl::InvalidArgumentError(absl::StrCat(
-          option.name, " does not go with ", NameOf(output), ", ",
+          "`", option.name, "` does not go with ", NameOf(output), ", ",
           kOutputs[static_cast<size_t>(output)].why_not, "; it is for ", OutputsThatHeed(option)));
     }
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -86,36 +87,6 @@ absl::StatusOr<CostRequest> CostRequestOf(const Flags& flags) {
   return request;
 }
 
-absl::StatusOr<MemoryLimit> ParseMemoryLimit(const std::string& text) {
-  constexpr int kMostRanks = 1 << 20;
-  const std::vector<std::string> words = absl::StrSplit(text, ',');
-  MemoryLimit limit;
-  for (size_t i = 0; i < words.size(); ++i) {
-    const size_t colon = words[i].find(':');
-    const bool names_rank = colon != std::string::npos;
-    int rank = static_cast<int>(i);
-    if (names_rank != (words[0].find(':') != std::string::npos) ||
-        (names_rank && !absl::SimpleAtoi(words[i].substr(0, colon), &rank)) || rank < 0 ||
-        rank >= kMostRanks) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--memory ", text,
-                       ": give one limit for all ranks, as 80GiB, one for each from rank 0 on, as "
-                       "80GiB,40GiB, or those of some, as 0:80GiB,3:40GiB"));
-    }
-    const absl::StatusOr<int64_t> bytes =
-        ParseWithUnit(CostUnit::kBytes, names_rank ? words[i].substr(colon + 1) : words[i]);
-    if (!bytes.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat("--memory: ", bytes.status().message()));
-    }
-    if (words.size() == 1 && !names_rank) return MemoryLimit(*bytes);
-    limit.is_of_each = !names_rank;
-    const auto size = std::max(limit.ranks.size(), static_cast<size_t>(rank) + 1);
-    limit.ranks.resize(size, -1);
-    limit.ranks[static_cast<size_t>(rank)] = *bytes;
-  }
-  return limit;
-}
-
 absl::StatusOr<CheckRequest> CheckRequestOf(const Flags& flags) {
   CheckRequest request{.layout = LayoutOf(flags),
                        .buffers = flags.buffers,
@@ -127,11 +98,23 @@ absl::StatusOr<CheckRequest> CheckRequestOf(const Flags& flags) {
   return request;
 }
 
-absl::StatusOr<ShownPart> ShownPartOf(const Flags& flags, const std::vector<Session>& steps) {
-  SL_ASSIGN_OR_RETURN(const ShownPart part, ParseShownPart(flags.shown_ranks, flags.shown_time,
-                                                           flags.shown_microbatches));
-  for (const Session& step : steps) SL_RETURN_IF_ERROR(CheckShownPart(part, *step.timeline));
-  return part;
+PictureQuestion PictureQuestionOf(const Flags& flags) {
+  return {.svg = flags.svg,
+          .picture = flags.picture,
+          .html = flags.html,
+          .perfetto = flags.perfetto,
+          .chrome = flags.chrome,
+          .json = flags.json,
+          .width = flags.width,
+          .fold = flags.fold,
+          .lanes = flags.lanes,
+          .ranks = flags.shown_ranks,
+          .time = flags.shown_time,
+          .microbatches = flags.shown_microbatches,
+          .color = flags.color,
+          .no_title = flags.no_title,
+          .palette = flags.palette,
+          .force = flags.force};
 }
 
 CommLayout LayoutOf(const Flags& flags) {
@@ -141,6 +124,39 @@ CommLayout LayoutOf(const Flags& flags) {
 MessageRequest MessageRequestOf(const Flags& flags) {
   const bool as_written = flags.messages == "as-written";
   return {LayoutOf(flags), as_written ? MessageIssue::kAsWritten : MessageIssue::kEarly};
+}
+
+absl::StatusOr<SearchQuestion> SearchQuestionOf(const Flags& flags) {
+  SearchQuestion question{.place = flags.place,
+                          .any_split = !flags.split.empty(),
+                          .layers = flags.layers,
+                          .minimize = *search::ObjectiveOf(flags.minimize),
+                          .activations = flags.activations,
+                          .whole = flags.kinds != "F,I,W",
+                          .split = flags.kinds != "F,B",
+                          .pairs = flags.pairs,
+                          .recompute = SearchRecomputeOf(flags.recompute),
+                          .seconds = flags.seconds,
+                          .iterations = flags.iterations,
+                          .seed = flags.seed};
+  SL_ASSIGN_OR_RETURN(question.parameters, ParseParameters(flags.parameters));
+  if (!flags.from.empty()) question.begin = {.file = flags.from, .schedule = flags.schedule};
+  SL_ASSIGN_OR_RETURN(question.costs, CostRequestOf(flags));
+  if (flags.memory.empty()) return question;
+  SL_ASSIGN_OR_RETURN(question.memory, ParseMemoryLimit(flags.memory));
+  return question;
+}
+
+std::string AskedBy(const Flags& flags) {
+  std::string asked = "stringline search";
+  for (size_t i = 0; i < flags.arguments.size(); ++i) {
+    const std::string& argument = flags.arguments[i];
+    if (argument == "--emit") ++i;  // and its file
+    if (absl::StartsWith(argument, "--emit") || argument == "--json") continue;
+    const bool quoted = argument.find(' ') != std::string::npos;
+    absl::StrAppend(&asked, " ", quoted ? "'" : "", argument, quoted ? "'" : "");
+  }
+  return asked;
 }
 
 absl::StatusOr<Session> OpenPlanOf(const Flags& flags) {

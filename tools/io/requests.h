@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "schedlang/ask/search_question.h"
 #include "schedlang/ask/session.h"
-#include "schedlang/memory/memory_limit.h"
 #include "tools/io/flags.h"
 #include "tools/io/output.h"
-#include "tools/view/shown_part.h"
+#include "tools/io/picture_options.h"
 
 namespace stringline {
 
@@ -23,15 +23,16 @@ absl::StatusOr<CostRequest> CostRequestOf(const Flags& flags);
 // --layout, --buffers, --lazy, --activations, --memory and costs; the caller adds the model of
 // --model. Error: an invalid number of bytes.
 absl::StatusOr<CheckRequest> CheckRequestOf(const Flags& flags);
-// "80GiB", "80GiB,80GiB,40GiB" by rank, or "0:80GiB,3:40GiB". Errors: any other form.
-absl::StatusOr<MemoryLimit> ParseMemoryLimit(const std::string& text);
-// --ranks, --time, --microbatches of a picture of these steps. Errors: invalid ranges, and ranges
-// beyond a step.
-absl::StatusOr<ShownPart> ShownPartOf(const Flags& flags, const std::vector<Session>& steps);
+// The options of pictures.
+PictureQuestion PictureQuestionOf(const Flags& flags);
 // --layout; the flag's values are checked during parsing.
 CommLayout LayoutOf(const Flags& flags);
 // --layout, --messages.
 MessageRequest MessageRequestOf(const Flags& flags);
+// The options of a search. Errors: invalid parameters, costs and bytes.
+absl::StatusOr<SearchQuestion> SearchQuestionOf(const Flags& flags);
+// The command of a search, as a line for people, without what it writes.
+std::string AskedBy(const Flags& flags);
 
 // OpenPlan, OpenCheckedPlan and OpenStep (session.h) of the flags; the last two with their
 // progress.

@@ -35,6 +35,7 @@
 #include "executor/training/measured_costs.h"
 #include "executor/training/trainer.h"
 #include "schedlang/base/sl_check.h"
+#include "schedlang/lower/message_order.h"
 #include "schedlang/plan/pair_order.h"
 #include "schedlang/report/network_time.h"
 #include "schedlang/sim/simulate.h"
@@ -107,7 +108,8 @@ class Run {
  public:
   Run(const std::string& schedule, const Sizes& sizes, Recompute recompute, int64_t exchange_ns)
       : sizes_(sizes), link_{exchange_ns} {
-    const Plan lowered = LibraryPlan(schedule, sizes.ranks, sizes.microbatches).value();
+    Plan lowered = LibraryPlan(schedule, sizes.ranks, sizes.microbatches).value();
+    if (sizes.expert > 1) lowered = ReduceGradients(lowered);
     const auto stages = static_cast<int>(lowered.stages.size());
     SL_CHECK(sizes.layers % stages == 0) << stages << " stages";
     auto programs =

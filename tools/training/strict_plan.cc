@@ -13,6 +13,7 @@ absl::StatusOr<StrictPlan> OpenStrictPlan(const PlanRequest& request, const Chec
   SL_ASSIGN_OR_RETURN(Session session, OpenPlan(request));
   if (!session.plan) return StrictPlan{std::move(session), ""};
   session.checked_for.layout = check.layout;
+  session.checked_for.sharded = check.collectives.gathers;
   session.plan = LoweredPlan(*std::move(session.plan), check.layout, check.collectives);
   Check(*session.plan, session.checked_for, &session.diagnostics);
   const auto& findings = session.diagnostics.findings();

@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "schedlang/base/fields.h"
 #include "schedlang/base/status.h"
 #include "schedlang/costs/cost_keys.h"
 #include "tools/view/words.h"
@@ -26,12 +27,12 @@ Ends EndsOf(const std::string& text) {
   return {text.substr(0, dots), text.substr(dots + 2)};
 }
 
-absl::Status NotLike(const char* option, const std::string& text, const char* example) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(option, ": '", text, "' is not like ", example, ", the smaller one first"));
+absl::Status NotLike(const char* field, const std::string& text, const char* example) {
+  return FieldError(field,
+                    absl::StrCat("'", text, "' is not like ", example, ", the smaller one first"));
 }
 
-absl::Status ParseNumbers(const char* option, const std::string& text, const char* example,
+absl::Status ParseNumbers(const char* field, const std::string& text, const char* example,
                           int64_t* first, int64_t* last) {
   if (text.empty()) return absl::OkStatus();
   const Ends ends = EndsOf(text);
@@ -39,7 +40,7 @@ absl::Status ParseNumbers(const char* option, const std::string& text, const cha
       *first <= *last) {
     return absl::OkStatus();
   }
-  return NotLike(option, text, example);
+  return NotLike(field, text, example);
 }
 
 absl::Status ParseTimes(const std::string& text, ShownPart* part) {
@@ -53,7 +54,7 @@ absl::Status ParseTimes(const std::string& text, ShownPart* part) {
   const auto from_ns = ParseInUnit(CostUnit::kTime, ends.first);
   const auto to_ns = ParseWithUnit(CostUnit::kTime, ends.last);
   if (!from_ns.ok() || !to_ns.ok() || *from_ns < 0 || *from_ns >= *to_ns) {
-    return NotLike("--time", text, kExample);
+    return NotLike("time", text, kExample);
   }
   part->from_ns = *from_ns;
   part->to_ns = *to_ns;
@@ -75,10 +76,10 @@ int64_t EndOf(const Timeline& timeline) {
   return end_ns;
 }
 
-absl::Status CheckNumbers(const char* option, const char* what, int64_t last, int64_t count) {
+absl::Status CheckNumbers(const char* field, const char* what, int64_t last, int64_t count) {
   if (last < count) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(option, ": there is no ", what, " ", last,
-                                                 "; the step has ", count, ", from 0 on"));
+  return FieldError(field, absl::StrCat("there is no ", what, " ", last, "; the step has ", count,
+                                        ", from 0 on"));
 }
 
 std::string Range(const char* one, const char* several, int64_t first, int64_t last) {
@@ -105,19 +106,18 @@ int64_t ShownPart::LengthIn(int64_t step_ns) const {
 absl::StatusOr<ShownPart> ParseShownPart(const std::string& ranks, const std::string& time,
                                          const std::string& microbatches) {
   ShownPart part;
-  SL_RETURN_IF_ERROR(
-      ParseNumbers("--ranks", ranks, "0..15 or 3", &part.first_rank, &part.last_rank));
+  SL_RETURN_IF_ERROR(ParseNumbers("ranks", ranks, "0..15 or 3", &part.first_rank, &part.last_rank));
   SL_RETURN_IF_ERROR(ParseTimes(time, &part));
-  SL_RETURN_IF_ERROR(ParseNumbers("--microbatches", microbatches, "0..7 or 3",
-                                  &part.first_microbatch, &part.last_microbatch));
+  SL_RETURN_IF_ERROR(ParseNumbers("microbatches", microbatches, "0..7 or 3", &part.first_microbatch,
+                                  &part.last_microbatch));
   return part;
 }
 
 absl::Status CheckShownPart(const ShownPart& part, const Timeline& timeline) {
-  SL_RETURN_IF_ERROR(CheckNumbers("--ranks", "rank", part.last_rank, timeline.ranks()));
+  SL_RETURN_IF_ERROR(CheckNumbers("ranks", "rank", part.last_rank, timeline.ranks()));
   if (part.CutsMicrobatches()) {
-    SL_RETURN_IF_ERROR(CheckNumbers("--microbatches", "microbatch", part.last_microbatch,
-                                    MicrobatchesOf(timeline)));
+    SL_RETURN_IF_ERROR(
+        CheckNumbers("microbatches", "microbatch", part.last_microbatch, MicrobatchesOf(timeline)));
   }
   const int64_t end_ns = EndOf(timeline);
   if (part.from_ns == 0 || part.from_ns < end_ns) return absl::OkStatus();

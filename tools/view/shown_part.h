@@ -32,7 +32,7 @@ struct ShownPart {
 };
 
 // From "0..15" or "3", "0..200ms" (a number without a unit takes the other's unit, or else
-// microseconds), "0..7"; "" shows all. Errors: InvalidArgument naming the option.
+// microseconds), "0..7"; "" shows all. Errors: those of FieldError.
 absl::StatusOr<ShownPart> ParseShownPart(const std::string& ranks, const std::string& time,
                                          const std::string& microbatches);
 

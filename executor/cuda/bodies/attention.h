@@ -114,6 +114,7 @@ struct Attention {
   int scratch_words() const { return kMostAt + 3 * kRows; }
 
   template <class Block>
+  // NOLINTNEXTLINE(readability-function-size): one loop over tiles, whose state is in registers.
   STRINGLINE_BODY void operator()(const Block& block) const {
     const AttentionShape& shape = at.shape;
     const int64_t heads = shape.heads.queries, size = shape.heads.size;

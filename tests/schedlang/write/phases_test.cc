@@ -96,7 +96,7 @@ TEST(RankExpressionTest, AsAPersonWritesIt) {
 }
 
 TEST(RankExpressionTest, Cases) {
-  const auto cases = [](std::vector<std::optional<int64_t>> values) {
+  const auto cases = [](const std::vector<std::optional<int64_t>>& values) {
     return WriteCases(values, "s", 0);
   };
   EXPECT_EQ(cases({0, 1, 2, 3, 3, 2, 1, 0}), "s < 4 ? s : 7 - s");

@@ -1,0 +1,108 @@
+#include "schedlang/ask/search_question.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/ask/free_split.h"
+#include "schedlang/ask/places.h"
+#include "schedlang/base/status.h"
+
+namespace stringline {
+namespace {
+
+// The most ranks and microbatches that are read; a search takes fewer.
+constexpr int64_t kMostSaid = 1'000'000'000;
+constexpr int64_t kNsOfSecond = 1'000'000'000;
+
+absl::StatusOr<int64_t> ParameterOf(const std::vector<Parameter>& parameters, const char* name) {
+  for (const Parameter& parameter : parameters) {
+    if (parameter.name != name) continue;
+    if (parameter.value >= 1 && parameter.value <= kMostSaid) return parameter.value;
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, "=", parameter.value, " cannot be: it is in 1 .. ", kMostSaid));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("search needs ", name, ", as in: stringline search P=8 M=32"));
+}
+
+// The placements, and the order to begin with.
+absl::Status FindStages(const SearchQuestion& question, SearchRequest* request) {
+  const std::vector<Parameter>& parameters = question.parameters;
+  if (question.begin) {
+    PlanRequest begin = *question.begin;
+    begin.parameters = parameters;
+    begin.stop = request->stop;
+    SL_ASSIGN_OR_RETURN(const Session session, OpenPlan(begin));
+    if (IsWished(request->stop)) {
+      return absl::CancelledError(
+          absl::StrCat(begin.file, ": the search was stopped before it was read"));
+    }
+    if (!session.plan) {
+      return absl::InvalidArgumentError(Render(session.diagnostics, session.source));
+    }
+    Plan plan = *session.plan;
+    const absl::StatusOr<search::Words> words = search::WordsOf(plan);
+    if (words.ok()) request->begin = *words;
+    request->stages = {std::move(plan)};
+    return absl::OkStatus();
+  }
+  SL_ASSIGN_OR_RETURN(const int64_t p, ParameterOf(parameters, "P"));
+  SL_ASSIGN_OR_RETURN(const int64_t m, ParameterOf(parameters, "M"));
+  for (const Parameter& parameter : parameters) {
+    if (parameter.name == "P" || parameter.name == "M") continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", parameter.name, "' is a parameter of a schedule: name it with `begin`"));
+  }
+  SL_ASSIGN_OR_RETURN(std::vector<PlacedStages> places,
+                      StagesOf(question.place.empty() ? "line" : question.place, p, m));
+  for (PlacedStages& place : places) {
+    request->places.push_back(std::move(place.word));
+    request->stages.push_back(std::move(place.stages));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+SearchRecompute SearchRecomputeOf(absl::string_view word) {
+  return word == "none"  ? SearchRecompute::kNone
+         : word == "all" ? SearchRecompute::kAll
+         : word == "any" ? SearchRecompute::kAny
+                         : SearchRecompute::kAsCosts;
+}
+
+absl::StatusOr<SearchRequest> SearchRequestOf(const SearchQuestion& question, const Stop* stop) {
+  if (question.begin && !question.place.empty()) {
+    return absl::InvalidArgumentError("`begin` and `place`: give one of them");
+  }
+  SearchRequest request{.costs = question.costs, .memory = question.memory, .stop = stop};
+  SL_RETURN_IF_ERROR(FindStages(question, &request));
+  SL_ASSIGN_OR_RETURN(const StepCosts costs, FindCosts(request.costs));
+  if (request.stages.size() > 1 && !costs.spec.IsOfModel()) {
+    return absl::InvalidArgumentError(
+        "`place=any` compares models cut into more and fewer stages: give costs of the whole model "
+        "(`work=model`), or a model's shape (`costs=FILE.yaml`)");
+  }
+  search::Limits& limits = request.limits;
+  limits.objective = question.minimize;
+  limits.activations = question.activations;
+  if (question.memory.is_given() && question.activations >= 0) {
+    return absl::InvalidArgumentError("`memory` and `activations`: give one of them");
+  }
+  limits.whole = question.whole;
+  limits.split = question.split;
+  limits.pairs = question.pairs;
+  request.recompute = question.recompute;
+  if (question.any_split) {
+    request.any_split = true;
+    request.layers = question.layers;
+    SL_RETURN_IF_ERROR(LayersOfModel(costs, request.layers).status());
+  } else if (question.layers >= 0) {
+    return absl::InvalidArgumentError("`layers` says how many layers `split=any` shares out");
+  }
+  request.budget = {static_cast<int64_t>(question.seconds * kNsOfSecond), question.iterations,
+                    static_cast<uint64_t>(question.seed)};
+  return request;
+}
+
+}  // namespace stringline
