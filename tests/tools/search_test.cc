@@ -82,7 +82,7 @@ TEST(SearchTest, WritesGreedyRulesAtItsOwnCosts) {
     found.plan.costs = {};
     const auto spec = ParseCosts("F=[20,20,20,20,20,30],B=[40,40,40,40,40,50],p2p=10");
     found.costs = *ResolveCosts(*spec, found.plan);
-    const auto text = EmittedText(Flags{}, found, nullptr);
+    const auto text = EmittedText(FoundQuestion{}, found, nullptr);
     ASSERT_TRUE(text.ok()) << text.status();
     EXPECT_NE(text->find("  rank r greedy {\n    prefer B, F;\n    costs F [2, 2, 2, 2, 2, 3], "
                          "B [4, 4, 4, 4, 4, 5], p2p 1;\n  }\n"),
@@ -91,7 +91,7 @@ TEST(SearchTest, WritesGreedyRulesAtItsOwnCosts) {
     EXPECT_EQ(text->find("recompute [1") == std::string::npos, recompute.empty()) << *text;
     // At other costs no rule is found.
     found.costs = *ResolveCosts(*ParseCosts("F=1,B=7,p2p=3"), found.plan);
-    EXPECT_EQ(EmittedText(Flags{}, found, nullptr)->find("greedy"), std::string::npos);
+    EXPECT_EQ(EmittedText(FoundQuestion{}, found, nullptr)->find("greedy"), std::string::npos);
   }
 }
 
