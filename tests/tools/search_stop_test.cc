@@ -148,7 +148,8 @@ TEST_F(StoppedProcess, ASignalIsAnsweredWithWhatWasFound) {
     ToolProcess search(folder_, Words(absl::StrCat("search P=8 M=64 --activations 9 --cost "
                                                    "F=18522,I=18086,W=9337,p2p=601 --emit f.sched",
                                                    kForever)));
-    ASSERT_TRUE(search.WaitUntil([&] { return NotesSignals(search.id()); }));
+    // A process that is only being started blocks signals, too.
+    ASSERT_TRUE(search.WaitUntil([&] { return Works(search.id()) && NotesSignals(search.id()); }));
     search.Signal(signal);
     const Answer answer = search.Wait();
     EXPECT_EQ(answer.status, 0) << answer.err;
