@@ -145,7 +145,7 @@ class StoppedProcess : public testing::Test {
 
 TEST_F(StoppedProcess, ASignalIsAnsweredWithWhatWasFound) {
   for (const int signal : {SIGINT, SIGTERM}) {
-    ToolProcess search(folder_, Words(absl::StrCat("search P=8 M=64 --activations 9 --cost "
+    ToolProcess search(folder_, Words(absl::StrCat("search P=8 M=64 --activations 6 --cost "
                                                    "F=18522,I=18086,W=9337,p2p=601 --emit f.sched",
                                                    kForever)));
     // A process that is only being started blocks signals, too.
