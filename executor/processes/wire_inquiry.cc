@@ -189,7 +189,7 @@ std::string DescribeBlame(const WireAnswers& answers) {
                           DescribeKnown(answers, {peer}));
     }
     if (seen[peer]) {
-      return absl::StrCat(answers.names[peer], " waits for others that wait for it in a circle",
+      return absl::StrCat(answers.names[peer], " waits for others that wait for it in a cycle",
                           DescribeWait(answers, *wait, "it"), DescribeKnown(answers, {peer}));
     }
     wait = waits[peer];

@@ -22,8 +22,8 @@
 #include "tools/answers/exports.h"
 #include "tools/answers/found_schedule.h"
 #include "tools/answers/proof.h"
+#include "tools/answers/sim_sweep.h"
 #include "tools/answers/step_report.h"
-#include "tools/answers/step_sweep.h"
 #include "tools/answers/summary.h"
 #include "tools/answers/torch_text.h"
 #include "tools/answers/trace_import.h"
@@ -312,13 +312,13 @@ absl::StatusOr<Answer> Drawn(const Request& request) {
 }
 
 absl::StatusOr<Answer> Swept(const Request& request) {
-  SL_ASSIGN_OR_RETURN(const SweepRequest asked, Asked<SweepRequest>(request, ReadSweep));
+  SL_ASSIGN_OR_RETURN(const SimSweepQuestion asked, Asked<SimSweepQuestion>(request, ReadSweep));
   std::optional<BrokenFile> broken;
-  SL_ASSIGN_OR_RETURN(std::optional<SimSweepReport> listed, ListedSweep(asked, &broken));
+  SL_ASSIGN_OR_RETURN(std::optional<SimSweepReport> listed, ListSimSweep(asked, &broken));
   if (!listed) return AnswerWith({.source = broken->source, .diagnostics = broken->findings});
   SL_RETURN_IF_ERROR(SimulateListed(
-      asked, [&] { return !request.stopped(); }, &*listed));
-  return Answer{.figures = SweptAsJson(*listed, AsPython)};
+      asked.layout, [&] { return !request.stopped(); }, &*listed));
+  return Answer{.figures = SimSweepAsJson(*listed, AsPython)};
 }
 
 // The step of a found schedule, read from its text: so the actions know their lines.

@@ -321,23 +321,23 @@ void ReadSearch(Fields* fields, SearchQuestion* question) {
   question->recompute = SearchRecomputeOf(recompute);
 }
 
-void ReadSweep(Fields* fields, SweepRequest* sweep) {
+void ReadSweep(Fields* fields, SimSweepQuestion* sweep) {
   bool again = false;
   fields->Read("again", &again);
   if (const Json* const json = fields->Take("schedules"); json != nullptr && json->is_array()) {
     for (const Json& one : *json) {
       Fields schedule(one);
-      ReadPlan(&schedule, &sweep->schedules.emplace_back());
-      sweep->schedules.back().again = again;
+      ReadPlan(&schedule, &sweep->plans.schedules.emplace_back());
+      sweep->plans.schedules.back().again = again;
       fields->Keep(schedule.Done());
     }
   }
-  if (sweep->schedules.empty()) fields->Keep(FieldError("schedules", "there is none"));
+  if (sweep->plans.schedules.empty()) fields->Keep(FieldError("schedules", "there is none"));
   if (const Json* const json = fields->Take("ranges"); json != nullptr && json->is_object()) {
     for (const auto& [name, values] : json->items()) {
       absl::StatusOr<SweepRange> range = RangeOf(name, values);
       fields->Keep(range.status());
-      if (range.ok()) sweep->ranges.push_back(*std::move(range));
+      if (range.ok()) sweep->plans.ranges.push_back(*std::move(range));
     }
   }
   ReadLayout(fields, &sweep->layout);

@@ -13,7 +13,7 @@
 #include "schedlang/ask/search_question.h"
 #include "schedlang/ask/session.h"
 #include "schedlang/base/fields.h"
-#include "tools/answers/step_sweep.h"
+#include "tools/answers/sim_sweep.h"
 #include "tools/io/json.h"
 #include "tools/io/picture_options.h"
 
@@ -69,7 +69,7 @@ void ReadPicture(Fields* fields, PictureQuestion* picture);
 void ReadSearch(Fields* fields, SearchQuestion* question);
 // schedules (a plan's fields, for each), again, ranges (a text or numbers, by parameter), layout,
 // and costs.
-void ReadSweep(Fields* fields, SweepRequest* sweep);
+void ReadSweep(Fields* fields, SimSweepQuestion* sweep);
 
 // slow[3], work="model", and a range as the keyword that gives it: P="2..64".
 std::string AsPython(const NamedField& field);

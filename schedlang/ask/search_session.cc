@@ -55,12 +55,7 @@ class SearchRun {
 
  private:
   static absl::Status CheckSize(const Plan& stages) {
-    int64_t letters = 0;
-    for (int s = 0; s < static_cast<int>(stages.stages.size()); ++s) {
-      letters += int64_t{3} * stages.microbatches_of(StageId(s));
-    }
-    const std::string why =
-        search::WhyTooLarge(static_cast<int64_t>(stages.stages.size()), letters);
+    const std::string why = search::WhyTooLarge(stages);
     return why.empty() ? absl::OkStatus() : absl::InvalidArgumentError(why);
   }
 

@@ -139,9 +139,9 @@ absl::Status CheckRankTime(const Timeline& timeline) {
 // A finding, and true, if the step never ends because of the order of messages and their waits.
 bool HangsAsWritten(const Wiring& wiring, Session* session) {
   if (session->issue == MessageIssue::kEarly) return false;
-  const std::vector<Blocked> circle = CircleOf(*session->plan, wiring, *session->costs);
-  AddCircle(*session->plan, circle, wiring.layout, &session->diagnostics);
-  return !circle.empty();
+  const std::vector<Blocked> cycle = CycleOf(*session->plan, wiring, *session->costs);
+  AddCycle(*session->plan, cycle, wiring.layout, &session->diagnostics);
+  return !cycle.empty();
 }
 
 // By the first letter: "plan", "timeline", a number of torch's first stage, a group of them, or

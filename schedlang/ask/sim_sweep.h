@@ -3,30 +3,16 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "schedlang/ask/session.h"
-#include "schedlang/ask/sweep_range.h"
+#include "schedlang/ask/sweep.h"
 #include "schedlang/costs/order_fit.h"
 #include "schedlang/plan/plan.h"
-#include "schedlang/text/ast.h"
 
 namespace stringline {
-
-// A schedule of the sweep, by its name in a file.
-struct SweptSchedule {
-  ast::File file;
-  std::string schedule;                      // its name in the file; "" for the last
-  std::string name;                          // for people
-  std::shared_ptr<search::KeptOrders> kept;  // orders found before; may be null
-};
-
-// The names of its parameters.
-std::vector<std::string> ParameterNames(const SweptSchedule& swept);
 
 struct SweptStep {
   enum class State : uint8_t { kSimulated, kRefused, kWrong } state = State::kSimulated;
@@ -42,14 +28,11 @@ struct SweptStep {
   OrderFit fit = OrderFit::kNoCosts;
 };
 
-// `after_each` is called after every step, from any of the threads; false ends the sweep with
-// Cancelled. Parameters that a schedule does not have are left out for it. Elaborates, lowers,
-// checks and simulates every schedule at every point, on `threads` threads; the result does not
-// depend on their number: steps[schedule * points.size() + point]. Errors: a missing cost that a
-// plan needs; ResourceExhausted if a plan does not fit into memory.
+// Lowers, checks and simulates every plan: steps[sweep.IndexOf(schedule, point)]. The result does
+// not depend on the number of threads; these, `after_each` and errors as of ForEachPlan. Errors,
+// too: a missing cost that a plan needs.
 absl::StatusOr<std::vector<SweptStep>> SimulateAll(
-    absl::Span<const SweptSchedule> schedules, const std::vector<Parameter>& fixed,
-    const SweepPoints& points, const StepCosts& costs, CommLayout layout, int threads,
+    const Sweep& sweep, const StepCosts& costs, CommLayout layout, int threads = 0,
     const std::function<bool()>& after_each = [] { return true; });
 
 }  // namespace stringline

@@ -1,113 +1,127 @@
+// A sweep's plans are numbered: schedule by schedule, and point by point. Threads take numbers from
+// the end until none is left or one of them has failed; each makes the plan of its number and hands
+// it on, and keeps nothing.
 #include "schedlang/ask/sweep.h"
 
 #include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <new>
+#include <set>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "schedlang/ask/session.h"
+#include "schedlang/ask/found_file.h"
+#include "schedlang/ask/open_source.h"
+#include "schedlang/base/status.h"
 #include "schedlang/base/threads.h"
 
 namespace stringline {
 namespace {
 
-class SweepRun {
- public:
-  SweepRun(const ast::File& file, const std::string& schedule, const std::vector<Parameter>& fixed,
-           const SweepPoints& points, const PlanProof& prove,
-           const std::function<void()>& after_each, search::KeptOrders* kept)
-      : file_(file),
-        schedule_(schedule),
-        fixed_(fixed),
-        points_(points),
-        prove_(prove),
-        after_each_(after_each),
-        limits_{.kept = kept},
-        next_(points.size()) {
-    result_.verdicts.resize(points.size());
+// The file's schedule; nothing, and *broken, if the file has findings.
+absl::StatusOr<std::optional<SweptSchedule>> LoadSwept(const PlanRequest& request,
+                                                       std::optional<BrokenFile>* broken) {
+  const std::string& path = request.file;
+  const std::string& name = request.schedule;
+  if (HoldsParameters(request.text ? KindOfText(path, *request.text) : KindOfFile(path))) {
+    return absl::InvalidArgumentError(
+        path + ": a plan holds its parameters already; `ranges` is for schedules");
   }
+  SL_ASSIGN_OR_RETURN(Source source, request.text ? TextOf(path, *request.text) : OpenSource(path));
+  Diagnostics findings;
+  std::optional<ast::File> file = ParseWithUses(&source, &findings);
+  if (!file) {
+    *broken = BrokenFile{std::move(source), std::move(findings)};
+    return std::nullopt;
+  }
+  const auto& all = file->schedules;
+  const auto found =
+      name.empty() ? all.end() - 1 : std::find_if(all.begin(), all.end(), [&name](const auto& s) {
+        return s.name.text == name;
+      });
+  if (found == all.end()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": has no schedule '", name, "'"));
+  }
+  std::string shown = ShownName(source, name, std::string(found->name.text));
+  std::vector<std::string> parameters = ParameterNames(*file, name);
+  return SweptSchedule{std::move(source),
+                       *std::move(file),
+                       name,
+                       std::move(shown),
+                       std::move(parameters),
+                       std::make_shared<FoundFile>(path, FoundFile::UseOf(request.again))};
+}
 
-  absl::StatusOr<SweepResult> Run(int threads) {
+// Refuses names that no schedule has as a parameter, and schedules that lack a value for one.
+absl::Status CheckNames(const std::vector<SweptSchedule>& schedules,
+                        const std::vector<std::string>& names) {
+  std::set<std::string> known;
+  for (const SweptSchedule& swept : schedules) {
+    known.insert(swept.parameters.begin(), swept.parameters.end());
+  }
+  for (const std::string& name : names) {
+    if (known.count(name) > 0) continue;
+    const std::string close =
+        ClosestName(name, std::vector<std::string>(known.begin(), known.end()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        schedules.size() == 1 ? absl::StrCat("schedule '", schedules[0].name, "' has no parameter")
+                              : "no schedule has a parameter",
+        " '", name, "'", close.empty() ? "" : absl::StrCat("; did you mean '", close, "'?")));
+  }
+  for (const SweptSchedule& swept : schedules) {
+    SL_RETURN_IF_ERROR(CheckAllGiven(swept.file, swept.schedule, names));
+  }
+  return absl::OkStatus();
+}
+
+class SweepWalk {
+ public:
+  SweepWalk(const Sweep& sweep, const UsePlan& use, const std::function<bool()>& after_each)
+      : sweep_(sweep), use_(use), after_each_(after_each), next_(sweep.plans()) {}
+
+  absl::Status Run(int threads) {
     WorkOnThreads(threads, [this] { Work(); });
-    if (out_of_memory_) return absl::ResourceExhaustedError("not enough memory for these plans");
-    for (auto& [place, refusal] : refusals_) result_.refusals.push_back(std::move(refusal));
-    std::sort(result_.refusals.begin(), result_.refusals.end(),
-              [](const auto& a, const auto& b) { return a.first < b.first; });
-    const auto wrong =
-        std::find(result_.verdicts.begin(), result_.verdicts.end(), SweepVerdict::kWrong);
-    if (wrong != result_.verdicts.end()) {
-      result_.first_wrong = static_cast<size_t>(wrong - result_.verdicts.begin());
-      Prove(*result_.first_wrong, &result_.findings);
-    }
-    return std::move(result_);
+    return status_;
   }
 
  private:
-  // Takes points until all are taken; the last points, mostly the largest, first.
   void Work() {
-    try {
-      while (!out_of_memory_) {
-        const size_t left = next_.load();
-        if (left == 0) return;
-        size_t mine = left;
-        if (!next_.compare_exchange_weak(mine, left - 1)) continue;
-        Judge(left - 1);
-        after_each_();
-      }
-    } catch (const std::bad_alloc&) {
-      out_of_memory_ = true;
+    while (!failed_) {
+      size_t left = next_.load();
+      if (left == 0) return;
+      if (!next_.compare_exchange_weak(left, left - 1)) continue;
+      absl::Status status = Used(left - 1);
+      if (!after_each_()) status.Update(absl::CancelledError("stopped"));
+      if (status.ok()) continue;
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (!failed_.exchange(true)) status_ = status;
     }
   }
 
-  bool Prove(size_t point, Diagnostics* findings) const {
-    const auto parameters = ParametersAt(points_, point, fixed_);
-    const std::optional<Plan> plan =
-        ElaboratedPlan(file_, schedule_, parameters, findings, limits_);
-    return plan && prove_(*plan, findings);
+  absl::Status Used(size_t index) {
+    try {
+      Diagnostics findings;
+      std::optional<Plan> plan = PlanAt(sweep_, index, &findings);
+      return use_(index, std::move(plan), &findings);
+    } catch (const std::bad_alloc&) {
+      return absl::ResourceExhaustedError("not enough memory for these plans");
+    }
   }
 
-  void Judge(size_t point) {
-    Diagnostics findings;
-    if (Prove(point, &findings)) return;
-    const Diagnostic* const refusal_here = RefusalIn(findings);
-    const bool refused = refusal_here != nullptr;
-    result_.verdicts[point] = refused ? SweepVerdict::kRefused : SweepVerdict::kWrong;
-    if (!refused) return;
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const auto [slot, is_new] = refusals_.try_emplace(refusal_here->span.begin);
-    SweepResult::Refusal& refusal = slot->second;
-    ++refusal.count;
-    refusal.first = is_new ? point : std::min(refusal.first, point);
-    // Behind the message stand the values at this point.
-    const std::string& why = refusal_here->text;
-    if (is_new) refusal.message = why.substr(0, why.rfind(", with "));
-  }
-
-  const ast::File& file_;
-  const std::string& schedule_;
-  const std::vector<Parameter>& fixed_;
-  const SweepPoints& points_;
-  const PlanProof& prove_;
-  const std::function<void()>& after_each_;
-  const ElaborateLimits limits_;
-  std::atomic<size_t> next_;  // points from here on are taken
-  std::atomic<bool> out_of_memory_ = false;
+  const Sweep& sweep_;
+  const UsePlan& use_;
+  const std::function<bool()>& after_each_;
+  std::atomic<size_t> next_;  // plans from here on are taken
+  std::atomic<bool> failed_ = false;
   std::mutex mutex_;
-  std::map<uint32_t, SweepResult::Refusal> refusals_;  // by place
-  SweepResult result_;
+  absl::Status status_;
 };
 
 }  // namespace
 
-size_t SweepResult::Count(SweepVerdict verdict) const {
-  return static_cast<size_t>(std::count(verdicts.begin(), verdicts.end(), verdict));
-}
-
-std::vector<Parameter> ParametersAt(const SweepPoints& points, size_t point,
-                                    const std::vector<Parameter>& fixed) {
+std::vector<Parameter> Sweep::ParametersAt(size_t point) const {
   std::vector<Parameter> parameters = fixed;
   for (size_t i = 0; i < points.names.size(); ++i) {
     parameters.push_back({points.names[i], points.at(point)[i]});
@@ -115,12 +129,51 @@ std::vector<Parameter> ParametersAt(const SweepPoints& points, size_t point,
   return parameters;
 }
 
-absl::StatusOr<SweepResult> Sweep(const ast::File& file, const std::string& schedule,
-                                  const std::vector<Parameter>& fixed, const SweepPoints& points,
-                                  const PlanProof& prove, int threads,
-                                  const std::function<void()>& after_each,
-                                  search::KeptOrders* kept) {
-  return SweepRun(file, schedule, fixed, points, prove, after_each, kept).Run(threads);
+std::string Sweep::NameOf(size_t point) const {
+  std::string name;
+  for (size_t i = 0; i < points.names.size(); ++i) {
+    absl::StrAppend(&name, i == 0 ? "" : " ", points.names[i], "=", points.at(point)[i]);
+  }
+  return name;
+}
+
+absl::StatusOr<std::optional<Sweep>> ListSweep(const SweepQuestion& question,
+                                               std::optional<BrokenFile>* broken) {
+  Sweep sweep{.fixed = question.fixed};
+  for (const PlanRequest& asked : question.schedules) {
+    SL_ASSIGN_OR_RETURN(std::optional<SweptSchedule> swept, LoadSwept(asked, broken));
+    if (!swept) return std::nullopt;
+    sweep.schedules.push_back(*std::move(swept));
+  }
+  std::vector<std::string> names;
+  for (const SweepRange& range : question.ranges) names.push_back(range.name);
+  for (const Parameter& parameter : question.fixed) names.push_back(parameter.name);
+  SL_RETURN_IF_ERROR(CheckNames(sweep.schedules, names));
+  if (question.ranges.empty()) {
+    return absl::InvalidArgumentError("nothing is to be varied: a parameter needs a range");
+  }
+  SL_ASSIGN_OR_RETURN(sweep.points, Enumerate(question.ranges, question.fixed));
+  return sweep;
+}
+
+std::optional<Plan> PlanAt(const Sweep& sweep, size_t index, Diagnostics* findings) {
+  const SweptSchedule& swept = sweep.schedules[index / sweep.points.size()];
+  std::vector<Parameter> parameters = sweep.ParametersAt(index % sweep.points.size());
+  const auto& known = swept.parameters;
+  parameters.erase(std::remove_if(parameters.begin(), parameters.end(),
+                                  [&known](const Parameter& parameter) {
+                                    return std::find(known.begin(), known.end(), parameter.name) ==
+                                           known.end();
+                                  }),
+                   parameters.end());
+  return ElaboratedPlan(swept.file, swept.schedule, parameters, findings,
+                        {.kept = swept.kept.get()});
+}
+
+absl::Status ForEachPlan(const Sweep& sweep, const UsePlan& use, int threads,
+                         const std::function<bool()>& after_each) {
+  if (threads == 0) threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return SweepWalk(sweep, use, after_each).Run(threads);
 }
 
 }  // namespace stringline

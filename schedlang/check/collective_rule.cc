@@ -130,13 +130,13 @@ class CollectiveRule {
       members.steps[rank].push_back({action.stage.value % reductions.count()});
       actions[rank].push_back(&action);
     }
-    const std::vector<MeetingWait> circle = FindMeetingCircle(members);
+    const std::vector<MeetingWait> cycle = FindMeetingCycle(members);
     Diagnostic* finding = nullptr;
-    for (size_t i = 0; i < circle.size(); ++i) {
-      const Action& action = *actions[circle[i].member][circle[i].step];
-      const int next = circle[(i + 1) % circle.size()].member;
+    for (size_t i = 0; i < cycle.size(); ++i) {
+      const Action& action = *actions[cycle[i].member][cycle[i].step];
+      const int next = cycle[(i + 1) % cycle.size()].member;
       const std::string text = absl::StrCat(
-          "rank ", circle[i].member, finding == nullptr ? " waits forever at " : " waits at ",
+          "rank ", cycle[i].member, finding == nullptr ? " waits forever at " : " waits at ",
           Print(plan_, action), " for rank ", next, ", which holds a replica of the stage");
       if (finding == nullptr) {
         finding = &Find(action, text);
@@ -161,7 +161,7 @@ void FindCollectiveFault(const Plan& plan, const CheckOptions& options, Diagnost
   const auto gathers = [](const Action& a) { return a.kind == ActionKind::kUnshard; };
   if (diagnostics->findings().size() == before && !plan.pipes.empty() &&
       std::any_of(plan.actions.begin(), plan.actions.end(), gathers)) {
-    FindGatherCircle(plan, options, diagnostics);
+    FindGatherCycle(plan, options, diagnostics);
   }
 }
 

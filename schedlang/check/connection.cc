@@ -57,19 +57,19 @@ std::string NameOfCommunicator(const CommQueues& queues, int id) {
 
 }  // namespace
 
-void FindConnectionCircle(const Plan& plan, const CheckOptions& options, Diagnostics* diagnostics) {
+void FindConnectionCycle(const Plan& plan, const CheckOptions& options, Diagnostics* diagnostics) {
   if (options.layout == CommLayout::kShared) return;
   const Channels channels = ChannelsOf(plan);
   const CommQueues queues = QueuesOf(channels, options.layout);
   const FirstCalls first = FindFirstCalls(plan, channels, queues);
-  const std::vector<MeetingWait> circle = FindMeetingCircle(first.members);
-  if (circle.empty()) return;
+  const std::vector<MeetingWait> cycle = FindMeetingCycle(first.members);
+  if (cycle.empty()) return;
   Diagnostic* finding = nullptr;
-  for (size_t i = 0; i < circle.size(); ++i) {
-    const MeetingWait& wait = circle[i];
+  for (size_t i = 0; i < cycle.size(); ++i) {
+    const MeetingWait& wait = cycle[i];
     const uint32_t index = first.actions[wait.member][wait.step];
     const Action& action = plan.actions[index];
-    const int next = circle[(i + 1) % circle.size()].member;
+    const int next = cycle[(i + 1) % cycle.size()].member;
     const std::string text =
         absl::StrCat("rank ", wait.member, i == 0 ? " blocks forever at " : " blocks at ",
                      PrintGroup(plan, plan.actions, index), ": its first call on communicator ",

@@ -38,7 +38,7 @@ class Hall {
     }
   }
 
-  std::vector<MeetingWait> Circle() const {
+  std::vector<MeetingWait> Cycle() const {
     std::vector<std::vector<int>> waits_for(at_.size());
     for (size_t m = 0; m < at_.size(); ++m) {
       if (AtEnd(static_cast<int>(m))) continue;
@@ -48,17 +48,17 @@ class Hall {
         }
       }
     }
-    std::vector<MeetingWait> circle;
-    const std::vector<int> members = ShortestCircle(waits_for);
+    std::vector<MeetingWait> cycle;
+    const std::vector<int> members = ShortestCycle(waits_for);
     for (size_t i = 0; i < members.size(); ++i) {
       const int next = members[(i + 1) % members.size()];
       for (const int meeting : Step(members[i])) {
         if (missing_[meeting] == 0 || HasCome(next, meeting) || !Joins(next, meeting)) continue;
-        circle.push_back({members[i], static_cast<int>(at_[members[i]]), meeting});
+        cycle.push_back({members[i], static_cast<int>(at_[members[i]]), meeting});
         break;
       }
     }
-    return circle;
+    return cycle;
   }
 
  private:
@@ -106,10 +106,10 @@ class Hall {
 
 }  // namespace
 
-std::vector<MeetingWait> FindMeetingCircle(const MeetingSteps& members) {
+std::vector<MeetingWait> FindMeetingCycle(const MeetingSteps& members) {
   Hall hall(members);
   hall.Run();
-  return hall.Circle();
+  return hall.Cycle();
 }
 
 }  // namespace stringline

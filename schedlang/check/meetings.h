@@ -25,6 +25,6 @@ struct MeetingWait {
 };
 
 // A shortest cycle of the members that cannot go on; empty when all members come to their end.
-std::vector<MeetingWait> FindMeetingCircle(const MeetingSteps& members);
+std::vector<MeetingWait> FindMeetingCycle(const MeetingSteps& members);
 
 }  // namespace stringline

@@ -38,21 +38,20 @@ class WaitGraph {
   }
 
   // A shortest cycle of the graph: nodes, each with the wait for the next.
-  std::vector<std::pair<int, Wait>> Circle() const {
+  std::vector<std::pair<int, Wait>> Cycle() const {
     std::vector<std::vector<int>> edges(waits_.size());
     for (size_t n = 0; n < waits_.size(); ++n) {
       for (const Wait& wait : waits_[n]) edges[n].push_back(wait.node);
     }
-    const std::vector<int> nodes = ShortestCircle(edges);
-    std::vector<std::pair<int, Wait>> circle;
+    const std::vector<int> nodes = ShortestCycle(edges);
+    std::vector<std::pair<int, Wait>> cycle;
     for (size_t i = 0; i < nodes.size(); ++i) {
       const int next = nodes[(i + 1) % nodes.size()];
       const auto& waits = waits_[nodes[i]];
-      circle.emplace_back(nodes[i],
-                          *std::find_if(waits.begin(), waits.end(),
-                                        [next](const Wait& w) { return w.node == next; }));
+      cycle.emplace_back(nodes[i], *std::find_if(waits.begin(), waits.end(),
+                                                 [next](const Wait& w) { return w.node == next; }));
     }
-    return circle;
+    return cycle;
   }
 
   bool IsRank(int node) const { return node < plan_.ranks(); }
@@ -188,25 +187,25 @@ class WaitGraph {
 };
 
 // Puts a cycle into words.
-class CircleText {
+class CycleText {
  public:
-  CircleText(const Plan& plan, const Replay& stopped, const WaitGraph& graph)
-      : plan_(plan), stopped_(stopped), graph_(graph), circle_(graph.Circle()) {
-    SL_CHECK(!circle_.empty()) << "the replay stops without a circle";
+  CycleText(const Plan& plan, const Replay& stopped, const WaitGraph& graph)
+      : plan_(plan), stopped_(stopped), graph_(graph), cycle_(graph.Cycle()) {
+    SL_CHECK(!cycle_.empty()) << "the replay stops without a cycle";
     // Begin with a computation if possible: a rank is seen to hang at a computation.
-    const auto first = std::find_if(circle_.begin(), circle_.end(),
+    const auto first = std::find_if(cycle_.begin(), cycle_.end(),
                                     [&](const auto& link) { return graph_.IsRank(link.first); });
-    if (first != circle_.end()) std::rotate(circle_.begin(), first, circle_.end());
+    if (first != cycle_.end()) std::rotate(cycle_.begin(), first, cycle_.end());
   }
 
   void Report(Code code, const std::string& least_buffers, Diagnostics* diagnostics) const {
     const Action& head = plan_.actions[HeadPart(0)];
     Diagnostic& finding =
         diagnostics->Add(code, SpanOf(plan_, head),
-                         absl::StrCat("rank ", graph_.RankOf(circle_[0].first).value,
+                         absl::StrCat("rank ", graph_.RankOf(cycle_[0].first).value,
                                       " waits forever at ", Head(0), ": ", Reason(0)));
     finding.where = WhereOf(plan_, head);
-    for (size_t i = 1; i < circle_.size(); ++i) {
+    for (size_t i = 1; i < cycle_.size(); ++i) {
       finding.notes.push_back(NoteAt(plan_, plan_.actions[HeadPart(i)], Link(i)));
     }
     finding.notes.push_back({.text = Closing(), .has_place = false});
@@ -216,8 +215,8 @@ class CircleText {
   }
 
  private:
-  int Node(size_t i) const { return circle_[i % circle_.size()].first; }
-  const Wait& WaitOf(size_t i) const { return circle_[i % circle_.size()].second; }
+  int Node(size_t i) const { return cycle_[i % cycle_.size()].first; }
+  const Wait& WaitOf(size_t i) const { return cycle_[i % cycle_.size()].second; }
   std::string Name(uint32_t action) const { return Print(plan_, plan_.actions[action]); }
 
   std::string Head(size_t i) const {
@@ -302,18 +301,18 @@ class CircleText {
   // The link from the last node of the cycle to the first.
   std::string Closing() const {
     const std::string rank = absl::StrCat("rank ", graph_.RankOf(Node(0)).value);
-    const size_t last = circle_.size() - 1;
+    const size_t last = cycle_.size() - 1;
     if (!IsForValue(last)) {
-      return absl::StrCat("that is where ", rank, " waits: the circle is closed");
+      return absl::StrCat("that is where ", rank, " waits: this closes the cycle");
     }
     return absl::StrCat(rank, " would send it after ", Name(WaitOf(last).action), Behind(last),
-                        ": the circle is closed");
+                        ": this closes the cycle");
   }
 
   const Plan& plan_;
   const Replay& stopped_;
   const WaitGraph& graph_;
-  std::vector<std::pair<int, Wait>> circle_;
+  std::vector<std::pair<int, Wait>> cycle_;
 };
 
 bool EndsWith(const Plan& plan, CommLayout layout, int buffers) {
@@ -344,18 +343,18 @@ std::string LeastBuffers(const Plan& plan, const CheckOptions& options) {
 
 }  // namespace
 
-void FindCircle(const Plan& plan, const CheckOptions& options, Diagnostics* diagnostics) {
+void FindCycle(const Plan& plan, const CheckOptions& options, Diagnostics* diagnostics) {
   Replay replay(plan, options.layout, options.buffers);
   if (replay.Run()) return;
   const WaitGraph graph(plan, replay, options.buffers);
-  CircleText(plan, replay, graph).Report(Code::kProgress, LeastBuffers(plan, options), diagnostics);
+  CycleText(plan, replay, graph).Report(Code::kProgress, LeastBuffers(plan, options), diagnostics);
 }
 
-void FindGatherCircle(const Plan& plan, const CheckOptions& options, Diagnostics* diagnostics) {
+void FindGatherCycle(const Plan& plan, const CheckOptions& options, Diagnostics* diagnostics) {
   Replay replay(plan, options.layout, options.buffers, Replay::Collectives::kPerformed);
   if (replay.Run()) return;
   const WaitGraph graph(plan, replay, options.buffers);
-  CircleText(plan, replay, graph).Report(Code::kCollectives, "", diagnostics);
+  CycleText(plan, replay, graph).Report(Code::kCollectives, "", diagnostics);
 }
 
 }  // namespace stringline

@@ -21,11 +21,11 @@ void FindEarlyUse(const Plan& lowered, const CheckOptions& options, Diagnostics*
 void FindMismatch(const Plan& lowered, const CheckOptions& options, Diagnostics* diagnostics);
 
 // No cycle of ranks and communicator streams that wait for each other. (progress.cc)
-void FindCircle(const Plan& lowered, const CheckOptions& options, Diagnostics* diagnostics);
+void FindCycle(const Plan& lowered, const CheckOptions& options, Diagnostics* diagnostics);
 
 // No cycle of ranks that wait for each other to connect a communicator. (connection.cc)
-void FindConnectionCircle(const Plan& lowered, const CheckOptions& options,
-                          Diagnostics* diagnostics);
+void FindConnectionCycle(const Plan& lowered, const CheckOptions& options,
+                         Diagnostics* diagnostics);
 
 // Stages compute only while their parameters are unsharded, gradients are reduced once, behind the
 // last of them, and ranks that reduce together do so in one order. (collective_rule.cc)
@@ -34,7 +34,7 @@ void FindCollectiveFault(const Plan& lowered, const CheckOptions& options,
 
 // The last part of `collectives`: no gather stands behind a reduction that waits for it. For a plan
 // without other findings. (progress.cc)
-void FindGatherCircle(const Plan& lowered, const CheckOptions& options, Diagnostics* diagnostics);
+void FindGatherCycle(const Plan& lowered, const CheckOptions& options, Diagnostics* diagnostics);
 
 // No rank holds more activations, or bytes, than its limit. (memory_rule.cc)
 void FindOverfullRank(const Plan& lowered, const CheckOptions& options, Diagnostics* diagnostics);

@@ -7,8 +7,8 @@ namespace {
 
 // Breadth-first search from `start` back to itself, over nodes not below it; empty if the shortest
 // way has `limit` nodes or more.
-std::vector<int> CircleThrough(int start, const std::vector<std::vector<int>>& waits_for,
-                               size_t limit, std::vector<int>* came_from) {
+std::vector<int> CycleThrough(int start, const std::vector<std::vector<int>>& waits_for,
+                              size_t limit, std::vector<int>* came_from) {
   std::fill(came_from->begin(), came_from->end(), -1);
   std::vector<int> frontier = {start};
   for (size_t length = 1; !frontier.empty() && length < limit; ++length) {
@@ -16,10 +16,10 @@ std::vector<int> CircleThrough(int start, const std::vector<std::vector<int>>& w
     for (const int node : frontier) {
       for (const int other : waits_for[node]) {
         if (other == start) {
-          std::vector<int> circle = {node};
-          while (circle.back() != start) circle.push_back((*came_from)[circle.back()]);
-          std::reverse(circle.begin(), circle.end());
-          return circle;
+          std::vector<int> cycle = {node};
+          while (cycle.back() != start) cycle.push_back((*came_from)[cycle.back()]);
+          std::reverse(cycle.begin(), cycle.end());
+          return cycle;
         }
         if (other < start || (*came_from)[other] >= 0) continue;
         (*came_from)[other] = node;
@@ -33,15 +33,15 @@ std::vector<int> CircleThrough(int start, const std::vector<std::vector<int>>& w
 
 }  // namespace
 
-std::vector<int> ShortestCircle(const std::vector<std::vector<int>>& waits_for, int starts) {
+std::vector<int> ShortestCycle(const std::vector<std::vector<int>>& waits_for, int starts) {
   std::vector<int> best;
   std::vector<int> came_from(waits_for.size());
   for (size_t node = 0; node < waits_for.size() && starts > 0; ++node) {
     if (waits_for[node].empty()) continue;
     --starts;
     const size_t limit = best.empty() ? waits_for.size() + 1 : best.size();
-    std::vector<int> circle = CircleThrough(static_cast<int>(node), waits_for, limit, &came_from);
-    if (!circle.empty()) best = std::move(circle);
+    std::vector<int> cycle = CycleThrough(static_cast<int>(node), waits_for, limit, &came_from);
+    if (!cycle.empty()) best = std::move(cycle);
   }
   return best;
 }

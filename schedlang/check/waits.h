@@ -10,6 +10,6 @@ namespace stringline {
 // node. Empty if the graph is acyclic. Searches from at most `starts` nodes, lowest first: enough
 // for a shortest cycle of graphs up to that size, and for some cycle of a larger graph if a low
 // node lies on a cycle.
-std::vector<int> ShortestCircle(const std::vector<std::vector<int>>& waits_for, int starts = 4096);
+std::vector<int> ShortestCycle(const std::vector<std::vector<int>>& waits_for, int starts = 4096);
 
 }  // namespace stringline

@@ -480,7 +480,7 @@ std::vector<FoundSchedule> DerivationOf(const FoundSchedule& last, Diagnostics* 
     const std::optional<FoundSchedule> base = BaseOf(chain.back(), diagnostics);
     if (!base) return {};
     if (!seen.insert(base->schedule).second) {
-      diagnostics->Add(Code::kDerivedCircle, last.schedule->name.span,
+      diagnostics->Add(Code::kDerivedCycle, last.schedule->name.span,
                        absl::StrCat("'", last.schedule->name.text, "' is derived from itself"));
       return {};
     }

@@ -36,11 +36,7 @@ int64_t DefaultIterations(const Problem& problem) {
 
 // False after a finding.
 bool IsSmallEnough(const SearchPlace& place, const OrderRules& rules, Diagnostics* diagnostics) {
-  int64_t letters = 0;
-  for (int s = 0; s < static_cast<int>(place.plan.stages.size()); ++s) {
-    letters += int64_t{3} * place.plan.microbatches_of(StageId(s));
-  }
-  std::string why = search::WhyTooLarge(static_cast<int64_t>(place.plan.stages.size()), letters);
+  std::string why = search::WhyTooLarge(place.plan);
   if (why.empty()) return true;
   diagnostics->Add(Code::kTooLong, rules.span, std::move(why)).where = PrintParameters(place.plan);
   return false;

@@ -1,3 +1,5 @@
+// Stages become problems by adding up, for each, the times of its computations and the bytes that
+// they hold; orders go over to words action by action, and back.
 #include "schedlang/search/problem_of.h"
 
 #include <algorithm>
@@ -64,6 +66,14 @@ HeldBytes HeldOf(const StageMemory& memory) {
 std::vector<int> RecomputeOfPlan(absl::Span<const int64_t> recomputes) {
   if (std::count(recomputes.begin(), recomputes.end(), 1) == 0) return {};
   return {recomputes.begin(), recomputes.end()};
+}
+
+std::string WhyTooLarge(const Plan& stages) {
+  int64_t letters = 0;
+  for (int s = 0; s < static_cast<int>(stages.stages.size()); ++s) {
+    letters += int64_t{3} * stages.microbatches_of(StageId(s));
+  }
+  return WhyTooLarge(static_cast<int64_t>(stages.stages.size()), letters);
 }
 
 absl::StatusOr<Problem> ProblemOf(const Plan& stages, const CostModel& costs,

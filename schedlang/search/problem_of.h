@@ -45,6 +45,9 @@ HeldBytes HeldOf(const StageMemory& memory);
 // The choice as a plan has it (Plan::recompute): empty if no stage recomputes.
 std::vector<int> RecomputeOfPlan(absl::Span<const int64_t> recomputes);
 
+// WhyTooLarge (problem.h) for orders of F, I and W of all microbatches.
+std::string WhyTooLarge(const Plan& stages);
+
 // The stages of the plan at these costs; its actions do not matter. With `memory` the costs must
 // include the bytes of stages: resident bytes are subtracted from every rank's capacity. Errors:
 // InvalidArgument if they exceed its `memory`, or if both limits are given.

@@ -17,8 +17,8 @@ int64_t ReductionNs(const Plan& plan, const Wiring& wiring, const CostModel& cos
   return most_ns;
 }
 
-std::string ReductionCircle(const Plan& plan, const Wiring& wiring,
-                            absl::Span<const uint32_t> waiting) {
+std::string ReductionCycle(const Plan& plan, const Wiring& wiring,
+                           absl::Span<const uint32_t> waiting) {
   const size_t ranks = waiting.size();
   // Repeatedly drop ranks that wait for no waiting rank; what remains are cycles.
   std::vector<size_t> next(ranks, ranks);

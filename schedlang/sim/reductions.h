@@ -18,7 +18,7 @@ int64_t ReductionNs(const Plan& plan, const Wiring& wiring, const CostModel& cos
 
 // `waiting`, by rank: the reduction at which the rank waits for others; kNoAction: none. Describes
 // a cycle of waiting ranks in the words of the rule `collectives`, or returns "".
-std::string ReductionCircle(const Plan& plan, const Wiring& wiring,
-                            absl::Span<const uint32_t> waiting);
+std::string ReductionCycle(const Plan& plan, const Wiring& wiring,
+                           absl::Span<const uint32_t> waiting);
 
 }  // namespace stringline

@@ -68,7 +68,7 @@ class LaneClock {
   }
 
   // A cycle of reductions that wait for each other, in words, or "".
-  std::string Circle() const { return ReductionCircle(plan_, wiring_, waiting_); }
+  std::string Cycle() const { return ReductionCycle(plan_, wiring_, waiting_); }
 
  private:
   // A reduction of replicas.
@@ -331,17 +331,17 @@ absl::StatusOr<Timeline> Simulate(const Plan& lowered, const Wiring& wiring,
                                   const CostModel& costs) {
   Timeline timeline = TimelineOf(lowered, "simulated");
   timeline.layout = wiring.layout;
-  std::string circle;
+  std::string cycle;
   if (wiring.whole) {
     LaneClock clock(lowered, wiring, costs, &timeline);
     if (clock.Run()) {
       AddParts(lowered, costs, &timeline);
       return timeline;
     }
-    circle = clock.Circle();
+    cycle = clock.Cycle();
   }
   return absl::FailedPreconditionError(absl::StrCat(
-      "the plan never ends: ", circle.empty() ? "'stringline check' says where it waits" : circle));
+      "the plan never ends: ", cycle.empty() ? "'stringline check' says where it waits" : cycle));
 }
 
 Timeline SimulateAsFarAsItGoes(const Plan& lowered, const Wiring& wiring, const CostModel& costs) {

@@ -43,7 +43,7 @@ class UseReader {
       return use->file != nullptr;  // its findings are reported already
     }
     const auto open = std::find(open_.begin(), open_.end(), used->path());
-    if (open != open_.end()) return Bad(use->span, Circle(open, used->path()));
+    if (open != open_.end()) return Bad(use->span, Cycle(open, used->path()));
     if (open_.size() > static_cast<size_t>(kDeepestUse)) {
       diagnostics_->Add(Code::kTooDeep, use->span,
                         absl::StrCat("files use files more than ", kDeepestUse, " deep here"));
@@ -101,10 +101,10 @@ class UseReader {
     return good;
   }
 
-  std::string Circle(std::vector<std::string>::const_iterator first, const std::string& path) {
+  std::string Cycle(std::vector<std::string>::const_iterator first, const std::string& path) {
     if (first + 1 == open_.end()) return "the file uses itself";
     return absl::StrCat(
-        "files use each other in a circle: ", absl::StrJoin(first, open_.cend(), ", "), ", ", path);
+        "files use each other in a cycle: ", absl::StrJoin(first, open_.cend(), ", "), ", ", path);
   }
 
   bool Bad(Span span, std::string text) {

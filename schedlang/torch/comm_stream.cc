@@ -20,7 +20,7 @@ class StuckPlan {
   StuckPlan(const Plan& plan, const Wiring& wiring, const Timeline& timeline)
       : plan_(plan), wiring_(wiring), events_(timeline.events) {}
 
-  std::vector<Blocked> Circle() const {
+  std::vector<Blocked> Cycle() const {
     std::vector<Blocked> walk;
     std::map<uint32_t, size_t> place;
     std::optional<uint32_t> at = FirstStuck();
@@ -142,9 +142,9 @@ std::vector<ListedWait> ListedWaits(const Plan& lowered, const std::vector<Torch
   return listed;
 }
 
-std::vector<Blocked> CircleOf(const Plan& lowered, const Wiring& wiring, const CostModel& costs) {
+std::vector<Blocked> CycleOf(const Plan& lowered, const Wiring& wiring, const CostModel& costs) {
   const Timeline timeline = SimulateAsFarAsItGoes(lowered, wiring, costs);
-  return StuckPlan(lowered, wiring, timeline).Circle();
+  return StuckPlan(lowered, wiring, timeline).Cycle();
 }
 
 StreamRun RunOnStreams(const Plan& lowered, const std::vector<TorchWait>& waits,
@@ -154,7 +154,7 @@ StreamRun RunOnStreams(const Plan& lowered, const std::vector<TorchWait>& waits,
   StreamRun run;
   const absl::StatusOr<Timeline> timeline = Simulate(lowered, wiring, costs);
   if (!timeline.ok()) {
-    run.circle = CircleOf(lowered, wiring, costs);
+    run.cycle = CycleOf(lowered, wiring, costs);
     return run;
   }
   run.ends = true;

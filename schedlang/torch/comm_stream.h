@@ -46,7 +46,7 @@ struct StreamRun {
   bool ends = false;
   int64_t makespan_ns = 0;
   std::optional<HeldSend> worst;
-  std::vector<Blocked> circle;  // if the step does not end; the last action's reason is the first
+  std::vector<Blocked> cycle;  // if the step does not end; the last action's reason is the first
 };
 
 // Waits by the places of their sends or reductions. Waits without one in the plan are left out:
@@ -54,7 +54,7 @@ struct StreamRun {
 std::vector<ListedWait> ListedWaits(const Plan& lowered, const std::vector<TorchWait>& waits);
 
 // The cycle in a plan that passes Check, but never ends with this wiring of WiringAsWritten.
-std::vector<Blocked> CircleOf(const Plan& lowered, const Wiring& wiring, const CostModel& costs);
+std::vector<Blocked> CycleOf(const Plan& lowered, const Wiring& wiring, const CostModel& costs);
 
 // `lowered` passes Check; `waits` are in order.
 StreamRun RunOnStreams(const Plan& lowered, const std::vector<TorchWait>& waits,

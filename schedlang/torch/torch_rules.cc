@@ -208,20 +208,20 @@ const char* WhatShares(CommLayout layout) {
 
 }  // namespace
 
-void AddCircle(const Plan& plan, const std::vector<Blocked>& circle, CommLayout layout,
-               Diagnostics* diagnostics) {
-  if (circle.empty()) return;
+void AddCycle(const Plan& plan, const std::vector<Blocked>& cycle, CommLayout layout,
+              Diagnostics* diagnostics) {
+  if (cycle.empty()) return;
   const auto text = [&](size_t i) {
-    return ReasonText(plan, circle[i], circle[(i + 1) % circle.size()]);
+    return ReasonText(plan, cycle[i], cycle[(i + 1) % cycle.size()]);
   };
-  const auto span = [&](size_t i) { return SpanOf(plan, plan.actions[circle[i].action]); };
+  const auto span = [&](size_t i) { return SpanOf(plan, plan.actions[cycle[i].action]); };
   Diagnostic& finding =
       diagnostics->Add(Code::kTorchRuntime, span(0),
                        absl::StrCat("never ends where ", WhatShares(layout), ": ", text(0)));
   finding.where = PrintParameters(plan);
-  for (size_t i = 1; i < circle.size(); ++i) {
-    const bool closes = i + 1 == circle.size();
-    finding.notes.push_back({span(i), text(i) + (closes ? ": the circle is closed" : ""), ""});
+  for (size_t i = 1; i < cycle.size(); ++i) {
+    const bool closes = i + 1 == cycle.size();
+    finding.notes.push_back({span(i), text(i) + (closes ? ": this closes the cycle" : ""), ""});
   }
 }
 

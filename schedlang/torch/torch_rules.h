@@ -25,7 +25,7 @@ void FindLossOrder(const Plan& plan, Diagnostics* diagnostics);
 
 // A cycle of waits, found by a simulation of torch's runtime (torch/comm_stream.h); nothing for an
 // empty cycle.
-void AddCircle(const Plan& plan, const std::vector<Blocked>& circle, CommLayout layout,
-               Diagnostics* diagnostics);
+void AddCycle(const Plan& plan, const std::vector<Blocked>& cycle, CommLayout layout,
+              Diagnostics* diagnostics);
 
 }  // namespace stringline

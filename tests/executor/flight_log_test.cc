@@ -23,7 +23,7 @@ constexpr const char* kSound =
 
 // Rank 0 needs microbatch 0 back first, rank 1 takes both before: if messages wait for all
 // computations listed before them, the ranks wait for each other in a cycle.
-constexpr const char* kWaitInACircle =
+constexpr const char* kWaitInACycle =
     "plan v P=2 M=2\n"
     "stages 0 1 1 0\n"
     "rank 0: 0F0 3F0 3B0 0B0 0F1 3F1 3B1 0B1\n"
@@ -100,7 +100,7 @@ TEST(FlightLog, KeepsTheLastThousandCommandsOfARank) {
 }
 
 TEST(FlightLog, WhatADeadlockLeavesOpenIsUnfinished) {
-  RecordedSteps steps(kWaitInACircle, MessageOrder::kListedWork);
+  RecordedSteps steps(kWaitInACycle, MessageOrder::kListedWork);
   EXPECT_EQ(steps.Step().code(), absl::StatusCode::kAborted);
   EXPECT_TRUE(steps.log().HasUnfinished());
   std::vector<std::string> open;

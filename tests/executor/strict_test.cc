@@ -25,14 +25,14 @@ TEST(RunStrict, GroupsAndNeighbourStagesOfOneRankEnd) {
 }
 
 // Rank 0 needs microbatch 0 back first, rank 1 takes both before.
-constexpr const char* kWaitInACircle =
+constexpr const char* kWaitInACycle =
     "plan v P=2 M=2\n"
     "stages 0 1 1 0\n"
     "rank 0: 0F0 3F0 3B0 0B0 0F1 3F1 3B1 0B1\n"
     "rank 1: 1F0 1F1 2F0 2F1 2B0 1B0 2B1 1B1\n";
 
 TEST(RunStrict, RanksThatWaitForEachOtherAreADeadlock) {
-  const absl::Status status = RunStrict(LoweredFrom(kWaitInACircle));
+  const absl::Status status = RunStrict(LoweredFrom(kWaitInACycle));
   EXPECT_EQ(status.code(), absl::StatusCode::kAborted) << status;
   const std::string text(status.message());
   for (const char* part : {
@@ -49,8 +49,8 @@ TEST(RunStrict, RanksThatWaitForEachOtherAreADeadlock) {
 }
 
 TEST(RunStrict, ADeadlockNamesTheLinesWhereItWasWritten) {
-  Plan plan = LoweredFrom(kWaitInACircle);
-  plan.source = std::make_shared<const Source>("v.plan", kWaitInACircle);
+  Plan plan = LoweredFrom(kWaitInACycle);
+  plan.source = std::make_shared<const Source>("v.plan", kWaitInACycle);
   const absl::Status status = RunStrict(plan);
   EXPECT_EQ(status.code(), absl::StatusCode::kAborted) << status;
   const std::string said(status.message());

@@ -309,12 +309,12 @@ class WaitingProcesses {
   int others_ = 0;
 };
 
-TEST(ProcessGroups, WhoWaitInACircleAreToldSo) {
+TEST(ProcessGroups, WhoWaitInACycleAreToldSo) {
   const Said said = WaitingProcesses().Run(3, -1, nullptr);
   for (const std::string& text : said) EXPECT_EQ(text, said[0]);
   EXPECT_TRUE(absl::StartsWith(said[0], "DEADLINE_EXCEEDED: rank ")) << said[0];
   EXPECT_TRUE(
-      absl::StrContains(said[0], " here waits for others that wait for it in a circle; rank "))
+      absl::StrContains(said[0], " here waits for others that wait for it in a cycle; rank "))
       << said[0];
   EXPECT_TRUE(absl::StrContains(said[0], " s for it in a receive of thing 7 (4 bytes)")) << said[0];
 }

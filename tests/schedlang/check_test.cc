@@ -68,7 +68,7 @@ const Case kCases[] = {
      "microbatch 1\n"
      "    4 | rank 1: 1F0 1F1 1B0 1B1\n"
      "      |             ^~~  (P=2 M=2)\n"
-     "note: rank 0 would send it after 0F1, which comes after 0B0: the circle is closed\n"},
+     "note: rank 0 would send it after 0F1, which comes after 0B0: this closes the cycle\n"},
     {"plan x P=2 M=1 lowered\nstages 0 1\nrank 0: 0F0 0SEND_F0 0RECV_B0 0B0\n"
      "rank 1: 1F0 1RECV_F0 1B0 1SEND_B0\n",
      "x.plan:4:9: error: rank 1 waits forever at 1F0 for the activation of stage 0, microbatch 0\n"
@@ -118,7 +118,7 @@ const Case kCases[] = {
      "    5 | rank 1: b[0]F0 b[0]SEND_F0 a[1]RECV_F0 a[1]F0 a[1]B0 a[1]SEND_B0 b[0]RECV_B0 "
      "b[0]B0\n"
      "      |                ^~~~~~~~~~~  (P=2 M=2)\n"
-     "note: that is where rank 0 waits: the circle is closed\n"
+     "note: that is where rank 0 waits: this closes the cycle\n"
      "note: safe only from k = 1 on: with 1 buffered send a channel it ends\n",
      {.layout = CommLayout::kPair}},
     // The same with a communicator a direction, or with a buffer.
@@ -171,7 +171,7 @@ const Case kCases[] = {
      "note: rank 1 waits at b[0]B0: it needs the gradient of stage b[1], microbatch 0\n"
      "    5 | rank 1: a[1]F0 a[1]B0 b[0]F0 b[0]B0 b[0]REDUCE_GRAD a[1]REDUCE_GRAD\n"
      "      |                              ^~~~~~  (P=2 M=2)\n"
-     "note: rank 0 would send it after b[1]B0, which comes after b[1]F0: the circle is closed\n"},
+     "note: rank 0 would send it after b[1]B0, which comes after b[1]F0: this closes the cycle\n"},
     {"plan x P=1 M=1\nstages 0\nrank 0: 0F0 0I0 0REDUCE_GRAD 0W0\n",
      "x.plan:3:30: error: 0W0 comes after the gradients of its stage are reduced\n"
      "    3 | rank 0: 0F0 0I0 0REDUCE_GRAD 0W0\n"

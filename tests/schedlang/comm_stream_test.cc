@@ -29,7 +29,7 @@ CostModel TwentyToOne(const Plan& plan) {
 
 int64_t TimeOf(const Plan& plan, CommLayout queues, const std::vector<TorchWait>& waits = {}) {
   const StreamRun run = RunOnStreams(plan, waits, TwentyToOne(plan), queues);
-  EXPECT_EQ(run.ends, run.circle.empty());
+  EXPECT_EQ(run.ends, run.cycle.empty());
   return run.ends ? run.makespan_ns : -1;
 }
 

@@ -170,7 +170,7 @@ TEST(Simulate, AGatherStandsBehindTheReductionBeforeIt) {
 }
 
 // In the words of the checker.
-TEST(Simulate, ReductionsInACircleAreNamed) {
+TEST(Simulate, ReductionsInACycleAreNamed) {
   const Plan plan =
       Lower(PlanFromText("plan x P=2 M=2\npipe a M=1 stages 0 1\npipe b M=1 stages 1 0\n"
                          "rank 0: a[0]F0 b[1]F0 b[1]B0 b[1]REDUCE_GRAD a[0]B0 a[0]REDUCE_GRAD\n"

@@ -224,7 +224,7 @@ TEST(SimulatorTruth, ReductionsEndWhenTheCheckerSaysSo) {
           << what << Print(made.plan, made.plan.actions[i]);
     }
   }
-  std::cout << ended << " plans end, in " << named << " reductions form a circle, in " << gathered
+  std::cout << ended << " plans end, in " << named << " reductions form a cycle, in " << gathered
             << " gathers and reductions, seed " << kSeed + 4 << "\n";
   EXPECT_GT(ended, 500);
   EXPECT_GT(named, 100);

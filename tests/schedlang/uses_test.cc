@@ -148,7 +148,7 @@ TEST(UsesTest, WhatIsWrongIsToldAtTheUse) {
         {"b/b.sched",
          "use \"../a.sched\";\n"
          "schedule b(P, M) { stages P on line; rank r { } }"}},
-       "b/b.sched:1:5: error: files use each other in a circle: a.sched, b/b.sched, a.sched\n"
+       "b/b.sched:1:5: error: files use each other in a cycle: a.sched, b/b.sched, a.sched\n"
        "    1 | use \"../a.sched\";\n"
        "      |     ^~~~~~~~~~~~\n"},
       {{{"x.sched", "use \"b.sched\";\nuse \"./b.sched\";\n" + x}, {"b.sched", kUsedBase}},

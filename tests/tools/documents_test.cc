@@ -7,11 +7,15 @@
 // compared. The same holds for `$ examples/…`, a script of an example: the script gets a folder to
 // write to, and has to end with 0. A run in several processes starts the tool itself anew, so it is
 // not run in this process.
+//
+// Links of all documents lead to files that exist, and to headings in them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
+#include <regex>
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
@@ -152,6 +156,105 @@ TEST(DocumentsTest, ShowWhatTheToolPrints) {
     if (UpdatesGolden() && Joined(fresh) != ReadText(path)) WriteText(path, Joined(fresh));
   }
   EXPECT_GE(ran, 8);
+}
+
+// The paths of all documents, relative to the top of the repository.
+std::vector<std::string> AllDocuments() {
+  std::vector<std::string> documents;
+  const fs::path top = SourceFolder();
+  for (auto entry = fs::recursive_directory_iterator(top);
+       entry != fs::recursive_directory_iterator(); ++entry) {
+    const std::string name = entry->path().filename().string();
+    // Hidden folders, and those that builds and runs write at the top.
+    const bool is_written = entry.depth() == 0 && (name == "build" || name == "out");
+    if (entry->is_directory() && (name[0] == '.' || is_written)) entry.disable_recursion_pending();
+    if (entry->path().extension() == ".md") {
+      documents.push_back(fs::relative(entry->path(), top).string());
+    }
+  }
+  std::sort(documents.begin(), documents.end());
+  return documents;
+}
+
+// The lines of a document outside of its code.
+Text Prose(const std::string& document) {
+  Text prose;
+  bool is_code = false;
+  for (const std::string& line : Lines(ReadText(SourceFolder() + "/" + document))) {
+    const bool fence = line.rfind("```", 0) == 0;
+    if (fence) is_code = !is_code;
+    prose.push_back(fence || is_code ? "" : line);
+  }
+  return prose;
+}
+
+// A heading's name in links, as GitHub makes it: letters, digits and '-', blanks as '-'.
+std::string AnchorOf(const std::string& heading) {
+  std::string anchor;
+  for (const char c : heading) {
+    if (c == ' ') anchor += '-';
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalnum(byte) || c == '-' || c == '_' || byte >= 0x80) {
+      anchor += static_cast<char>(std::tolower(byte));
+    }
+  }
+  return anchor;
+}
+
+bool HasHeading(const std::string& document, const std::string& anchor) {
+  const Text prose = Prose(document);
+  return std::any_of(prose.begin(), prose.end(), [&anchor](const std::string& line) {
+    const size_t level = line.find_first_not_of('#');
+    return level != 0 && level != std::string::npos && line[level] == ' ' &&
+           AnchorOf(line.substr(level + 1)) == anchor;
+  });
+}
+
+// The targets of links in a line, without those in `code`.
+Text LinksIn(const std::string& line) {
+  static const std::regex code("`[^`]*`"), link("\\]\\(([^)\\s]+)\\)");
+  const std::string text = std::regex_replace(line, code, "");
+  Text targets;
+  for (std::sregex_iterator at(text.begin(), text.end(), link), end; at != end; ++at) {
+    targets.push_back((*at)[1]);
+  }
+  return targets;
+}
+
+// The reason why a link of a document leads nowhere; "" if it leads somewhere.
+std::string WhyDead(const std::string& document, const std::string& target) {
+  const size_t hash = target.find('#');
+  const std::string file = target.substr(0, hash);
+  const std::string path =
+      file.empty() ? document
+                   : (fs::path(document).parent_path() / file).lexically_normal().string();
+  if (!fs::exists(SourceFolder() + "/" + path)) return "there is no " + path;
+  if (hash == std::string::npos || HasHeading(path, target.substr(hash + 1))) return "";
+  return path + " has no heading for it";
+}
+
+TEST(DocumentsTest, DeadLinksAreSeen) {
+  EXPECT_EQ(LinksIn("a [b](c.md#d) `[e](f)` ![g](h.svg)"), (Text{"c.md#d", "h.svg"}));
+  EXPECT_EQ(AnchorOf("What a `W` is: 1, 2"), "what-a-w-is-1-2");
+  EXPECT_EQ(WhyDead("tools/README.md", "../README.md#two-commands"), "");
+  EXPECT_EQ(WhyDead("tools/README.md", "no.md"), "there is no tools/no.md");
+  EXPECT_EQ(WhyDead("README.md", "#nowhere"), "README.md has no heading for it");
+}
+
+TEST(DocumentsTest, LinksLeadSomewhere) {
+  int links = 0;
+  for (const std::string& document : AllDocuments()) {
+    int number = 0;
+    for (const std::string& line : Prose(document)) {
+      ++number;
+      for (const std::string& target : LinksIn(line)) {
+        if (target.rfind("http", 0) == 0) continue;
+        ++links;
+        EXPECT_EQ(WhyDead(document, target), "") << document << ":" << number << ": " << target;
+      }
+    }
+  }
+  EXPECT_GT(links, 100);
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/ask/sim_sweep.h"
-#include "schedlang/text/parse.h"
 #include "tests/tools/tool_run.h"
 
 namespace stringline {
@@ -100,21 +99,19 @@ const CostRequest kSessionCosts[] = {
 };
 
 TEST(SessionTest, ASweepSimulatesWhatASimulationDoes) {
-  const SweepPoints points{{"M"}, {4, 6}};
   for (const char* const name : {"interleaved", "dualpipe_v", "zb_h1", "megatron_combined"}) {
     const std::string path = SourceFolder() + "/schedules/" + name + ".sched";
-    const Source source(path, ReadText(path));
+    std::optional<BrokenFile> broken;
+    const auto sweep = ListSweep(
+        {.schedules = {{.file = path}}, .ranges = {*ParseSweepRange("M=4,6")}, .fixed = {{"P", 2}}},
+        &broken);
+    ASSERT_TRUE(sweep.ok() && *sweep) << sweep.status();
     for (const CostRequest& request : kSessionCosts) {
       for (const CommLayout layout : {CommLayout::kEdge, CommLayout::kShared}) {
-        Diagnostics findings;
-        std::vector<SweptSchedule> swept;
-        swept.push_back({*Parse(source, &findings), "", name});
-        const auto steps =
-            SimulateAll(swept, {{"P", 2}}, points, *FindCosts(request), layout, /*threads=*/2);
+        const auto steps = SimulateAll(**sweep, *FindCosts(request), layout, /*threads=*/2);
         ASSERT_TRUE(steps.ok()) << steps.status();
-        for (size_t p = 0; p < points.size(); ++p) {
-          const auto step =
-              OpenSimulated({path, "", {{"P", 2}, {"M", points.at(p)[0]}}}, request, {layout});
+        for (size_t p = 0; p < 2; ++p) {
+          const auto step = OpenSimulated({path, "", (*sweep)->ParametersAt(p)}, request, {layout});
           ASSERT_TRUE(step.ok() && step->timeline) << step.status();
           EXPECT_EQ((*steps)[p].makespan_ns, MeasureBubbles(*step->timeline).makespan_ns)
               << name << " " << request.text;

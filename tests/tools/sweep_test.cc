@@ -1,6 +1,4 @@
 // check --for: the plans of a range, and equality of the table with `check` on each.
-#include "schedlang/ask/sweep.h"
-
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -8,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "schedlang/ask/check_sweep.h"
 #include "schedlang/check/check.h"
 #include "schedlang/lower/lower.h"
-#include "schedlang/text/parse.h"
 #include "tests/no_new_threads.h"
 #include "tests/tools/tool_run.h"
 
@@ -118,21 +116,21 @@ TEST(SweepTest, NamesWhatRefuses) {
 }
 
 TEST(SweepTest, DoesNotDependOnThreads) {
-  const Source source("x.sched",
-                      ReadText(SourceFolder() + "/examples/03_find_a_deadlock/broken.sched"));
-  Diagnostics diagnostics;
-  const auto file = Parse(source, &diagnostics);
-  ASSERT_TRUE(file);
-  const auto points = Enumerate({*ParseSweepRange("P=1..8"), *ParseSweepRange("M=1..8")}, {});
-  ASSERT_TRUE(points.ok());
+  std::optional<BrokenFile> broken;
+  const auto sweep = ListSweep(
+      {.schedules = {{.file = SourceFolder() + "/examples/03_find_a_deadlock/broken.sched"}},
+       .ranges = {*ParseSweepRange("P=1..8"), *ParseSweepRange("M=1..8")}},
+      &broken);
+  ASSERT_TRUE(sweep.ok() && *sweep) << sweep.status();
+  const Source& source = (*sweep)->schedules[0].source;
   const PlanProof prove = [](const Plan& plan, Diagnostics* findings) {
     return Check(Lower(plan), findings);
   };
-  const auto alone = Sweep(*file, "", {}, *points, prove, 1);
+  const auto alone = CheckAll(**sweep, prove, 1);
   ASSERT_TRUE(alone.ok());
   EXPECT_TRUE(alone->first_wrong);
   for (int i = 0; i < 5; ++i) {
-    const auto many = Sweep(*file, "", {}, *points, prove, 7);
+    const auto many = CheckAll(**sweep, prove, 7);
     ASSERT_TRUE(many.ok());
     EXPECT_EQ(many->verdicts, alone->verdicts);
     EXPECT_EQ(many->first_wrong, alone->first_wrong);

@@ -106,7 +106,7 @@ USES = {
     "torch cannot": (
         lambda rank: runtime("chimera", stages([0, 1]), M=4, by="torch"),
         "torch has one pipe"),
-    "a circle of waits": (
+    "a cycle of waits": (
         lambda rank: runtime(WAITS, stages([rank])), r"rank \d waits forever at"),
     "torch is too old": (
         too_old, r"stringline.torch needs torch 2.10 or later; this is torch 2.9.1\+cpu"),

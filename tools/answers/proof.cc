@@ -30,7 +30,7 @@ int MostReceiveBuffersOf(const Plan& lowered) {
 // True if the plan would hang if communicators connected at their first call.
 bool NeedsConnections(const Plan& lowered, const CheckOptions& options) {
   Diagnostics findings;
-  FindConnectionCircle(lowered, options, &findings);
+  FindConnectionCycle(lowered, options, &findings);
   return !findings.empty();
 }
 

@@ -1,13 +1,8 @@
 // stringline check --for: the same question for many parameters at once.
-#include <algorithm>
-#include <thread>
 
-#include "absl/strings/str_cat.h"
-#include "schedlang/ask/found_file.h"
-#include "schedlang/ask/open_source.h"
 #include "schedlang/base/clock.h"
 #include "schedlang/base/status.h"
-#include "tools/answers/sweep_report.h"
+#include "tools/answers/check_sweep.h"
 #include "tools/commands/command.h"
 #include "tools/io/progress.h"
 #include "tools/io/requests.h"
@@ -15,45 +10,17 @@
 namespace stringline {
 namespace {
 
-// Null, and an error, if the file lacks the schedule, or the schedule lacks one of the names.
-absl::StatusOr<const ast::Schedule*> FindSchedule(const ast::File& file, const std::string& name,
-                                                  const std::vector<SweepRange>& ranges) {
-  const ast::Schedule* found = name.empty() ? &file.schedules.back() : nullptr;
-  for (const ast::Schedule& schedule : file.schedules) {
-    if (schedule.name.text == name) found = &schedule;
-  }
-  if (found == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("the file has no schedule '", name, "'"));
-  }
-  std::vector<std::string> names;
-  for (const ast::Option& option : found->parameters) names.push_back(option.name.text);
-  for (const SweepRange& range : ranges) {
-    if (std::find(names.begin(), names.end(), range.name) != names.end()) continue;
-    const std::string close = ClosestName(range.name, names);
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--for ", range.name, ": schedule '", found->name.text, "' has no parameter '", range.name,
-        "'", close.empty() ? "" : absl::StrCat("; did you mean '", close, "'?")));
-  }
-  return found;
-}
-
 absl::StatusOr<int> RunSweep(const Flags& flags, const Output& output) {
-  std::vector<SweepRange> ranges;
+  SweepQuestion question;
+  question.schedules = {{.file = flags.file, .schedule = flags.schedule, .again = flags.again}};
   for (const std::string& text : flags.ranges) {
     SL_ASSIGN_OR_RETURN(SweepRange range, ParseSweepRange(text));
-    ranges.push_back(std::move(range));
+    question.ranges.push_back(std::move(range));
   }
-  SL_ASSIGN_OR_RETURN(const std::vector<Parameter> fixed, ParseParameters(flags.parameters));
-  SL_ASSIGN_OR_RETURN(Source source, OpenSource(flags.file));
-  Diagnostics findings;
-  const std::optional<ast::File> file = ParseWithUses(&source, &findings);
-  if (!file) return ShowFindings(output, output.out, findings, source);
-  SL_ASSIGN_OR_RETURN(const ast::Schedule* schedule, FindSchedule(*file, flags.schedule, ranges));
-  std::vector<std::string> names;
-  for (const SweepRange& range : ranges) names.push_back(range.name);
-  for (const Parameter& parameter : fixed) names.push_back(parameter.name);
-  SL_RETURN_IF_ERROR(CheckGiven(*file, flags.schedule, names));
-  SL_ASSIGN_OR_RETURN(const SweepPoints points, Enumerate(ranges, fixed));
+  SL_ASSIGN_OR_RETURN(question.fixed, ParseParameters(flags.parameters));
+  std::optional<BrokenFile> broken;
+  SL_ASSIGN_OR_RETURN(const std::optional<Sweep> sweep, ListSweep(question, &broken));
+  if (!sweep) return ShowFindings(output, output.out, broken->findings, broken->source);
 
   if (!flags.model.empty()) {
     return absl::InvalidArgumentError("--model goes with one plan, not with --for");
@@ -73,26 +40,24 @@ absl::StatusOr<int> RunSweep(const Flags& flags, const Output& output) {
     return CheckedPlan(plan, options, diagnostics, collectives).has_value();
   };
   const int64_t start_ns = NowNs();
-  absl::StatusOr<SweepResult> result;
+  absl::StatusOr<CheckedSweep> result;
   {
-    Progress progress(output, "checking plans", points.size());
-    FoundFile found(flags.file, FoundFile::UseOf(flags.again));
-    result = Sweep(
-        *file, flags.schedule, fixed, points, prove,
-        std::max(1, static_cast<int>(std::thread::hardware_concurrency())),
-        [&progress] { progress.Add(); }, &found);
+    Progress progress(output, "checking plans", sweep->plans());
+    result = CheckAll(*sweep, prove, /*threads=*/0, [&progress] {
+      progress.Add();
+      return true;
+    });
   }
   if (!result.ok()) return result.status();
-  const std::string shown = ShownName(source, flags.schedule, schedule->name.text);
-  SweepReport report{source, shown, fixed, ranges, points, *result, {}};
+  CheckSweepReport report{*sweep, question.ranges, *result, {}};
   report.elapsed_s = static_cast<double>(NowNs() - start_ns) / 1e9;
   for (const Rule& rule : Rules()) {
     if (Applies(rule, options)) report.proven.push_back(rule.name);
   }
   if (output.json) {
-    WriteJson(output.out, SweepAsJson(report));
+    WriteJson(output.out, CheckSweepAsJson(report));
   } else {
-    PrintSweep(report, output.out);
+    PrintCheckSweep(report, output.out);
   }
   return result->first_wrong ? kFindings : kOk;
 }
@@ -100,10 +65,6 @@ absl::StatusOr<int> RunSweep(const Flags& flags, const Output& output) {
 }  // namespace
 
 int RunCheckFor(const Flags& flags, const Output& output) {
-  if (HoldsParameters(KindOfFile(flags.file))) {
-    return Fail(output,
-                flags.file + ": a plan holds its parameters already; --for is for schedules");
-  }
   const absl::StatusOr<int> status = RunSweep(flags, output);
   return status.ok() ? *status : Fail(output, status.status().message());
 }

@@ -106,7 +106,7 @@ bool FindHang(const LintReport& report, Diagnostics* diagnostics) {
   for (size_t i = report.times.size(); i-- > 0;) {
     const StreamRun& run = report.times[i].file;
     if (run.ends) continue;
-    AddCircle(report.file.plan, run.circle, kQueueLayouts[i].queues, diagnostics);
+    AddCycle(report.file.plan, run.cycle, kQueueLayouts[i].queues, diagnostics);
     return true;
   }
   return false;

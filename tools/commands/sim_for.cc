@@ -1,5 +1,5 @@
 // stringline sim --for: step times for many parameters, and for many schedules. Table, plot and
-// JSON read the result of step_sweep.h.
+// JSON read the result of sim_sweep.h.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -8,7 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "schedlang/base/status.h"
 #include "tools/answers/order_note.h"
-#include "tools/answers/step_sweep.h"
+#include "tools/answers/sim_sweep.h"
 #include "tools/commands/command.h"
 #include "tools/io/json.h"
 #include "tools/io/progress.h"
@@ -21,21 +21,21 @@ namespace {
 
 void PrintTable(const SimSweepReport& report, std::ostream& out) {
   size_t width = 6;
-  for (size_t p = 0; p < report.points.size(); ++p) {
-    width = std::max(width, report.NameOf(p).size());
+  for (size_t p = 0; p < report.sweep.points.size(); ++p) {
+    width = std::max(width, report.sweep.NameOf(p).size());
   }
   out << std::string(width, ' ');
-  for (const SweptSchedule& swept : report.schedules) {
+  for (const SweptSchedule& swept : report.sweep.schedules) {
     out << absl::StreamFormat("  %30s", swept.name);
   }
   out << "\n" << std::string(width, ' ');
-  for (size_t s = 0; s < report.schedules.size(); ++s) {
+  for (size_t s = 0; s < report.sweep.schedules.size(); ++s) {
     out << absl::StreamFormat("  %13s %10s %5s", "makespan", "bubble", "peak");
   }
   out << "\n";
-  for (size_t p = 0; p < report.points.size(); ++p) {
-    out << absl::StreamFormat("%*s", static_cast<int>(width), report.NameOf(p));
-    for (size_t s = 0; s < report.schedules.size(); ++s) {
+  for (size_t p = 0; p < report.sweep.points.size(); ++p) {
+    out << absl::StreamFormat("%*s", static_cast<int>(width), report.sweep.NameOf(p));
+    for (size_t s = 0; s < report.sweep.schedules.size(); ++s) {
       const SweptStep& step = report.At(s, p);
       if (step.state == SweptStep::State::kSimulated) {
         out << absl::StreamFormat("  %13s %10s %5d", PrintTime(step.makespan_ns),
@@ -52,11 +52,11 @@ void PrintTable(const SimSweepReport& report, std::ostream& out) {
 
 // The first refused or wrong step of every schedule, and the reason.
 void PrintRefusals(const SimSweepReport& report, std::ostream& out) {
-  for (size_t s = 0; s < report.schedules.size(); ++s) {
-    for (size_t p = 0; p < report.points.size(); ++p) {
+  for (size_t s = 0; s < report.sweep.schedules.size(); ++s) {
+    for (size_t p = 0; p < report.sweep.points.size(); ++p) {
       const SweptStep& step = report.At(s, p);
       if (step.state == SweptStep::State::kSimulated) continue;
-      out << report.schedules[s].name << " " << report.NameOf(p) << ": "
+      out << report.sweep.schedules[s].name << " " << report.sweep.NameOf(p) << ": "
           << (step.state == SweptStep::State::kRefused ? "refused: " : "wrong: ")
           << WithOptions(step.message) << "\n";
       break;
@@ -66,31 +66,32 @@ void PrintRefusals(const SimSweepReport& report, std::ostream& out) {
 
 // For every schedule whose order was made for costs: whether these are its own.
 void PrintOrderNotes(const SimSweepReport& report, std::ostream& out) {
-  for (size_t s = 0; s < report.schedules.size(); ++s) {
+  for (size_t s = 0; s < report.sweep.schedules.size(); ++s) {
     std::set<std::string> notes;
-    for (size_t p = 0; p < report.points.size(); ++p) {
+    for (size_t p = 0; p < report.sweep.points.size(); ++p) {
       const std::string note = OrderNote(report.At(s, p).fit);
       if (!note.empty()) notes.insert(note);
     }
     for (const std::string& note : notes) {
-      out << "\n" << report.schedules[s].name << ": " << note << "\n";
+      out << "\n" << report.sweep.schedules[s].name << ": " << note << "\n";
     }
   }
 }
 
 // A single warning for a point at which two schedules have different numbers of stages.
 void PrintUnequalPoint(const SimSweepReport& report, std::ostream& out) {
-  for (size_t p = 0; p < report.points.size(); ++p) {
+  for (size_t p = 0; p < report.sweep.points.size(); ++p) {
     const SweptStep* first = nullptr;
-    for (size_t s = 0; s < report.schedules.size(); ++s) {
+    for (size_t s = 0; s < report.sweep.schedules.size(); ++s) {
       const SweptStep& step = report.At(s, p);
       if (step.state != SweptStep::State::kSimulated) continue;
       if (first == nullptr) first = &step;
       if (step.stages == first->stages) continue;
-      const auto other = static_cast<size_t>(first - report.steps.data()) / report.points.size();
+      const auto other =
+          static_cast<size_t>(first - report.steps.data()) / report.sweep.points.size();
       out << "\n"
-          << PrintUnequalWork(report.schedules[other].name, first->stages, report.schedules[s].name,
-                              step.stages);
+          << PrintUnequalWork(report.sweep.schedules[other].name, first->stages,
+                              report.sweep.schedules[s].name, step.stages);
       return;
     }
   }
@@ -125,19 +126,19 @@ std::string NameBeside(const SweepPoints& points, size_t axis, size_t point) {
 // A line for each schedule and for all values beside the axis, so no line joins two such values.
 std::vector<PlotLine> LinesOf(const SimSweepReport& report, size_t axis) {
   std::vector<std::string> beside;  // by point
-  for (size_t p = 0; p < report.points.size(); ++p) {
-    beside.push_back(NameBeside(report.points, axis, p));
+  for (size_t p = 0; p < report.sweep.points.size(); ++p) {
+    beside.push_back(NameBeside(report.sweep.points, axis, p));
   }
   std::vector<PlotLine> lines;
-  for (size_t s = 0; s < report.schedules.size(); ++s) {
+  for (size_t s = 0; s < report.sweep.schedules.size(); ++s) {
     std::map<std::string, size_t> line_of;
-    for (size_t p = 0; p < report.points.size(); ++p) {
+    for (size_t p = 0; p < report.sweep.points.size(); ++p) {
       const auto [found, is_new] = line_of.try_emplace(beside[p], lines.size());
-      if (is_new) lines.push_back({absl::StrCat(report.schedules[s].name, beside[p]), {}});
+      if (is_new) lines.push_back({absl::StrCat(report.sweep.schedules[s].name, beside[p]), {}});
       const SweptStep& step = report.At(s, p);
       const bool simulated = step.state == SweptStep::State::kSimulated;
       lines[found->second].points.push_back(
-          {static_cast<double>(report.points.at(p)[axis]),
+          {static_cast<double>(report.sweep.points.at(p)[axis]),
            simulated ? std::optional(step.bubble) : std::nullopt});
     }
   }
@@ -145,38 +146,39 @@ std::vector<PlotLine> LinesOf(const SimSweepReport& report, size_t axis) {
 }
 
 absl::StatusOr<int> RunSimSweep(const Flags& flags, const Output& output) {
-  SweepRequest request{.layout = LayoutOf(flags)};
+  SimSweepQuestion question{.layout = LayoutOf(flags)};
   for (const std::string& path : flags.files) {
-    request.schedules.push_back({.file = path, .schedule = flags.schedule, .again = flags.again});
+    question.plans.schedules.push_back(
+        {.file = path, .schedule = flags.schedule, .again = flags.again});
   }
   for (const std::string& text : flags.ranges) {
     SL_ASSIGN_OR_RETURN(SweepRange range, ParseSweepRange(text));
-    request.ranges.push_back(std::move(range));
+    question.plans.ranges.push_back(std::move(range));
   }
-  SL_ASSIGN_OR_RETURN(request.fixed, ParseParameters(flags.parameters));
-  SL_ASSIGN_OR_RETURN(request.costs, CostRequestOf(flags));
+  SL_ASSIGN_OR_RETURN(question.plans.fixed, ParseParameters(flags.parameters));
+  SL_ASSIGN_OR_RETURN(question.costs, CostRequestOf(flags));
   std::optional<BrokenFile> broken;
-  SL_ASSIGN_OR_RETURN(std::optional<SimSweepReport> listed, ListedSweep(request, &broken));
+  SL_ASSIGN_OR_RETURN(std::optional<SimSweepReport> listed, ListSimSweep(question, &broken));
   if (!listed) return ShowFindings(output, output.err, broken->findings, broken->source);
   SimSweepReport& report = *listed;
   {
-    Progress progress(output, "simulating steps", report.schedules.size() * report.points.size());
+    Progress progress(output, "simulating steps", report.sweep.plans());
     SL_RETURN_IF_ERROR(SimulateListed(
-        request,
+        question.layout,
         [&progress] {
           progress.Add();
           return true;
         },
         &report));
   }
-  const size_t axis = AxisOf(report.points);
-  const std::string& axis_name = report.points.names[axis];
+  const size_t axis = AxisOf(report.sweep.points);
+  const std::string& axis_name = report.sweep.points.names[axis];
   const std::vector<PlotLine> lines = LinesOf(report, axis);
   if (!flags.plot.empty()) {
     SL_RETURN_IF_ERROR(WriteAsked(output, flags.plot, PlotAsSvg(lines, axis_name)));
   }
   if (output.json) {
-    WriteJson(output.out, SweptAsJson(report, AsOption));
+    WriteJson(output.out, SimSweepAsJson(report, AsOption));
     return kOk;
   }
   PrintTable(report, output.out);

@@ -65,21 +65,21 @@ bool BenchOnePlan(const std::string& folder) {
 }
 
 bool BenchSweep(const std::string& folder) {
-  std::vector<SweptSchedule> schedules;
+  SweepQuestion question{.ranges = {*ParseSweepRange("M=350..599")}, .fixed = {{"P", 8}}};
   for (const char* const name : {"1f1b", "gpipe", "zb_h1", "looped_bfs"}) {
-    schedules.push_back({ReadSchedule(folder + "/" + name + ".sched"), "", name});
+    question.schedules.push_back({.file = folder + "/" + name + ".sched"});
   }
-  SweepPoints points{{"M"}, {}};
-  for (int64_t m = 350; m < 600; ++m) points.values.push_back(m);
+  std::optional<BrokenFile> broken;
+  const auto sweep = ListSweep(question, &broken);
+  if (!sweep.ok() || !*sweep) std::exit(2);
   const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   int64_t actions = 0;
   const double seconds = BestSeconds([&] {
-    const auto steps =
-        SimulateAll(schedules, {{"P", 8}}, points, {UnitCosts(), {}}, CommLayout::kEdge, threads);
+    const auto steps = SimulateAll(**sweep, {UnitCosts(), {}}, CommLayout::kEdge, threads);
     actions = 0;
     for (const SweptStep& step : *steps) actions += step.actions;
   });
-  const auto count = static_cast<double>(schedules.size() * points.size());
+  const auto count = static_cast<double>((*sweep)->plans());
   std::printf("%.0f steps of %.0f computations: %.2f s on %d cores\n", count,
               static_cast<double>(actions) / count, seconds, threads);
   return seconds * threads <= 4;

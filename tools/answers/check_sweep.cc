@@ -1,7 +1,7 @@
 // Verdicts are counted once: for each value of the first parameter, and again by the place among
 // its points, in forty places. The table and the JSON are both made of these rows; for the table
 // neighbouring rows are added up if they are many.
-#include "tools/answers/sweep_report.h"
+#include "tools/answers/check_sweep.h"
 
 #include <algorithm>
 
@@ -24,7 +24,7 @@ struct SweepRow {
 };
 
 // Adds the points [begin, end), which have the same first value.
-void AddPoints(const SweepReport& report, size_t begin, size_t end, SweepRow* row) {
+void AddPoints(const CheckSweepReport& report, size_t begin, size_t end, SweepRow* row) {
   const size_t count = end - begin;
   for (size_t i = begin; i < end; ++i) {
     const auto verdict = static_cast<size_t>(report.result.verdicts[i]);
@@ -37,12 +37,12 @@ void AddPoints(const SweepReport& report, size_t begin, size_t end, SweepRow* ro
 }
 
 // A row for each value of the first parameter, in the order of the points.
-std::vector<SweepRow> RowsOf(const SweepReport& report) {
+std::vector<SweepRow> RowsOf(const CheckSweepReport& report) {
   std::vector<SweepRow> rows;
-  for (size_t begin = 0; begin < report.points.size();) {
-    const int64_t value = report.points.at(begin)[0];
+  for (size_t begin = 0; begin < report.sweep.points.size();) {
+    const int64_t value = report.sweep.points.at(begin)[0];
     size_t end = begin + 1;
-    while (end < report.points.size() && report.points.at(end)[0] == value) ++end;
+    while (end < report.sweep.points.size() && report.sweep.points.at(end)[0] == value) ++end;
     rows.push_back({value, value});
     AddPoints(report, begin, end, &rows.back());
     begin = end;
@@ -80,22 +80,22 @@ std::string StripOf(const SweepRow& row) {
   return strip;
 }
 
-std::string Asked(const SweepReport& report) {
+std::string Asked(const CheckSweepReport& report) {
   std::vector<std::string> words;
-  for (const Parameter& p : report.fixed) words.push_back(absl::StrCat(p.name, "=", p.value));
+  for (const Parameter& p : report.sweep.fixed) words.push_back(absl::StrCat(p.name, "=", p.value));
   for (const SweepRange& range : report.ranges) {
     words.push_back(absl::StrCat(range.name, "=", range.text));
   }
   return absl::StrJoin(words, " ");
 }
 
-std::string PointText(const SweepReport& report, size_t point) {
+std::string PointText(const CheckSweepReport& report, size_t point) {
   return absl::StrJoin(
-      ParametersAt(report.points, point, report.fixed), " ",
+      report.sweep.ParametersAt(point), " ",
       [](std::string* out, const Parameter& p) { absl::StrAppend(out, p.name, "=", p.value); });
 }
 
-void PrintTable(const SweepReport& report, std::ostream& out) {
+void PrintTable(const CheckSweepReport& report, std::ostream& out) {
   std::vector<std::string> rest;
   for (size_t i = 1; i < report.ranges.size(); ++i) {
     rest.push_back(absl::StrCat(report.ranges[i].name, "=", report.ranges[i].text));
@@ -117,50 +117,50 @@ void PrintTable(const SweepReport& report, std::ostream& out) {
   out << "  █ right   · refused   ▒ some of both   x wrong; from the first to the last of a row\n";
 }
 
-double PlansPerSecond(const SweepReport& report) {
-  return report.elapsed_s > 0 ? static_cast<double>(report.points.size()) / report.elapsed_s : 0;
+double PlansPerSecond(const CheckSweepReport& report) {
+  return report.elapsed_s > 0 ? static_cast<double>(report.sweep.points.size()) / report.elapsed_s
+                              : 0;
 }
 
 const char* Plans(size_t count) { return count == 1 ? " plan" : " plans"; }
 
 }  // namespace
 
-void PrintSweep(const SweepReport& report, std::ostream& out) {
-  const SweepResult& result = report.result;
+void PrintCheckSweep(const CheckSweepReport& report, std::ostream& out) {
+  const CheckedSweep& result = report.result;
   const size_t right = result.Count(SweepVerdict::kRight);
   const size_t wrong = result.Count(SweepVerdict::kWrong);
-  out << report.schedule << " " << Asked(report) << ": " << report.points.size()
-      << Plans(report.points.size()) << "\n\n";
+  out << report.schedule().name << " " << Asked(report) << ": " << report.sweep.points.size()
+      << Plans(report.sweep.points.size()) << "\n\n";
   PrintTable(report, out);
   out << "\n";
-  for (const SweepResult::Refusal& refusal : result.refusals) {
+  for (const CheckedSweep::Refusal& refusal : result.refusals) {
     out << "refused: " << refusal.count << Plans(refusal.count) << ", the first "
         << PointText(report, refusal.first) << ": " << refusal.message << "\n";
   }
   if (result.first_wrong) {
     out << "wrong: " << wrong << Plans(wrong) << ", the first "
         << PointText(report, *result.first_wrong) << ":\n"
-        << Render(result.findings, report.source);
+        << Render(result.findings, report.schedule().source);
   }
   const char* const proven = right == 0  ? "; not proven of any: "
                              : wrong > 0 ? "; proven of these: "
                                          : "; proven: ";
-  out << (wrong == 0 ? "ok: " : "not ok: ") << right << " of " << report.points.size()
-      << Plans(report.points.size()) << " right" << proven << absl::StrJoin(report.proven, ", ")
-      << "\n";
+  out << (wrong == 0 ? "ok: " : "not ok: ") << right << " of " << report.sweep.points.size()
+      << Plans(report.sweep.points.size()) << " right" << proven
+      << absl::StrJoin(report.proven, ", ") << "\n";
   out << absl::StreamFormat("%.1f s, %.0f plans/s\n", report.elapsed_s, PlansPerSecond(report));
 }
 
-Json SweepAsJson(const SweepReport& report) {
-  const SweepResult& result = report.result;
+Json CheckSweepAsJson(const CheckSweepReport& report) {
+  const CheckedSweep& result = report.result;
   Json ranges = Json::object();
   for (const SweepRange& range : report.ranges) ranges[range.name] = range.text;
   Json refusals = Json::array();
-  for (const SweepResult::Refusal& refusal : result.refusals) {
-    refusals.push_back(
-        {{"message", refusal.message},
-         {"plans", refusal.count},
-         {"first", ParametersAsJson(ParametersAt(report.points, refusal.first, report.fixed))}});
+  for (const CheckedSweep::Refusal& refusal : result.refusals) {
+    refusals.push_back({{"message", refusal.message},
+                        {"plans", refusal.count},
+                        {"first", ParametersAsJson(report.sweep.ParametersAt(refusal.first))}});
   }
   Json rows = Json::array();
   for (const SweepRow& row : RowsOf(report)) {
@@ -172,10 +172,10 @@ Json SweepAsJson(const SweepReport& report) {
   }
   const bool is_any_right = result.Count(SweepVerdict::kRight) > 0;
   Json json = {{"ok", !result.first_wrong.has_value()},
-               {"schedule", report.schedule},
-               {"parameters", ParametersAsJson(report.fixed)},
+               {"schedule", report.schedule().name},
+               {"parameters", ParametersAsJson(report.sweep.fixed)},
                {"for", std::move(ranges)},
-               {"plans", report.points.size()},
+               {"plans", report.sweep.points.size()},
                {"right", result.Count(SweepVerdict::kRight)},
                {"refused", result.Count(SweepVerdict::kRefused)},
                {"wrong", result.Count(SweepVerdict::kWrong)},
@@ -183,12 +183,11 @@ Json SweepAsJson(const SweepReport& report) {
                {"refusals", std::move(refusals)},
                {"rows", std::move(rows)}};
   if (result.first_wrong) {
-    json["first_wrong"] =
-        ParametersAsJson(ParametersAt(report.points, *result.first_wrong, report.fixed));
+    json["first_wrong"] = ParametersAsJson(report.sweep.ParametersAt(*result.first_wrong));
   }
   json["elapsed_s"] = report.elapsed_s;
   json["plans_per_second"] = PlansPerSecond(report);
-  json["findings"] = FindingsAsJson(result.findings, report.source);
+  json["findings"] = FindingsAsJson(result.findings, report.schedule().source);
   return json;
 }
 
