@@ -32,7 +32,7 @@ absl::StatusOr<int> CapturedSteps::Capture(absl::FunctionRef<absl::Status()> che
 
 absl::Status CapturedSteps::CaptureInto(cudaGraphExec_t* exec,
                                         absl::FunctionRef<absl::Status()> check) {
-  SL_RETURN_IF_ERROR(gpus_->EnterAgain(0));
+  SL_RETURN_IF_ERROR(gpus_->Enter(0));
   const cudaStream_t own = gpus_->own(0);
   SL_RETURN_IF_ERROR(Checked(cudaStreamBeginCapture(own, cudaStreamCaptureModeThreadLocal),
                              "cudaStreamBeginCapture"));
@@ -95,7 +95,7 @@ absl::Status CapturedSteps::Replay(int captured) {
   SL_CHECK(timing_->noted().empty() && replayed_ < 0) << "something of this step runs already";
   const Step& step = steps_[captured];
   SL_CHECK(step.graph != nullptr) << "this step was forgotten";
-  SL_RETURN_IF_ERROR(gpus_->EnterAgain(0));
+  SL_RETURN_IF_ERROR(gpus_->Enter(0));
   if (!step.times.empty()) SL_RETURN_IF_ERROR(timing_->Start());
   SL_RETURN_IF_ERROR(Checked(cudaGraphLaunch(step.graph, gpus_->own(0)), "cudaGraphLaunch"));
   timing_->Replay(step.times);

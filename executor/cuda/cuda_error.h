@@ -15,6 +15,19 @@ inline std::string ErrorText(cudaError_t error) {
   return absl::StrCat(cudaGetErrorString(error), " (", cudaGetErrorName(error), ")");
 }
 
+// cudaEventQuery and cudaStreamQuery without a trace: "not ready" would stay CUDA's last error, and
+// be taken for the next launch's.
+inline cudaError_t Query(cudaEvent_t event) {
+  const cudaError_t error = cudaEventQuery(event);
+  if (error != cudaSuccess) (void)cudaGetLastError();
+  return error;
+}
+inline cudaError_t Query(cudaStream_t stream) {
+  const cudaError_t error = cudaStreamQuery(stream);
+  if (error != cudaSuccess) (void)cudaGetLastError();
+  return error;
+}
+
 // OK, or Internal, with the call's name. Clears CUDA's last error.
 inline absl::Status CallStatus(cudaError_t error, const char* call) {
   if (error == cudaSuccess) return absl::OkStatus();

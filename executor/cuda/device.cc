@@ -27,17 +27,19 @@ CudaDevice::CudaDevice(std::unique_ptr<cuda::OpenedGpus> gpus)
       gpus_(std::move(gpus)),
       memory_(gpus_.get()),
       streams_(gpus_.get(), &issuer_, &nvtx_),
+      window_(gpus_.get(), &streams_),
       timing_(gpus_.get(), &streams_, &issuer_),
       captured_(gpus_.get(), &streams_, &issuer_, &timing_),
       deadline_(gpus_.get(), &streams_, &issuer_, &timing_) {}
 
 // Errors are ignored.
 CudaDevice::~CudaDevice() {
-  (void)gpus_->EnterAgain(0);
+  (void)gpus_->Enter(0);
   deadline_.WaitQuietly();
   if (!deadline_.abandoned()) return;
   captured_.Abandon();
   timing_.Abandon();
+  window_.Abandon();
   streams_.Abandon();
   memory_.Abandon();
   gpus_->Abandon();
@@ -85,10 +87,9 @@ absl::Status CudaDevice::CopyNow(void* to, const void* from, int64_t bytes) {
 
 int64_t CudaDevice::NowNs() const { return stringline::NowNs(); }
 
-// Other code of this thread may have changed the current GPU.
 void CudaDevice::Submit() {
   if (!failure_.ok()) return;
-  Fail(gpus_->EnterAgain(0));
+  Fail(gpus_->Enter(0));
   if (failure_.ok()) Fail(issuer_.Issue());
 }
 

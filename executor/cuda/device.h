@@ -12,8 +12,8 @@
 //
 // Each of these duties is a class of its own: the GPUs themselves (opened_gpus.h), memory
 // (device_memory.h), streams and events (device_streams.h), times (timing_events.h), steps captured
-// as a graph (captured_steps.h) and the bounded wait for all work (stream_deadline.h). The device
-// puts them together, and keeps the failure.
+// as a graph (captured_steps.h), the lead of the host (stream_window.h) and the bounded wait for all
+// work (stream_deadline.h). The device puts them together, and keeps the failure.
 //
 // An error of CUDA is one status: the call, the stream, and CUDA's text. The device stays in that
 // error, as in that of a group or a deadlock. Work issued before has run, or failed, when
@@ -37,6 +37,7 @@
 #include "executor/cuda/nvtx.h"
 #include "executor/cuda/opened_gpus.h"
 #include "executor/cuda/stream_deadline.h"
+#include "executor/cuda/stream_window.h"
 #include "executor/cuda/timing_events.h"
 #include "executor/engine/available_memory.h"
 #include "executor/engine/device.h"
@@ -93,6 +94,7 @@ class CudaDevice final : public Device, private IssueSink {
   void Submit() override;
   absl::Status Synchronize() override;
 
+  void ExpectLaunches(int64_t launches) override { window_.ExpectLaunches(launches); }
   bool CanCapture() const override { return true; }
   absl::StatusOr<int> Capture() override;
   void Replay(int captured) override;
@@ -178,6 +180,11 @@ class CudaDevice final : public Device, private IssueSink {
   absl::Status IssueWait(StreamId stream, EventId event) override {
     return streams_.Wait(stream, event);
   }
+  absl::StatusOr<bool> MayIssue(StreamId stream) override {
+    if (capturing()) return true;
+    return window_.MayIssue(stream);
+  }
+  absl::Status AwaitRoom(bool first) override { return deadline_.AwaitRoom(first); }
   void IssueMark(const LazyName& name) override { nvtx_.Enter(name); }
 
   int made_for_ = 0;  // the rank for which objects are made now
@@ -187,6 +194,7 @@ class CudaDevice final : public Device, private IssueSink {
   const std::unique_ptr<cuda::OpenedGpus> gpus_;
   cuda::DeviceMemory memory_;
   cuda::DeviceStreams streams_;
+  cuda::StreamWindow window_;
   cuda::TimingEvents timing_;
   cuda::CapturedSteps captured_;
   cuda::StreamDeadline deadline_;

@@ -21,6 +21,7 @@ StreamId Issuer::NewStream(LazyName name, int capacity) {
   SL_CHECK(runnable_count_ == 0);
   runnable_first_ = 0;
   runnable_.resize(streams_.size());
+  held_.reserve(streams_.size());
   return StreamId(static_cast<int32_t>(streams_.size()) - 1);
 }
 
@@ -60,12 +61,35 @@ absl::Status Issuer::Issue() {
     const int due = order_[due_];
     for (; due_ < order_.size() && order_[due_] == due; ++due_) ++streams_[due].due;
     if (!streams_[due].stuck) MakeRunnable(due);
-    while (runnable_count_ > 0) {
-      const int index = runnable_[runnable_first_];
-      runnable_first_ = (runnable_first_ + 1) % runnable_.size();
-      --runnable_count_;
-      SL_RETURN_IF_ERROR(RunStream(index));
+    SL_RETURN_IF_ERROR(RunRunnable());
+  }
+  return IssueHeld();
+}
+
+absl::Status Issuer::RunRunnable() {
+  while (runnable_count_ > 0) {
+    const int index = runnable_[runnable_first_];
+    runnable_first_ = (runnable_first_ + 1) % runnable_.size();
+    --runnable_count_;
+    SL_RETURN_IF_ERROR(RunStream(index));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Issuer::IssueHeld() {
+  bool first = true;
+  while (!held_.empty()) {
+    const uint64_t before = issued_;
+    for (const int index : held_) {
+      streams_[index].stuck = false;
+      MakeRunnable(index);
     }
+    held_.clear();
+    SL_RETURN_IF_ERROR(RunRunnable());
+    first = first || issued_ > before;
+    if (held_.empty() || issued_ > before) continue;
+    SL_RETURN_IF_ERROR(sink_->AwaitRoom(first));
+    first = false;
   }
   return absl::OkStatus();
 }
@@ -86,6 +110,15 @@ absl::Status Issuer::RunOps(int index) {
   const StreamId id(index);
   while (stream.next < stream.due) {
     const auto& op = stream.ops[stream.next];
+    if (op.kind == StreamOpKind::kLaunch || op.kind == StreamOpKind::kMeet) {
+      SL_ASSIGN_OR_RETURN(const bool may, sink_->MayIssue(id));
+      stream.stuck = !may;
+      if (!may) {
+        held_.push_back(index);
+        return absl::OkStatus();
+      }
+      ++issued_;
+    }
     switch (op.kind) {
       case StreamOpKind::kLaunch:
         SL_RETURN_IF_ERROR(sink_->IssueLaunch(id, {op.run, op.self, op.argument}, op.times));
@@ -196,6 +229,7 @@ void Issuer::Rewind() {
     event.first_waiter = -1;
   }
   runnable_count_ = 0;
+  held_.clear();
   due_ = 0;
 }
 

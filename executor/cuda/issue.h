@@ -9,6 +9,9 @@
 // order is a topological order of the step, so a GPU that keeps the order of its streams and
 // honours recorded events performs the step; and it can be captured as one graph.
 //
+// A stream that could block the host is left until all others have come as far as they can, and then
+// goes on as the GPU does (IssueSink::MayIssue).
+//
 // A single thread issues all ops. If no op can be issued and some are left, the streams wait for
 // each other in a cycle: the deadlock is known before the GPU has run any of them.
 #pragma once
@@ -18,6 +21,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "executor/engine/device.h"
 #include "executor/engine/stream_ops.h"
@@ -51,6 +55,12 @@ class IssueSink {
   virtual absl::Status IssueCopy(StreamId stream, void* to, const void* from, int64_t bytes) = 0;
   virtual absl::Status IssueRecord(StreamId stream, EventId event) = 0;
   virtual absl::Status IssueWait(StreamId stream, EventId event) = 0;
+  // False while a launch or an exchange on the stream could block the host: then the stream's other
+  // ops wait too.
+  virtual absl::StatusOr<bool> MayIssue(StreamId /*stream*/) { return true; }
+  // Called when nothing can be issued but to such streams: waits a moment; `first`: for the first
+  // time since an op was issued. An error ends the issue.
+  virtual absl::Status AwaitRoom(bool /*first*/) { return absl::OkStatus(); }
   // Ops from here on belong to this mark; without `print`, to none.
   virtual void IssueMark(const LazyName& name) = 0;
 };
@@ -119,6 +129,9 @@ class Issuer {
   // Issues a stream's due ops, until it is stuck.
   absl::Status RunStream(int index);
   absl::Status RunOps(int index);
+  absl::Status RunRunnable();
+  // Goes on with the held streams until none is left.
+  absl::Status IssueHeld();
   void WakeWaiters(Event* event);
   absl::Status Exchange(IssueMeeting* meeting, int last);
 
@@ -127,6 +140,8 @@ class Issuer {
   std::vector<Event> events_;
   std::vector<int> order_;     // by op of the step: its stream
   size_t due_ = 0;             // ops before this index may be issued
+  std::vector<int> held_;      // streams that could block the host
+  uint64_t issued_ = 0;        // launches and exchanges
   std::vector<int> runnable_;  // a ring with room for every stream
   size_t runnable_first_ = 0;
   size_t runnable_count_ = 0;

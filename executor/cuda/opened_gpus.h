@@ -46,11 +46,9 @@ class OpenedGpus {
   int least_priority() const { return least_priority_; }
   int greatest_priority() const { return greatest_priority_; }
 
-  // Makes a place's GPU current.
+  // Makes a place's GPU current for this thread.
   absl::Status Enter(int place);
-  // The same, if other code of the thread may have changed the current GPU.
-  absl::Status EnterAgain(int place);
-  // The place of the current GPU.
+  // The place entered last.
   int current() const { return current_; }
   // Leaks all objects of CUDA, since the GPUs hang.
   void Abandon();
@@ -70,7 +68,7 @@ class OpenedGpus {
   const Reach reach_;
   const int ranks_;
   const int sms_per_rank_;
-  int current_ = -1;  // -1: unknown
+  int current_ = -1;
   int least_priority_ = 0;
   int greatest_priority_ = 0;
 };

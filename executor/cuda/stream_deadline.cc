@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "executor/cuda/cuda_error.h"
 #include "schedlang/base/clock.h"
 #include "schedlang/base/status.h"
 
@@ -28,12 +29,11 @@ absl::StatusOr<bool> StreamDeadline::WaitFor(cudaStream_t stream, StreamId id, i
                                              int64_t most_ns, bool watched) {
   std::optional<SharpTimers> timers;
   for (;;) {
-    const cudaError_t error = cudaStreamQuery(stream);
+    const cudaError_t error = Query(stream);
     if (error != cudaErrorNotReady) {
       SL_RETURN_IF_ERROR(streams_->Checked(error, "cudaStreamQuery", id));
       return true;
     }
-    (void)cudaGetLastError();  // cudaErrorNotReady is no error
     const int64_t waited_ns = NowNs() - start_ns;
     if (most_ns > 0 && waited_ns >= most_ns) return false;
     if (waited_ns < kSpinNs) continue;
@@ -62,6 +62,15 @@ absl::Status StreamDeadline::Wait(const StepOps* replayed) {
   return absl::OkStatus();
 }
 
+absl::Status StreamDeadline::AwaitRoom(bool first) {
+  if (first) without_room_ns_ = NowNs();
+  for (const DeviceCheck& watch : watches_) SL_RETURN_IF_ERROR(watch.check(watch.self));
+  const int64_t waited_ns = NowNs() - without_room_ns_;
+  if (timeout_ns_ > 0 && waited_ns >= timeout_ns_) return Unfinished(nullptr);
+  if (waited_ns >= kSpinNs) std::this_thread::sleep_for(std::chrono::nanoseconds(kLeastSleepNs));
+  return absl::OkStatus();
+}
+
 // Issued operations depend only on issued ones, so the GPU drains even in a deadlock, unless a
 // kernel or a peer hangs.
 void StreamDeadline::WaitQuietly() {
@@ -78,7 +87,6 @@ void StreamDeadline::WaitQuietly() {
     const auto ended = WaitFor(stream, StreamId(), start_ns, most_ns, /*watched=*/false);
     abandoned_ = ended.ok() && !*ended;
   }
-  (void)cudaGetLastError();
 }
 
 // The error of a missed deadline.
@@ -98,20 +106,19 @@ absl::Status StreamDeadline::Unfinished(const StepOps* replayed) {
   // In a replay the streams are empty, and only the timed events of the graph can be queried.
   for (size_t s = 0; s < ops.size() && replayed == nullptr; ++s) {
     const cudaStream_t stream = streams_->native(StreamId(static_cast<int32_t>(s)));
-    if (cudaStreamQuery(stream) == cudaSuccess) ended[s] = static_cast<uint32_t>(ops[s].size());
+    if (Query(stream) == cudaSuccess) ended[s] = static_cast<uint32_t>(ops[s].size());
   }
   const std::vector<OpPlace> records = RecordsOf(ops, issuer_->events());
   for (size_t e = 0; e < records.size() && replayed == nullptr; ++e) {
     if (!records[e].stream.valid()) continue;
     const cudaEvent_t event = streams_->event(EventId(static_cast<int32_t>(e)));
-    if (cudaEventQuery(event) == cudaSuccess) ends(records[e], 1);
+    if (Query(event) == cudaSuccess) ends(records[e], 1);
   }
   for (const NotedTime& time : timing_->noted()) {
     const IssueOp& op = ops[time.place.stream.value][time.place.op];
     const bool begins = op.kind == StreamOpKind::kLaunch && time.ns == &op.times->start_ns;
-    if (cudaEventQuery(time.event) == cudaSuccess) ends(time.place, begins ? 0 : 1);
+    if (Query(time.event) == cudaSuccess) ends(time.place, begins ? 0 : 1);
   }
-  (void)cudaGetLastError();
   return absl::DeadlineExceededError(absl::StrCat(what, DescribeProgress(*issuer_, ops, ended)));
 }
 

@@ -38,6 +38,8 @@ class StreamDeadline {
   // Waits for all work issued in this step. `replayed`: the ops of the captured step that runs, or
   // null.
   absl::Status Wait(const StepOps* replayed);
+  // Waits a moment for room on a stream (IssueSink::AwaitRoom), and asks the watches.
+  absl::Status AwaitRoom(bool first);
   // Waits for remaining work, once, after an error or at the end; errors are ignored.
   void WaitQuietly();
   // True after a deadline passed with work unfinished on the GPU.
@@ -53,6 +55,7 @@ class StreamDeadline {
   const Issuer* const issuer_;
   const TimingEvents* const timing_;
   int64_t timeout_ns_ = 0;
+  int64_t without_room_ns_ = 0;  // since then
   std::vector<DeviceCheck> watches_;
   bool quiet_ = false;  // no work runs any more, or nothing waits for it
   bool abandoned_ = false;

@@ -75,6 +75,9 @@ class Device {
     return NewStream(name, capacity);
   }
   virtual EventId NewEvent(LazyName name) = 0;
+  // Called before the first step: some Work launches so many kernels. A device whose streams hold
+  // only so many stays within that.
+  virtual void ExpectLaunches(int64_t /*launches*/) {}
   // `bytes` of zeroed memory, 64-byte aligned, owned by the device. ResourceExhausted if memory is
   // short.
   virtual absl::StatusOr<void*> Allocate(int64_t bytes) = 0;

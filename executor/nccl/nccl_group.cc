@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "executor/cuda/copies/kernels.h"
+#include "executor/cuda/cuda_error.h"
 #include "executor/nccl/kernels.h"
 #include "executor/nccl/nccl_groups.h"
 #include "schedlang/base/sl_check.h"
@@ -157,7 +158,7 @@ absl::Status NcclGroup::EndStep(const void* self) {
 std::string NcclGroup::Awaited() const {
   for (size_t i = 0; i < (device_->replaying() ? captured_count_ : issued_count_); ++i) {
     const Issued& issued = issued_[i];
-    if (cudaEventQuery(issued.after) != cudaErrorNotReady) continue;
+    if (cuda::Query(issued.after) != cudaErrorNotReady) continue;
     const Call& call = *issued.call;
     const bool message = call.kind == CallKind::kSend || call.kind == CallKind::kRecv;
     const std::string with =

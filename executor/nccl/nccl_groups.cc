@@ -236,7 +236,7 @@ absl::Status NcclGroups::WarmUp(NcclGroup* group) {
 absl::Status NcclGroups::WaitFor(cudaEvent_t event) {
   const int64_t began_ns = NowNs();
   while (true) {
-    const cudaError_t error = cudaEventQuery(event);
+    const cudaError_t error = cuda::Query(event);
     if (error != cudaErrorNotReady) return Checked(error, "cudaEventQuery");
     SL_RETURN_IF_ERROR(GoOnWaiting(NowNs() - began_ns));
     std::this_thread::sleep_for(std::chrono::microseconds(10));

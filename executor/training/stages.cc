@@ -192,7 +192,11 @@ absl::Status Stages::Allocate(const MeshSeat& seat, uint64_t seed, absl::Span<co
   std::vector<StageId> held;
   for (size_t s = 0; s < stages_.size(); ++s) {
     const StageId stage(static_cast<int32_t>(s));
-    if (Holds(ranks, stage)) held.push_back(stage);
+    if (!Holds(ranks, stage)) continue;
+    held.push_back(stage);
+    for (const ReadyGraph& program : stages_[s].programs) {
+      device->ExpectLaunches(program.most_launches());
+    }
   }
   for (const StageId stage : held) {
     SL_RETURN_IF_ERROR(params_.Allocate(stage, seat, seed, &*allocator_));

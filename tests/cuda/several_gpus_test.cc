@@ -322,7 +322,8 @@ TEST(SeveralGpusErrors, WhicheverCallFailsThereIsOneClearStatus) {
         call == "cudaFree" || call == "cudaEventDestroy" || call == "cudaStreamDestroy";
     EXPECT_EQ(standin_alive(), gives_back ? 1 : 0) << call;
     if (status.ok()) {
-      EXPECT_TRUE(gives_back || call == "cudaStreamQuery" || call == "cudaSetDevice")
+      EXPECT_TRUE(gives_back || call == "cudaStreamQuery" || call == "cudaSetDevice" ||
+                  call == "cudaGetDevice")
           << n << " " << call;
       continue;
     }
@@ -334,6 +335,30 @@ TEST(SeveralGpusErrors, WhicheverCallFailsThereIsOneClearStatus) {
         << status;
   }
   EXPECT_GT(failures, 40);
+}
+
+// Two devices of one thread, used in turns: each finds its own GPU current again.
+TEST(SeveralGpus, TwoDevicesOfAThreadKeepTheirGpus) {
+  StartStandin(2);
+  HostWork host;
+  std::vector<std::unique_ptr<CudaDevice>> devices;
+  for (const int gpu : {0, 1}) {
+    auto device = CudaDevice::Make(gpu);
+    ASSERT_TRUE(device.ok()) << device.status();
+    devices.push_back(*std::move(device));
+  }
+  WorkTimes times[4] = {};
+  for (int use = 0; use < 4; ++use) {
+    CudaDevice& device = *devices[use % 2];
+    const auto memory = device.Allocate(256);
+    ASSERT_TRUE(memory.ok()) << memory.status();
+    EXPECT_EQ(standin_device_of_memory(*memory), use % 2) << use;
+    const StreamId stream = device.NewStream({}, 4);
+    EXPECT_EQ(standin_device_of_stream(device.native(stream)), use % 2) << use;
+    device.Launch(stream, host.Of([] {}), &times[use]);
+    const absl::Status status = device.Synchronize();
+    ASSERT_TRUE(status.ok()) << status;
+  }
 }
 
 TEST(SeveralGpusErrors, OneThatHangsEndsTheRun) {

@@ -143,9 +143,11 @@ TEST_P(NcclTraining, IsInEveryBitThatOfOneProcess) {
   const int port = FreePort();
   Processes all(ranks.processes, [&](int p) -> std::string {
     standin_reset(p);
+    standin_set_stream_depth(4, /*blocked_ms=*/60'000);
     auto backend = NcclBackend::Make(WorldSettings(ranks, p, port), ranks.settings);
     if (!backend.ok()) return backend.status().ToString();
     const std::string text = absl::StrJoin(LinesOf(config, plan, *std::move(backend)), "\n");
+    if (standin_blocked() != nullptr) return standin_blocked();
     return standin_alive() + standin_nccl_alive() == 0 ? text : "something is left";
   });
   std::map<std::string, int> params;

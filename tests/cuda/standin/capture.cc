@@ -119,6 +119,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t handle) {
   const auto found = machine.graphs.find(reinterpret_cast<Graph*>(exec));
   if (found == machine.graphs.end()) return machine.Fail(cudaErrorInvalidValue);
   if (stream->capture != nullptr) return machine.Fail(cudaErrorNotSupported);
+  STANDIN_RETURN_IF_ERROR(machine.MakeRoom(*stream));
   const auto run = std::make_shared<standin::GraphRun>(found->second);
   for (size_t n = 0; n < run->records.size(); ++n) {
     standin::Event* const event = run->graph->nodes[n].records;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 
@@ -92,12 +93,35 @@ cudaError_t Machine::Enqueue(Stream* stream, Run run, bool takes_time) {
     stream->last = {static_cast<int>(capture->graph->nodes.size()) - 1};
     return cudaSuccess;
   }
+  if (const cudaError_t error = MakeRoom(*stream); error != cudaSuccess) return error;
   Op op;
   op.run = std::move(run);
   op.takes_time = takes_time;
   op.enqueued_ns = host_ns;
   op.host = host_;
   stream->ops.push_back(std::move(op));
+  return cudaSuccess;
+}
+
+// Other processes may be slow, so only real time tells a hang from a wait.
+cudaError_t Machine::MakeRoom(const Stream& stream) {
+  using Clock = std::chrono::steady_clock;
+  auto last_run = Clock::now();
+  while (stream_depth > 0 && stream.ops.size() >= stream_depth) {
+    if (RunNext()) {
+      last_run = Clock::now();
+      continue;
+    }
+    if (AwaitsOthers() && Clock::now() - last_run < std::chrono::milliseconds(blocked_ms)) {
+      (void)usleep(20);
+      continue;
+    }
+    if (blocked.empty()) {
+      blocked = "the host is blocked: stream " + std::to_string(stream.line) + " holds " +
+                std::to_string(stream.ops.size()) + " ops, and nothing on this GPU can run";
+    }
+    return Fail(cudaErrorLaunchTimeout);
+  }
   return cudaSuccess;
 }
 
@@ -108,6 +132,7 @@ cudaError_t Machine::EnqueueUntil(Stream* stream, std::function<Over()> begin) {
     if (error == cudaSuccess) stream->capture->graph->nodes.back().begin = std::move(begin);
     return error;
   }
+  if (const cudaError_t error = MakeRoom(*stream); error != cudaSuccess) return error;
   Op op;
   op.over = begin();
   op.takes_time = true;
@@ -130,6 +155,7 @@ cudaError_t Machine::Record(Stream* stream, Event* event, bool external) {
     event->recorded = nullptr;
     return cudaSuccess;
   }
+  if (const cudaError_t error = MakeRoom(*stream); error != cudaSuccess) return error;
   event->capture = nullptr;
   event->recorded = std::make_shared<Recorded>();
   Op op;
@@ -166,6 +192,7 @@ cudaError_t Machine::Wait(Stream* stream, Event* event) {
     return Fail(cudaErrorStreamCaptureIsolation);
   }
   if (event->recorded == nullptr) return cudaSuccess;
+  if (const cudaError_t error = MakeRoom(*stream); error != cudaSuccess) return error;
   Op op;
   op.wait = event->recorded;
   op.enqueued_ns = host_ns;
@@ -379,6 +406,9 @@ void Machine::Reset(unsigned seed) {
   failed_call = nullptr;
   may_hang = false;
   memory_bytes = int64_t{1} << 30;
+  stream_depth = 0;
+  blocked_ms = 60'000;
+  blocked.clear();
   devices.assign(1, Device());
   current_device = 0;
   fault.clear();
@@ -431,6 +461,14 @@ void standin_hang_op(int64_t n) {
 void standin_set_memory(int64_t bytes) { Machine::Get().memory_bytes = bytes; }
 void standin_use_memory(int64_t bytes) {
   Machine::Get().devices[standin::current_device].memory_used += bytes;
+}
+void standin_set_stream_depth(int ops, int64_t blocked_ms) {
+  Machine::Get().stream_depth = static_cast<size_t>(ops);
+  Machine::Get().blocked_ms = blocked_ms;
+}
+const char* standin_blocked() {
+  const std::string& blocked = Machine::Get().blocked;
+  return blocked.empty() ? nullptr : blocked.c_str();
 }
 void standin_set_op_ns(int64_t ns) { Machine::Get().op_ns = ns; }
 void standin_set_call_ns(int64_t ns) { Machine::Get().call_ns = ns; }

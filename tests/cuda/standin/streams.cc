@@ -74,7 +74,7 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
   constexpr int64_t kMostOps = 100;
   const auto some = 1 + static_cast<int64_t>(machine.random() % kMostOps);
   machine.RunSome(machine.may_hang ? INT64_MAX : some);
-  return cudaErrorNotReady;
+  return machine.Fail(cudaErrorNotReady);
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream_handle, cudaEvent_t event_handle,
@@ -145,7 +145,7 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
   if (event->recorded == nullptr) return cudaSuccess;
   if (!event->recorded->done) {
     machine.RunSome(1);
-    return cudaErrorNotReady;
+    return machine.Fail(cudaErrorNotReady);
   }
   machine.HostSaw(event->recorded->clock);
   return cudaSuccess;
@@ -159,7 +159,7 @@ cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start_handle, cudaEvent_
       end->recorded == nullptr) {
     return machine.Fail(cudaErrorInvalidResourceHandle);
   }
-  if (!start->recorded->done || !end->recorded->done) return cudaErrorNotReady;
+  if (!start->recorded->done || !end->recorded->done) return machine.Fail(cudaErrorNotReady);
   *ms = static_cast<float>(end->recorded->time_ns - start->recorded->time_ns) * 1e-6F;
   return cudaSuccess;
 }

@@ -1,0 +1,51 @@
+#include "executor/cuda/stream_window.h"
+
+#include <algorithm>
+
+#include "executor/cuda/cuda_error.h"
+#include "schedlang/base/status.h"
+
+namespace stringline::cuda {
+
+// Errors are ignored.
+StreamWindow::~StreamWindow() {
+  for (const Starts& starts : starts_) {
+    for (const cudaEvent_t event : starts.events) {
+      if (event != nullptr) (void)cudaEventDestroy(event);
+    }
+  }
+}
+
+void StreamWindow::ExpectLaunches(int64_t launches) {
+  const int64_t fit = kLaunchesOfAStream / std::max<int64_t>(1, launches);
+  ahead_ = static_cast<int>(std::min<int64_t>(ahead_, fit));
+}
+
+absl::Status StreamWindow::NoteStart(StreamId stream, Starts* starts) {
+  cudaEvent_t& event = starts->events[starts->issued % (kMostAhead + 1)];
+  if (event == nullptr) {
+    SL_RETURN_IF_ERROR(gpus_->Enter(streams_->place_of(stream)));
+    SL_RETURN_IF_ERROR(Checked(cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
+                               "cudaEventCreateWithFlags"));
+  }
+  return streams_->Checked(cudaEventRecord(event, streams_->native(stream)), "cudaEventRecord",
+                           stream);
+}
+
+absl::StatusOr<bool> StreamWindow::MayIssue(StreamId stream) {
+  if (starts_.size() <= static_cast<size_t>(stream.value)) starts_.resize(stream.value + 1);
+  Starts& starts = starts_[stream.value];
+  if (!starts.noted) SL_RETURN_IF_ERROR(NoteStart(stream, &starts));
+  starts.noted = true;
+  const auto ahead = static_cast<uint64_t>(ahead_);
+  if (starts.issued >= ahead) {
+    const cudaError_t error = Query(starts.events[(starts.issued - ahead) % (kMostAhead + 1)]);
+    if (error == cudaErrorNotReady) return false;
+    SL_RETURN_IF_ERROR(streams_->Checked(error, "cudaEventQuery", stream));
+  }
+  ++starts.issued;
+  starts.noted = false;
+  return true;
+}
+
+}  // namespace stringline::cuda
