@@ -415,7 +415,7 @@ void DeclareOptions(const Command& command, CLI::App& app, Flags& flags) {
   if (command.options & kBenchOptions) DeclareBenchOptions(app, flags);
   if (command.options & kLinkOptions) DeclareRehearsalOptions(app, flags);
   if ((command.options & kNoJson) == 0) {
-    app.add_flag("--json", flags.json, "Answer with one JSON object");
+    app.add_flag("--json", flags.json, "Answer with one JSON object; tools/JSON.md lists its keys");
   }
   app.add_flag("-h,--help", flags.help, "Print this");
 }
