@@ -7,7 +7,6 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -274,6 +273,7 @@ void WriteResults(const std::string& folder) {
 
 // What the lines read: schedules, results of suites, run files.
 std::string PrepareFolder() {
+  fs::remove_all(ScratchFolder());  // of a run of this test before
   const std::string folder = PrepareRun();
   const std::string base = "schedule s(P, M) { stages P on line; rank r { repeat M { F r } } }\n";
   WriteText(folder + "/base.sched", base);
