@@ -37,7 +37,7 @@ foreach(component stringline dev)
   install(FILES LICENSE NOTICE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${package}
     COMPONENT ${component})
 endforeach()
-install(FILES schedlang/LANGUAGE.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/stringline
+install(FILES schedlang/LANGUAGE.md tools/JSON.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/stringline
   COMPONENT stringline)
 install(DIRECTORY schedules DESTINATION ${CMAKE_INSTALL_DATADIR}/stringline COMPONENT stringline
   FILES_MATCHING PATTERN "*.sched")

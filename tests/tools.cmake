@@ -16,6 +16,7 @@ stringline_test(tools_test
     tools/formats_test.cc
     tools/found_test.cc
     tools/golden_test.cc
+    tools/json_keys_test.cc
     tools/library_table_test.cc
     tools/lint_agrees_test.cc
     tools/lsp_completion_test.cc

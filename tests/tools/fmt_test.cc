@@ -286,6 +286,12 @@ TEST(FmtTest, WritesWhatChangesAndNothingElse) {
   EXPECT_EQ(answer.out, ReadText(folder + "fine.sched"));
   EXPECT_NE(ReadText(folder + "ugly.sched"), answer.out);
 
+  answer = RunToolIn(folder, Words("fmt --stdout ugly.sched --json"));
+  EXPECT_EQ(answer.out,
+            R"({"ok":true,"files":[{"file":"ugly.sched","changed":true,)"
+            R"("text":"schedule s(P, M) { stages P on line; rank r { F r } }\n"}],"findings":[]})"
+            "\n");
+
   answer = RunToolIn(folder, Words("fmt bad.sched link.sched fine.sched --json"));
   EXPECT_EQ(answer.status, 1);
   EXPECT_NE(answer.out.find("\"file\":\"link.sched\",\"changed\":true"), std::string::npos);

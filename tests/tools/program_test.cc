@@ -93,6 +93,18 @@ TEST(ProgramCommand, AnswersWithTheSameAsJson) {
   }
 }
 
+// A file that is asked for is written beside the JSON.
+TEST(ProgramCommand, WritesItsFileWithJson) {
+  const std::string folder = PrepareRun();
+  const Answer answer = RunToolIn(folder, Words("program run.yaml --out all.txt --json"));
+  ASSERT_EQ(answer.status, 0) << answer.out;
+  EXPECT_EQ(Json::parse(answer.out, nullptr, false)["programs"].size(), 2u);
+  EXPECT_EQ(ReadText(folder + "/all.txt"), RunToolIn(folder, Words("program run.yaml")).out);
+  const Answer refused = RunToolIn(folder, Words("program run.yaml --out run.yaml/all.txt --json"));
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_EQ(Json::parse(refused.out, nullptr, false)["ok"], false);
+}
+
 TEST(ProgramCommand, AWrongScheduleIsAFinding) {
   const std::string folder = PrepareRun();
   WriteText(folder + "/s.sched", "schedule s(P, M) { stages P on line; rank r { G r; } }\n");

@@ -261,5 +261,30 @@ TEST(RunProcesses, WithoutATimeoutADeathIsNoticedAndALateRankIsWaitedFor) {
   EXPECT_TRUE(absl::StartsWith(answer.err, "stringline: rank 1 on ")) << answer.err;
 }
 
+// With --json a process that is left answers in place of the first.
+TEST(RunProcesses, AnotherAnswersIfTheFirstIsLost) {
+  const std::string folder =
+      PrepareRun("train: {steps: 6", "device: cpu\ntrain: {steps: 100000000");
+  for (const char* const restarts : {"", " --restarts 1"}) {
+    SCOPED_TRACE(restarts);
+    std::filesystem::remove_all(folder + "/made");
+    ToolProcess process(
+        folder, Words(absl::StrCat("run run.yaml --out made --processes 2 --json", restarts)));
+    for (int lost = *restarts == '\0' ? 1 : 2; lost > 0; --lost) {
+      ASSERT_TRUE(process.WaitUntil([&] { return Trains(folder); }));
+      const pid_t first = ChildOf(process.id(), 0);
+      ASSERT_GT(first, 0);
+      std::filesystem::remove_all(folder + "/made/losses.csv.part");
+      ASSERT_EQ(kill(first, SIGKILL), 0);
+    }
+    const Answer answer = process.Wait();
+    EXPECT_EQ(answer.status, 128 + SIGKILL);
+    const auto json = nlohmann::json::parse(answer.out, nullptr, false);
+    ASSERT_TRUE(json.is_object()) << answer.out << answer.err;
+    EXPECT_EQ(json["ok"], false);
+    EXPECT_TRUE(absl::StrContains(json.value("error", ""), "rank 0 on ")) << answer.out;
+  }
+}
+
 }  // namespace
 }  // namespace stringline

@@ -117,11 +117,10 @@ Json ComparisonAsJson(const Comparison& comparison) {
                {"only_second", difference.only_second},
                {"unequal_work", DoesUnequalWork(comparison)}};
   for (const Session* side : {&comparison.first, &comparison.second}) {
-    Json made = Json::object();
-    if (side->costs) AddOrderedFor(*side->plan, *side->costs, &made);
-    if (made.empty()) continue;
-    json[side == &comparison.first ? "first_ordered_for" : "second_ordered_for"] =
-        std::move(made["ordered_for"]);
+    Json order = Json::object();
+    if (side->costs) AddOrderedFor(*side->plan, *side->costs, &order);
+    const char* const name = side == &comparison.first ? "first_" : "second_";
+    for (const auto& [key, value] : order.items()) json[absl::StrCat(name, key)] = value;
   }
   return json;
 }

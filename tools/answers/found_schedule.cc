@@ -89,7 +89,7 @@ Json FoundAsJson(const FoundSchedule& found) {
   const Bubbles bubbles = MeasureBubbles(found.timeline);
   Json library = Json::array();
   for (const LibraryValue& known : found.library) {
-    library.push_back({{"schedule", known.schedule}, {"value_us", 1e-3 * known.value}});
+    library.push_back({{"schedule", known.schedule}, {"value_us", Microseconds(known.value)}});
   }
   Json activations = Json::array();
   for (int r = 0; r < found.lowered.ranks(); ++r) {
@@ -97,14 +97,14 @@ Json FoundAsJson(const FoundSchedule& found) {
   }
   return {{"ok", true},
           {"minimize", search::NameOf(found.objective)},
-          {"value_us", 1e-3 * static_cast<double>(found.value)},
-          {"bound_us", 1e-3 * static_cast<double>(found.least)},
+          {"value_us", Microseconds(found.value)},
+          {"bound_us", Microseconds(found.least)},
           {"bound", PrintBound(found)},
           {"gap", found.gap()},
           {"proven", found.IsProven()},
           {"iterations", found.iterations},
-          {"makespan_us", 1e-3 * static_cast<double>(bubbles.makespan_ns)},
-          {"span_us", 1e-3 * static_cast<double>(bubbles.span_ns)},
+          {"makespan_us", Microseconds(bubbles.makespan_ns)},
+          {"span_us", Microseconds(bubbles.span_ns)},
           {"place", found.place.empty() ? Json() : Json(found.place)},
           {"places", found.places},
           {"stages", found.plan.stages.size()},

@@ -66,13 +66,20 @@ absl::Status Replace(const std::string& path, const std::string& text) {
   return absl::OkStatus();
 }
 
-Json AsJson(const std::vector<FormattedFile>& files, bool ok) {
+// True for a file whose text goes to standard output, and stays as it is.
+bool IsPrinted(const FormattedFile& file, const Flags& flags) {
+  return !flags.check && (flags.to_stdout || file.source.path() == "<stdin>");
+}
+
+Json AsJson(const std::vector<FormattedFile>& files, const Flags& flags, bool ok) {
   Json findings = Json::array(), list = Json::array();
   for (const FormattedFile& file : files) {
     for (Json& finding : FindingsAsJson(file.diagnostics, file.source)) {
       findings.push_back(std::move(finding));
     }
-    if (file.text) list.push_back({{"file", file.source.path()}, {"changed", file.changed}});
+    if (!file.text) continue;
+    list.push_back({{"file", file.source.path()}, {"changed", file.changed}});
+    if (IsPrinted(file, flags)) list.back()["text"] = *file.text;
   }
   return {{"ok", ok}, {"files", std::move(list)}, {"findings", std::move(findings)}};
 }
@@ -86,12 +93,11 @@ int RunFormat(const Flags& flags, const Output& output) {
   for (const FormattedFile& file : *files) {
     ok = ok && file.text && !(flags.check && file.changed);
     if (output.json && !file.text) continue;
-    const bool print = flags.to_stdout || file.source.path() == "<stdin>";
     if (!file.text) {
       output.err << Render(file.diagnostics, file.source);
     } else if (flags.check) {
       if (file.changed && !output.json) PrintDifference(file, output.out);
-    } else if (print) {
+    } else if (IsPrinted(file, flags)) {
       if (!output.json) output.out << *file.text;
     } else if (file.changed) {
       const absl::Status written = Replace(file.source.path(), *file.text);
@@ -99,7 +105,7 @@ int RunFormat(const Flags& flags, const Output& output) {
       if (!output.json) output.out << file.source.path() << ": formatted\n";
     }
   }
-  if (output.json) WriteJson(output.out, AsJson(*files, ok));
+  if (output.json) WriteJson(output.out, AsJson(*files, flags, ok));
   return ok ? kOk : kFindings;
 }
 

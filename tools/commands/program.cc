@@ -12,11 +12,13 @@ int RunProgram(const Flags& flags, const Output& output) {
   }
   const absl::Status kept = KeepStage(flags.stage, &*programs);
   if (!kept.ok()) return Fail(output, kept.message());
-  if (output.json) {
-    WriteJson(output.out, StageProgramsAsJson(*programs));
-    return kOk;
+  if (!output.json) return Deliver(Print(*programs), flags.out, output);
+  if (!flags.out.empty()) {
+    const absl::Status written = WriteAsked(output, flags.out, Print(*programs));
+    if (!written.ok()) return Fail(output, written.message());
   }
-  return Deliver(Print(*programs), flags.out, output);
+  WriteJson(output.out, StageProgramsAsJson(*programs));
+  return kOk;
 }
 
 }  // namespace stringline

@@ -330,10 +330,8 @@ void DeclareBenchOptions(CLI::App& app, Flags& flags) {
       ->needs(compare);
 }
 
-}  // namespace
-
-void DeclareOptions(const Command& command, CLI::App& app, Flags& flags) {
-  app.set_help_flag();
+// FILE and what else stands without a name, with the options of a command that reads no FILE.
+void DeclareArguments(const Command& command, CLI::App& app, Flags& flags) {
   if (command.options & kShellArgument) {
     app.add_option("SHELL", flags.shell, "bash, zsh or fish")
         ->required()
@@ -351,16 +349,10 @@ void DeclareOptions(const Command& command, CLI::App& app, Flags& flags) {
         ->required();
     app.add_flag("--all", flags.all, "Show every link of the chain, however many");
   }
-  if (command.options & kPlanOptions) DeclarePlanOptions(app, flags);
-  if (command.options & kLoweredOption) {
-    app.add_flag("--lowered", flags.lowered, "With the sends and receives that the actions imply");
-  }
-  if (command.options & kCostOptions) DeclareCostOptions(app, flags);
-  if (command.options & kTimelineOption) {
-    app.add_option("--timeline", flags.timeline_out, "Also write the timeline to this file")
-        ->type_name("FILE");
-  }
-  if (command.options & kPictureOptions) DeclarePictureOptions(app, flags);
+}
+
+// The form of what a command writes, its file, and the part of the input that is written.
+void DeclareForms(const Command& command, CLI::App& app, Flags& flags) {
   if (command.options & kToOption) {
     app.add_option("--to", flags.to,
                    "torch-compute: what a rank computes; torch-comms: with messages, collectives "
@@ -385,6 +377,24 @@ void DeclareOptions(const Command& command, CLI::App& app, Flags& flags) {
         ->type_name("STAGE");
     DeclareAgain(app, flags);
   }
+}
+
+}  // namespace
+
+void DeclareOptions(const Command& command, CLI::App& app, Flags& flags) {
+  app.set_help_flag();
+  DeclareArguments(command, app, flags);
+  if (command.options & kPlanOptions) DeclarePlanOptions(app, flags);
+  if (command.options & kLoweredOption) {
+    app.add_flag("--lowered", flags.lowered, "With the sends and receives that the actions imply");
+  }
+  if (command.options & kCostOptions) DeclareCostOptions(app, flags);
+  if (command.options & kTimelineOption) {
+    app.add_option("--timeline", flags.timeline_out, "Also write the timeline to this file")
+        ->type_name("FILE");
+  }
+  if (command.options & kPictureOptions) DeclarePictureOptions(app, flags);
+  DeclareForms(command, app, flags);
   if (command.options & kForOption) {
     app.add_option("--for", flags.ranges,
                    "For all these values, as --for P=2..64 --for M=P..4*P; also "
@@ -415,7 +425,7 @@ void DeclareOptions(const Command& command, CLI::App& app, Flags& flags) {
   if (command.options & kBenchOptions) DeclareBenchOptions(app, flags);
   if (command.options & kLinkOptions) DeclareRehearsalOptions(app, flags);
   if ((command.options & kNoJson) == 0) {
-    app.add_flag("--json", flags.json, "Answer with one JSON object");
+    app.add_flag("--json", flags.json, "Answer with one JSON object; tools/JSON.md lists its keys");
   }
   app.add_flag("-h,--help", flags.help, "Print this");
 }

@@ -1,4 +1,4 @@
-// The JSON that `--json` prints. Keys keep their order of insertion; README.md lists them.
+// The JSON that `--json` prints. Keys keep their order of insertion; tools/JSON.md lists them.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -2,7 +2,6 @@
 // their own, so that Ctrl-C reaches them once: passed on from here.
 #include "tools/training/local_processes.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -24,7 +23,7 @@ namespace {
 
 struct Child {
   pid_t pid = -1;
-  int output = -1;  // standard output; of the first process, if held
+  int output = -1;  // standard output; of the first process if held, and of all others
   int errors = -1;  // standard error; of all processes but the first
   int status = 0;
 };
@@ -46,11 +45,7 @@ absl::StatusOr<int> FreePort() {
   (void)sigemptyset(&none);
   (void)sigprocmask(SIG_SETMASK, &none, nullptr);
   if (child.output >= 0) (void)dup2(child.output, STDOUT_FILENO);
-  if (child.errors >= 0) {
-    const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    (void)dup2(nowhere, STDOUT_FILENO);
-    (void)dup2(child.errors, STDERR_FILENO);
-  }
+  if (child.errors >= 0) (void)dup2(child.errors, STDERR_FILENO);
   (void)execv("/proc/self/exe", arguments);
   _exit(127);
 }
@@ -59,10 +54,13 @@ int ExitStatusOf(int status) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-std::string TextIn(int file) {
+// The text of a file in memory, which is closed; "" without a file.
+std::string TakeText(int file) {
+  if (file < 0) return "";
   std::string text(static_cast<size_t>(std::max<off_t>(lseek(file, 0, SEEK_END), 0)), 0);
   const ssize_t got = pread(file, text.data(), text.size(), 0);
   text.resize(static_cast<size_t>(std::max<ssize_t>(got, 0)));
+  (void)close(file);
   return text;
 }
 
@@ -119,7 +117,7 @@ absl::StatusOr<LocalRun> RunLocalProcesses(int count, const std::vector<std::str
     for (std::string& word : words) pointers.push_back(word.data());
     pointers.push_back(nullptr);
     if (p > 0) children[p].errors = memfd_create("errors", MFD_CLOEXEC);
-    if (p == 0 && holds_output) children[p].output = memfd_create("output", MFD_CLOEXEC);
+    if (p > 0 || holds_output) children[p].output = memfd_create("output", MFD_CLOEXEC);
     children[p].pid = fork();
     if (children[p].pid == 0) Become(parent, children[p], pointers.data());
     if (children[p].pid < 0) {
@@ -147,18 +145,22 @@ absl::StatusOr<LocalRun> RunLocalProcesses(int count, const std::vector<std::str
     if (WIFSIGNALED(child.status)) {
       run.lost.push_back({static_cast<int>(p), WTERMSIG(child.status)});
     }
-    if (child.output >= 0) {
-      run.output = TextIn(child.output);
-      (void)close(child.output);
+    const std::string output = TakeText(child.output), errors = TakeText(child.errors);
+    if (p == 0) {
+      run.output = output;
+      continue;
     }
-    if (child.errors < 0) continue;
     if (run.status == 0) run.status = ExitStatusOf(child.status);
-    if (!told && child.status != 0) {
-      const std::string text = TextIn(child.errors);
-      std::cerr << text << std::flush;
-      told = !text.empty();
+    if (told || child.status == 0) continue;
+    std::cerr << errors << std::flush;
+    if (first_told) {  // and answered: one answer is enough
+      std::cerr << output << std::flush;
+    } else if (holds_output) {
+      run.output += output;
+    } else {
+      std::cout << output << std::flush;
     }
-    (void)close(child.errors);
+    told = !errors.empty() || !output.empty();
   }
   return run;
 }

@@ -17,17 +17,17 @@ struct LocalRun {
   };
   std::vector<Lost> lost;
   bool stopped = false;  // SIGINT or SIGTERM came
-  std::string output;    // the first process's, if held
+  std::string output;    // what they print, if held
 };
 
 // Starts this program `count` times, with `arguments` and the number of each process, and waits for
-// all. The output of the first process is printed; of the others only an error that the first
-// process did not live to print. SIGINT and SIGTERM are passed on to all; if this process dies,
-// they die. ResourceExhausted: the system does not start so many processes.
+// all. The output of the first process is printed; of the others only an error, on either stream,
+// that the first process did not live to print. SIGINT and SIGTERM are passed on to all; if this
+// process dies, they die. ResourceExhausted: the system does not start so many processes.
 //
 // When a process has ended in an error, any process that is still running ten seconds later is
-// killed: the error can no longer reach it. With `holds_output` the output of the first process is
-// kept until all have ended.
+// killed: the error can no longer reach it. With `holds_output` standard output is kept until all
+// have ended.
 absl::StatusOr<LocalRun> RunLocalProcesses(int count, const std::vector<std::string>& arguments,
                                            bool holds_output);
 

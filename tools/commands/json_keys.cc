@@ -1,0 +1,608 @@
+// The table of the keys in each command's JSON: first the shapes that several answers share, then
+// the answers, command by command.
+#include "tools/commands/json_keys.h"
+
+namespace stringline {
+namespace {
+
+constexpr JsonKey kEvery[] = {
+    {"ok", "bool",
+     "true with exit status 0; false with 1 (findings), 2 (an error) and more (a signal)"},
+    {"error", "text", "with exit status 2 and more: the message"},
+    {"findings[]", "finding",
+     "what is wrong with the text that was read; empty beside an `error`. Commands that look for "
+     "faults list none with an empty list, too"},
+};
+
+constexpr JsonKey kFinding[] = {
+    {"code", "text", "the word in the first column of `schedlang/base/diagnostics.def`"},
+    {"file", "text", ""},
+    {"line", "integer", "from 1"},
+    {"column", "integer", "from 1"},
+    {"message", "text", ""},
+    {"where", "text", "the pass of the loop and the parameters"},
+    {"notes[].message", "text", ""},
+    {"notes[].line", "integer", "not of a note without a place"},
+    {"notes[].column", "integer", "the same"},
+    {"notes[].file", "text", "where it is another than the finding's"},
+    {"notes[].where", "text", "as above; only where there is something to say"},
+    {"count", "integer", "how many findings of that place were merged"},
+};
+
+constexpr JsonKey kReconstruction[] = {
+    {"starts", "integer", "how many starts were observed"},
+    {"moved", "integer", "how many of those are told otherwise"},
+    {"most_us", "us", "by how much at most"},
+    {"unseen", "integer", "of how many messages and reductions only the end was observed"},
+};
+
+constexpr JsonKey kMadeFor[] = {
+    {"fit", "text",
+     "`own` if the step is simulated at these costs, `changed` if messages or ranks differ, "
+     "`alike` for others in the same proportions, `other`"},
+    {"costs.*[]", "integer", "of `F`, `B`, `I` and `W`, in no unit: for all stages, or for each"},
+    {"costs.p2p", "integer", "a message to another rank"},
+};
+
+constexpr JsonKey kOrder[] = {
+    {"ordered_for", "made for", "of an order that was made for costs"},
+    {"recompute[]", "integer", "the stages that recompute, where the schedule says so"},
+};
+
+constexpr JsonKey kNetwork[] = {
+    {"network_us", "us", "dispatch and combine"},
+    {"waiting_us", "us",
+     "of it, for a partner: what a part is longer than the shortest of its stage"},
+    {"hidden_us", "us", "of the rest, under computation"},
+    {"exposed_us", "us", "of all of it: nothing computes"},
+    {"still_us.*", "us",
+     "of that, `partner` where it is waiting, or else by what the rank computes next: `F.experts`; "
+     "`next F&B`, another group, or the cause it waits for as in `causes_us`; `end`"},
+    {"saved_us", "us", "what the parts of pairs take in a row less what the pairs took"},
+};
+
+constexpr JsonKey kWaits[] = {
+    {"gather_us", "us", "what gathers of parameters take"},
+    {"gather_wait_us", "us", "what ranks wait for them"},
+    {"reduce_us", "us", "what reductions of gradients take"},
+    {"reduce_wait_us", "us", "what ranks wait for them"},
+};
+
+constexpr JsonKey kAction[] = {
+    {"action", "text", "as the plan prints it"},
+    {"rank", "integer", ""},
+    {"start_us", "us", ""},
+    {"end_us", "us", "of a message that others waited behind: when it left the queue"},
+    {"file", "text", "where it is written"},
+    {"line", "integer", ""},
+    {"column", "integer", ""},
+    {"where", "text", "the pass of the loop"},
+};
+
+constexpr JsonKey kGraph[] = {
+    {"inputs[]", "port", ""},
+    {"nodes[].op", "text", ""},
+    {"nodes[].operands[]", "text", "names of values"},
+    {"nodes[].results[]", "text", "names of values"},
+    {"nodes[].types[]", "text", "of the results"},
+    {"nodes[].attributes.*", "number", ""},
+    {"outputs[]", "port", ""},
+};
+
+constexpr JsonKey kPort[] = {
+    {"role", "text", "`input`, `param`, `saved`, …"},
+    {"index", "integer", "among the values of this role"},
+    {"value", "text", "its name in the graph"},
+    {"type", "text", ""},
+};
+
+constexpr JsonKey kChange[] = {
+    {"before_us", "us", "median over the repetitions"},
+    {"after_us", "us", ""},
+    {"ratio", "number", "after / before"},
+    {"interval", "list or null", "of 95 %; null with too few repetitions"},
+    {"interval[]", "number", "the least ratio, the largest"},
+    {"change", "text", "`faster`, `slower`, `no change` or `too few repetitions`"},
+    {"within", "share or null", "of `no change`: it is not larger than that"},
+};
+
+constexpr JsonShape kShapes[] = {
+    {"finding", "", kFinding},
+    {"made for", "The costs that a greedy order or a searched one was made for.", kMadeFor},
+    {"order", "", kOrder},
+    {"reconstruction", "How far starts of a measured timeline are told otherwise than observed.",
+     kReconstruction},
+    {"network", "The all-to-alls of experts.", kNetwork},
+    {"waits", "Gathers and reductions of copies of a pipeline.", kWaits},
+    {"written action", "", kAction},
+    {"graph", "", kGraph},
+    {"port", "", kPort},
+    {"change", "", kChange},
+};
+
+constexpr JsonKey kCheck[] = {
+    {"schedule", "text", "its name"},
+    {"parameters.*", "integer", ""},
+    {"ranks", "integer", "how many"},
+    {"actions", "integer", "computations; both parts of `a & b` count"},
+    {"proven[]", "text", "the names of the rules"},
+    {"layout", "text", ""},
+    {"buffers", "integer", "messages buffered a channel"},
+    {"receive_buffers", "integer", "the most that a rank needs"},
+    {"activations", "integer", "the most that a rank holds"},
+    {"hangs_when_lazy", "bool", "the plan, if communicators connect at their first call"},
+    {"bytes[]", "bytes", "with a model or costs of memory: of each rank"},
+    {"memory", "bytes", "the limit, where there is one"},
+    {"memory[]", "bytes or null", "where ranks have limits of their own; null for any number"},
+};
+
+constexpr JsonKey kCheckFor[] = {
+    {"schedule", "text", "its name"},
+    {"parameters.*", "integer", "those given"},
+    {"for.*", "text", "the ranges: `\"P\": \"2..64\"`"},
+    {"plans", "integer", "how many"},
+    {"right", "integer", ""},
+    {"refused", "integer", ""},
+    {"wrong", "integer", ""},
+    {"proven[]", "text", "the rules, of the plans that are right; empty if none is"},
+    {"refusals[].message", "text", ""},
+    {"refusals[].plans", "integer", "how many are refused with it"},
+    {"refusals[].first.*", "integer", "the parameters of the first"},
+    {"rows[].value", "integer", "of the first range; a row for each value"},
+    {"rows[].plans", "integer", ""},
+    {"rows[].right", "integer", ""},
+    {"rows[].refused", "integer", ""},
+    {"rows[].wrong", "integer", ""},
+    {"first_wrong.*", "integer", "its parameters, if there is one; `findings` are its"},
+    {"elapsed_s", "s", ""},
+    {"plans_per_second", "number", ""},
+};
+
+constexpr JsonKey kPlan[] = {
+    {"schedule", "text", "its name"},
+    {"parameters.*", "integer", ""},
+    {"microbatches", "integer", ""},
+    {"lowered", "bool", "with sends and receives"},
+    {"stages[]", "integer", "the rank of each stage"},
+    {"ranks[][]", "text", "the printed actions in order; `\"0F3&1B0\"` shares the rank"},
+    {"recompute[]", "integer", "the stages that recompute, where the schedule says so"},
+};
+
+constexpr JsonKey kProgram[] = {
+    {"programs[].stage", "text", "`2`, or `up[1]`"},
+    {"programs[].rank", "integer or null", "null of a text"},
+    {"programs[].first", "bool", ""},
+    {"programs[].last", "bool", ""},
+    {"programs[].params[].name", "text", ""},
+    {"programs[].params[].type", "text", ""},
+    {"programs[].input", "text", "its type"},
+    {"programs[].output", "text", "its type"},
+    {"programs[].target", "text or null", "its type; of the last stage"},
+    {"programs[].saved[].type", "text", ""},
+    {"programs[].saved[].needed_by_weight", "bool", "until the weight gradient is done"},
+    {"programs[].stash[]", "text", "the types of what input gradients leave for weight gradients"},
+    {"programs[].forward", "graph", ""},
+    {"programs[].backward", "graph", ""},
+    {"programs[].input_gradient", "graph", ""},
+    {"programs[].weight_gradient", "graph", ""},
+    {"programs[].text", "text", "as `program` prints and reads it"},
+};
+
+constexpr JsonKey kShow[] = {
+    {"origin", "text", "`simulated`, `measured` or `flight`"},
+    {"schedule", "text", "its name"},
+    {"parameters.*", "integer", ""},
+    {"makespan_us", "us", ""},
+    {"bubble", "share", ""},
+    {"busiest_bubble", "share", ""},
+    {"idlest_bubble", "share", ""},
+    {"reconstructed", "reconstruction or null", "null where nothing is kept of what was observed"},
+    {"ranks[][].action", "text", "sends and receives among them"},
+    {"ranks[][].start_us", "us", ""},
+    {"ranks[][].end_us", "us", ""},
+    {"ranks[][].joined", "bool", "true for a later part of `a & b`"},
+    {"ranks[][].unfinished", "bool", "in a flight record, and true: it had not ended"},
+    {"ranks[][].observed_start_us", "us", "of a timeline that keeps what was observed"},
+    {"ranks[][].observed_end_us", "us", "the same"},
+};
+
+constexpr JsonKey kSim[] = {
+    {"schedule", "text", "its name"},
+    {"parameters.*", "integer", ""},
+    {"makespan_us", "us", ""},
+    {"span_us", "us", ""},
+    {"bubble", "share", ""},
+    {"busiest_rank", "integer", ""},
+    {"busiest_bubble", "share", ""},
+    {"idlest_rank", "integer", ""},
+    {"idlest_bubble", "share", ""},
+    {"span_bubble", "share", ""},
+    {"actions", "integer", "computations; both parts of `a & b` count"},
+    {"ranks[].peak_activations", "integer", ""},
+    {"ranks[].busy_us", "us", ""},
+    {"ranks[].idle_us", "us", ""},
+    {"ranks[].causes_us.*", "us",
+     "idle time by `warm-up`, `cool-down`, `activation`, `gradient`, `queue`, `collective`, "
+     "`memory`, `other`; they add up to `idle_us`"},
+    {"memory_capacity", "bytes", "where the costs name a rank's memory"},
+    {"overfull[].rank", "integer", "a rank that holds more than that"},
+    {"overfull[].peak", "bytes", "the most"},
+    {"overfull[].at_us", "us", "when that is"},
+    {"overfull[].from_us", "us", "since when it is too much"},
+};
+
+constexpr JsonKey kSimFor[] = {
+    {"points[].parameters.*", "integer", ""},
+    {"points[].schedules[].schedule", "text", "its name"},
+    {"points[].schedules[].makespan_us", "us", ""},
+    {"points[].schedules[].bubble", "share", ""},
+    {"points[].schedules[].busiest_bubble", "share", ""},
+    {"points[].schedules[].idlest_bubble", "share", ""},
+    {"points[].schedules[].span_bubble", "share", ""},
+    {"points[].schedules[].peak_activations", "integer", ""},
+    {"points[].schedules[].actions", "integer", ""},
+    {"points[].schedules[].stages", "integer", "of the model"},
+    {"points[].schedules[].ordered_for", "text", "the `fit` of `sim`"},
+    {"points[].schedules[].refused", "text", "why, in place of all this but `schedule`"},
+    {"points[].schedules[].wrong", "text", "the same"},
+    {"elapsed_s", "s", ""},
+    {"steps_per_second", "number", ""},
+};
+
+constexpr JsonKey kReport[] = {
+    {"critical_us.*", "us", "the critical path by kind"},
+    {"memory.unit", "text", "of the peaks: `bytes` or `activations`"},
+    {"memory.ranks[].peak", "integer", ""},
+    {"memory.ranks[].at_us", "us", "when that is"},
+    {"memory.ranks[].by_class.*", "bytes", "of the peak, with bytes"},
+    {"ranks[]", "network", "where parts of computations are known; of all ranks at the top, too"},
+    {"collectives", "waits", "where gathers or reductions take time: of all ranks"},
+    {"collectives.exposed_us", "us", "by how much the makespan is longer for them"},
+    {"collectives.after_step_us", "us",
+     "the longest gather of what the optimizer stepped, if there is one"},
+    {"ranks[].collectives", "waits", "of the rank"},
+    {"period_us", "us", "what a further step takes, where no collective takes time"},
+    {"bound_us", "us", "no order of these stages is shorter; not of a timeline"},
+    {"what_if[].name", "text", "a change; not of a timeline"},
+    {"what_if[].makespan_us", "us", "with it"},
+    {"what_if[].change", "share", "of the makespan; below 0 if it is shorter"},
+    {"what_if[].after_step_us", "us", "of what copies share out: as above"},
+    {"what_if[].peak_bytes", "bytes", "of what copies share out: the most that a rank holds"},
+    {"jitter.runs", "integer", "with a jitter"},
+    {"jitter.seed", "integer", ""},
+    {"jitter.makespan_us.*", "us", "by percentile: `p5`, `p50`, `p95`, `p99`"},
+};
+
+constexpr JsonKey kCompare[] = {
+    {"first_makespan_us", "us", ""},
+    {"second_makespan_us", "us", ""},
+    {"first_bubble", "share", ""},
+    {"second_bubble", "share", ""},
+    {"terms[].name", "text", "the largest difference first; they add up"},
+    {"terms[].first_us", "us", "a rank's average"},
+    {"terms[].second_us", "us", ""},
+    {"terms[].difference_us", "us", ""},
+    {"actions[].kind", "text", ""},
+    {"actions[].stage", "text", ""},
+    {"actions[].count", "integer", "in both"},
+    {"actions[].first_us", "us", "what one takes"},
+    {"actions[].second_us", "us", ""},
+    {"actions[].difference_us", "us", ""},
+    {"matched", "integer", "computations in both"},
+    {"only_first", "integer", ""},
+    {"only_second", "integer", ""},
+    {"unequal_work", "bool", "costs are for a stage, and the sides have not as many"},
+    {"first_ordered_for", "made for", "of an order that was made for costs"},
+    {"second_ordered_for", "made for", "the same"},
+    {"first_recompute[]", "integer", "the stages that recompute, where the schedule says so"},
+    {"second_recompute[]", "integer", "the same"},
+};
+
+constexpr JsonKey kSearch[] = {
+    {"minimize", "text", "`makespan`, `span` or `period`"},
+    {"value_us", "us", "of that"},
+    {"bound_us", "us", "no order is below"},
+    {"bound", "text", "why"},
+    {"gap", "share", "of the bound"},
+    {"proven", "bool", "the value is the bound"},
+    {"iterations", "integer", ""},
+    {"makespan_us", "us", "simulated"},
+    {"span_us", "us", "simulated"},
+    {"place", "text or null", "where the stages live, as `--place` has it; null with `--from`"},
+    {"places[]", "text", "all that were searched"},
+    {"stages", "integer", "how many"},
+    {"activations[]", "integer", "the most of each rank"},
+    {"layers[]", "integer", "of each stage, where `--split any` found them"},
+    {"recompute[]", "integer", "stages that the search made recompute, or was told to"},
+    {"library[].schedule", "text", "a schedule of the library that fits, the best first"},
+    {"library[].value_us", "us", ""},
+};
+
+constexpr JsonKey kExplain[] = {
+    {"schedule", "text", "its name"},
+    {"parameters.*", "integer", ""},
+    {"chain[]", "written action",
+     "from the action back to the start of the step, through queues, receive buffers and "
+     "collectives"},
+    {"chain[].waited_for", "text",
+     "`start`; of a computation `rank` (busy with `cause`), `message` or `parameters` (gathered "
+     "until then); of a message `value` (made just then), `queue` (behind another) or `buffer` "
+     "(free no earlier); of a collective `rank`, `collective` (the one before it) or `other rank` "
+     "(which came to the reduction last)"},
+    {"chain[].cause", "text",
+     "all but for `start`: what the next entry is about. With `message` the computation that gave "
+     "the value if the message left at once, or else the message"},
+    {"chain[].idle_us", "us", "with `message` and `parameters`: how long the rank waited"},
+    {"chain[].value", "text", "with `message`: which"},
+    {"chain[].from_rank", "integer", "with `message`"},
+    {"chain[].sent_us", "us", "with `message`"},
+    {"chain[].arrived_us", "us", "with `message`"},
+    {"chain[].behind", "text", "with `message`: the one that had to leave first, if one had"},
+    {"chain[].stage", "text", "with `parameters`: whose"},
+    {"chain[].in", "text", "with `queue`: which"},
+    {"chain[].buffer_of_rank", "integer", "with `buffer`"},
+    {"chain[].together_with", "text", "another part of one call that waited for it"},
+    {"after[]", "written action", "what needs it"},
+    {"after[].waits_for", "text", "`rank` or `value`"},
+    {"after[].value", "text", "with `value`: which"},
+    {"after[].ready_us", "us", "when that is there"},
+};
+
+constexpr JsonKey kText[] = {
+    {"text", "text", "the file, also where `--out` writes it"},
+};
+
+constexpr JsonKey kImportTraces[] = {
+    {"schedule", "text", ""},
+    {"parameters.*", "integer", ""},
+    {"step", "integer", "as the profiler counts"},
+    {"steps[]", "integer", "all that are whole"},
+    {"makespan_us", "us", ""},
+    {"bubble", "share", ""},
+    {"hosts", "integer", "how many the ranks name"},
+    {"clocks_off_us", "us",
+     "by how much some messages arrive before they left, whatever the offsets"},
+    {"ranks[].rank", "integer", "of all processes"},
+    {"ranks[].trace", "text", "its file"},
+    {"ranks[].on_gpu", "bool", ""},
+    {"ranks[].compute_us", "us", "as `get_temporal_breakdown` of Holistic Trace Analysis"},
+    {"ranks[].non_compute_us", "us", "the same"},
+    {"ranks[].idle_us", "us", "the same"},
+    {"ranks[].total_us", "us", "the same"},
+    {"ranks[].communication_us", "us", ""},
+    {"ranks[].overlap_us", "us", "of it, under computation"},
+    {"ranks[].overlap", "share", "as its `get_comm_comp_overlap`"},
+    {"ranks[].clock_us", "us", "what was added to its times"},
+    {"ranks[].clock_uncertainty_us", "us or null", "null where messages bound it on one side only",
+     "needs traces of several hosts whose messages go one way"},
+    {"text", "text", "the timeline, also where `--out` writes it"},
+};
+
+constexpr JsonKey kFormat[] = {
+    {"files[].file", "text", "one that parses"},
+    {"files[].changed", "bool", "its layout is another; with `--check` `ok` is false then"},
+    {"files[].text", "text", "laid out; with `--stdout`, and of standard input"},
+};
+
+constexpr JsonKey kLint[] = {
+    {"form", "text", "`compute` or `comms`"},
+    {"parameters.*", "integer", ""},
+    {"stages", "integer", "how many"},
+    {"peak_activations", "integer", ""},
+    {"layouts.*.makespan_us", "us",
+     "of `shared`, `pair` and `edge`: what `sim --messages as-written --layout` gives for the "
+     "file. One that never ends is a finding"},
+    {"layouts.*.export_order_us", "us",
+     "the same for what `export --to torch-comms` makes of its computations"},
+};
+
+constexpr JsonKey kRehearse[] = {
+    {"schedule", "text", "its name"},
+    {"parameters.*", "integer", ""},
+    {"measured_us", "us", "the median step's makespan"},
+    {"measured_bubble", "share", ""},
+    {"simulated_us", "us", ""},
+    {"simulated_bubble", "share", ""},
+    {"misprediction", "share", "(simulated − measured) / measured"},
+    {"steps_us[]", "us", "makespans in order"},
+    {"control_us", "us", "the known time of the control: computations alone"},
+    {"controls_us[]", "us", "what it took, before every step"},
+    {"reconstructed", "reconstruction", "of the measured step"},
+    {"disturbance", "share", "(median control − known) / known"},
+    {"verdict", "text",
+     "`right`, `wrong`, or `disturbed`: a control was off by more than 3 %, so the prediction is "
+     "not judged"},
+};
+
+constexpr JsonKey kBench[] = {
+    {"measured", "integer", "repetitions; of a suite"},
+    {"kept", "integer", "repetitions that were there already; of a suite"},
+    {"file", "text", "of the results; of a suite"},
+    {"form", "integer", "of the file: 1"},
+    {"suite", "text", "its file's name"},
+    {"date", "text", "when the first of it was measured, as `2026-01-02T03:04:05Z`"},
+    {"device.cpu", "text", ""},
+    {"device.cores", "integer", ""},
+    {"device.memory_bytes", "bytes", ""},
+    {"device.gpu", "text or null", "null without one"},
+    {"versions.stringline", "text", ""},
+    {"versions.build", "text", "a hash of the program"},
+    {"versions.compiler", "text", ""},
+    {"versions.cuda", "text or null", "null where it was built without"},
+    {"versions.torch", "text or null", "with `beside: torch`; null where it was not found"},
+    {"settings.repetitions", "integer", ""},
+    {"settings.steps", "integer", "that count"},
+    {"settings.warm_up", "integer", "steps that do not"},
+    {"cases[].name", "text", ""},
+    {"cases[].side", "text", "`stringline` or `torch`"},
+    {"cases[].model", "text", "its name in the suite"},
+    {"cases[].schedule", "text", ""},
+    {"cases[].mesh", "text", ""},
+    {"cases[].precision", "text", ""},
+    {"cases[].key", "text", "a hash of all that went in"},
+    {"cases[].inputs.*", "any", "what went in"},
+    {"cases[].reason", "text or null", "why there is nothing"},
+    {"cases[].runs", "text", "what performed the schedule"},
+    {"cases[].params", "integer", "of the model"},
+    {"cases[].tokens_per_step", "integer", ""},
+    {"cases[].repetitions[].date", "text", ""},
+    {"cases[].repetitions[].step_us[]", "us", "of every step that counts"},
+    {"cases[].repetitions[].processor_us", "us", "of a step, over all ranks"},
+    {"cases[].repetitions[].loss", "nats", "of the last step"},
+    {"cases[].repetitions[].resident_bytes", "bytes", "of the largest process"},
+    {"cases[].repetitions[].allocated_bytes", "bytes or null", "of all ranks' devices"},
+    {"cases[].repetitions[].measured_bubble", "share or null", "of the last step; not of torch"},
+    {"cases[].repetitions[].simulated_bubble", "share or null", "the same"},
+    {"cases[].repetitions[].control.late", "share", "how late the control ended"},
+    {"cases[].repetitions[].control.speed", "number", "rounds of it in a microsecond"},
+    {"cases[].summary", "object or null", "medians over the repetitions"},
+    {"cases[].summary.step_us", "us", ""},
+    {"cases[].summary.quartiles_us[]", "us", "of all steps: the first, the third"},
+    {"cases[].summary.repetitions_us[]", "us", "the median of each"},
+    {"cases[].summary.processor_us", "us", ""},
+    {"cases[].summary.tokens_per_second", "number", ""},
+    {"cases[].summary.resident_bytes", "bytes", ""},
+    {"cases[].summary.allocated_bytes", "bytes or null", ""},
+    {"cases[].summary.measured_bubble", "share or null", ""},
+    {"cases[].summary.simulated_bubble", "share or null", ""},
+    {"cases[].summary.loss", "nats", ""},
+};
+
+constexpr JsonKey kBenchList[] = {
+    {"cases[].name", "text", ""},
+    {"cases[].reason", "text or null", "why it cannot be run"},
+};
+
+constexpr JsonKey kBenchCompare[] = {
+    {"slower", "integer", "cases beyond `--fail-slower`; `ok` is false if there are any"},
+    {"cases[].name", "text", ""},
+    {"cases[].side", "text", "`stringline` or `torch`"},
+    {"cases[].same_loss", "bool", ""},
+    {"cases[].step", "change", "of a step"},
+    {"cases[].processor", "change", "of the processors' time"},
+    {"not_compared[]", "text", "a case and why"},
+    {"same_device", "bool", ""},
+    {"speed_ratio", "number", "of the controls"},
+    {"late[]", "share", "of the repetitions whose control was late, before and after"},
+};
+
+constexpr JsonKey kRun[] = {
+    {"schedule", "text", "its name"},
+    {"parameters.*", "integer", ""},
+    {"params", "integer", "of the model"},
+    {"steps", "integer", "done"},
+    {"tokens_per_step", "integer", ""},
+    {"tokens_per_second", "number", ""},
+    {"elapsed_s", "s", ""},
+    {"steps_us[]", "us", "what each step of this run took by the clock, data and update included"},
+    {"processor_us[]", "us", "the same of the processors; of this process"},
+    {"resident_bytes", "bytes", "the most that this process held"},
+    {"first_loss_nats", "nats", ""},
+    {"final_loss_nats", "nats", ""},
+    {"order_1_entropy_nats", "nats or null", "of the text; null for tokens"},
+    {"losses[]", "nats", "a token, of every step"},
+    {"aux_loss", "nats", "the last step's balance losses a token"},
+    {"dropped", "integer", "slots that no expert took, of all steps"},
+    {"peak_bytes[].planned", "bytes",
+     "for each rank of the mesh, coordinate by coordinate: before any memory is taken"},
+    {"peak_bytes[].allocated", "bytes", "what was"},
+    {"host_us", "object or null", "how long the host takes to give a GPU a step; null on the CPU",
+     "needs a GPU"},
+    {"host_us.issued", "us or null", "op by op; null where no step was", "needs a GPU"},
+    {"host_us.captured", "us or null", "captured; null where no step was", "needs a GPU"},
+    {"not_captured", "text or null",
+     "why steps were not captured; null where they were, or should not be", "needs a GPU"},
+    {"resumed", "object or null",
+     "the checkpoint that the run went on from; null where it began with its first step"},
+    {"resumed.folder", "text", ""},
+    {"resumed.step", "integer", ""},
+    {"resumed.skipped[]", "text", "why newer ones were"},
+    {"checkpoint", "text or null", "folder of the last one taken"},
+    {"saved[]", "text", "files of parameters"},
+    {"files[]", "text", "the others that it wrote"},
+    {"stopped", "object or null", "by a signal: `ok` is false, and `error` says so"},
+    {"stopped.signal", "text or null", "null if another process was stopped",
+     "needs a signal to one of several processes"},
+    {"stopped.step", "integer", "the last"},
+    {"measured_us", "us",
+     "makespan of the last step. This and what follows is not there of a run that was stopped"},
+    {"measured_bubble", "share", ""},
+    {"reconstructed", "reconstruction", "of the measured step"},
+    {"simulated_us", "us", "makespan, at the costs that were measured"},
+    {"simulated_bubble", "share", ""},
+    {"misprediction", "share", "(simulated − measured) / measured"},
+    {"step_us.mean", "us", "makespan of the steps that gave the costs"},
+    {"step_us.last", "us", "of the last one"},
+    {"predicted_us", "us", "of the last one"},
+    {"network_us", "us",
+     "all-to-alls of the last step, summed over the ranks of the mesh's first coordinate"},
+    {"waiting_us", "us", "of it, for a partner"},
+    {"hidden_us", "us", "of the rest, under computation"},
+    {"exposed_us", "us", "what no computation hides of them"},
+    {"hang", "text",
+     "with `--strict`, of a plan that hangs: what every rank waits for. `ok` is false, `findings` "
+     "are what the checker says; nothing of the above"},
+};
+
+constexpr JsonKey kSchedules[] = {
+    {"schedules[].name", "text", "on command lines"},
+    {"schedules[].summary", "text", ""},
+    {"schedules[].schedule", "text", "its name in the text"},
+    {"schedules[].parameters[].name", "text", ""},
+    {"schedules[].parameters[].default", "text or null",
+     "as written; null for one that must be given"},
+};
+
+constexpr JsonShape kAnswers[] = {
+    {"check", "", kCheck},
+    {"check --for", "", kCheckFor},
+    {"plan", "", kPlan},
+    {"program", "", kProgram},
+    {"show", "", kShow, {"order"}},
+    {"sim", "", kSim, {"order"}},
+    {"sim --for", "", kSimFor},
+    {"report", "", kReport, {"sim", "network"}},
+    {"compare", "", kCompare},
+    {"search", "", kSearch},
+    {"explain", "", kExplain, {"order"}},
+    {"export", "", kText},
+    {"import", "A schedule or a model.", kText},
+    {"import of traces", "", kImportTraces},
+    {"fmt", "", kFormat},
+    {"lint", "", kLint},
+    {"rehearse", "", kRehearse, {"order"}},
+    {"calibrate", "", kText},
+    {"bench", "A suite, or a file of results.", kBench},
+    {"bench --list", "", kBenchList},
+    {"bench --compare", "", kBenchCompare},
+    {"run", "", kRun},
+    {"schedules", "", kSchedules},
+};
+
+constexpr JsonType kTypes[] = {
+    {"text", "a string"},
+    {"bool", "true or false"},
+    {"integer", "a whole number"},
+    {"number", ""},
+    {"us",
+     "microseconds; a whole number where they are whole, but for the averages of `compare` and "
+     "`bench`"},
+    {"s", "seconds"},
+    {"bytes", "a whole number"},
+    {"share", "a number: 0.25 is 25 %"},
+    {"nats", "a number"},
+    {"list", ""},
+    {"object", ""},
+    {"any", "what the file holds"},
+};
+
+constexpr JsonShape kEveryAnswer = {"Every command", "", kEvery};
+
+}  // namespace
+
+const JsonShape& EveryAnswer() { return kEveryAnswer; }
+absl::Span<const JsonShape> JsonAnswers() { return kAnswers; }
+absl::Span<const JsonShape> SharedShapes() { return kShapes; }
+absl::Span<const JsonType> JsonTypes() { return kTypes; }
+
+}  // namespace stringline
