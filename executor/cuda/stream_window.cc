@@ -16,9 +16,14 @@ StreamWindow::~StreamWindow() {
   }
 }
 
+void StreamWindow::set_stream_launches(int64_t launches) {
+  stream_launches_ = launches;
+  ExpectLaunches(0);
+}
+
 void StreamWindow::ExpectLaunches(int64_t launches) {
-  const int64_t fit = kLaunchesOfAStream / std::max<int64_t>(1, launches);
-  ahead_ = static_cast<int>(std::min<int64_t>(ahead_, fit));
+  most_launches_ = std::max(most_launches_, launches);
+  ahead_ = static_cast<int>(std::min<int64_t>(kMostAhead, stream_launches_ / most_launches_));
 }
 
 absl::Status StreamWindow::NoteStart(StreamId stream, Starts* starts) {

@@ -28,7 +28,8 @@ class StreamWindow {
   StreamWindow(const StreamWindow&) = delete;
   StreamWindow& operator=(const StreamWindow&) = delete;
 
-  // Some op launches so many kernels. Called before the first step.
+  // Both are called before the first step: the launches that a stream holds, and those of some op.
+  void set_stream_launches(int64_t launches);
   void ExpectLaunches(int64_t launches);
   // True if the stream's next op may be issued, and then will be. Errors are those of CUDA.
   absl::StatusOr<bool> MayIssue(StreamId stream);
@@ -37,7 +38,6 @@ class StreamWindow {
 
  private:
   static constexpr int kMostAhead = 7;
-  static constexpr int64_t kLaunchesOfAStream = 900;
 
   // The starts of a stream's latest ops, as a ring of events.
   struct Starts {
@@ -49,6 +49,8 @@ class StreamWindow {
 
   OpenedGpus* const gpus_;
   const DeviceStreams* const streams_;
+  int64_t stream_launches_ = 900;  // CUDA's streams hold about 1,024
+  int64_t most_launches_ = 1;      // of an op
   int ahead_ = kMostAhead;
   std::vector<Starts> starts_;  // by stream
 };

@@ -13,6 +13,7 @@ absl::StatusOr<std::unique_ptr<Backend>> NcclBackend::Make(const TcpWorldSetting
   TcpWorldSettings joined = world;
   joined.trouble.Update(library.status());
   joined.trouble.Update(backend->TakeGpu(world.identity.local));
+  if (backend->device_ != nullptr) backend->device_->set_stream_launches(nccl.stream_launches);
   if (library.ok()) joined.config.emplace_back("NCCL", library->Version());
   joined.config.emplace_back("nccl.sums", nccl.sums == NcclSums::kOrdered ? "ordered" : "nccl");
   joined.config.emplace_back("nccl.rows", nccl.rows == NcclRows::kPadded ? "padded" : "counted");

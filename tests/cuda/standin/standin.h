@@ -57,11 +57,12 @@ void standin_driver_without(const char* name);
 // The current GPU of this thread.
 int standin_current_device();
 
-// From now on a stream holds at most `ops` ops (0, as after a reset: any number); a call that finds
-// it full blocks the host until one of them has run, as CUDA does after about a thousand. If then
+// From now on a stream holds at most so many launches: kernels, copies, a library's operations and
+// graphs (0, as after a reset: any number). A call that finds it full blocks the host until one of
+// them has run, as CUDA does after about a thousand. If then
 // nothing on this GPU runs for `blocked_ms`, the call and all later ones fail with
 // cudaErrorLaunchTimeout, and standin_blocked says so; null: the host was never blocked for good.
-void standin_set_stream_depth(int ops, int64_t blocked_ms);
+void standin_set_stream_depth(int launches, int64_t blocked_ms);
 const char* standin_blocked();
 // Sets the memory of each GPU; 1 GiB after a reset.
 void standin_set_memory(int64_t bytes);
