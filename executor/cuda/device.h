@@ -106,7 +106,7 @@ class CudaDevice final : public Device, private IssueSink {
   void AddWatch(absl::Status (*check)(const void* self), const void* self) {
     deadline_.AddWatch({check, self});
   }
-  // Launches that a stream holds before a call blocks the host (stream_window.h).
+  // Launches that a stream holds before a call blocks the host; 0: any number (stream_window.h).
   void set_stream_launches(int64_t launches) { window_.set_stream_launches(launches); }
   // True after a deadline passed with work unfinished on the GPU.
   bool abandoned() const { return deadline_.abandoned(); }

@@ -38,6 +38,7 @@ absl::Status StreamWindow::NoteStart(StreamId stream, Starts* starts) {
 }
 
 absl::StatusOr<bool> StreamWindow::MayIssue(StreamId stream) {
+  if (stream_launches_ == 0) return true;
   if (starts_.size() <= static_cast<size_t>(stream.value)) starts_.resize(stream.value + 1);
   Starts& starts = starts_[stream.value];
   if (!starts.noted) SL_RETURN_IF_ERROR(NoteStart(stream, &starts));

@@ -43,7 +43,7 @@ struct NcclSettings {
   // Calls are captured with the rest of a step. Of counted rows only padded ones can be.
   bool capture = false;
   int64_t workspace_bytes = 32 << 20;  // per group, for sums
-  // Launches that a stream holds before it blocks the host (stream_window.h).
+  // Launches that a stream holds before it blocks the host (stream_window.h): CUDA's about 1,024.
   int64_t stream_launches = 900;
 };
 
