@@ -6,7 +6,8 @@
 // stream has come to the start of the op `ahead` before it. Then fewer launches wait behind any
 // message than a stream holds, and the host is never blocked for good.
 //
-// Only messages between processes can block so. Used by the thread that issues, outside of captures, which hold any number of launches.
+// Only messages between processes can block so. Used by the thread that issues, outside of
+// captures, which hold any number of launches.
 #pragma once
 
 #include <cuda_runtime_api.h>

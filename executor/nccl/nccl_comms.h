@@ -35,7 +35,7 @@ enum class NcclRows : uint8_t {
 struct NcclSettings {
   int64_t start_ms = 300'000;  // bound on making and connecting communicators
   int64_t wait_ms = 600'000;   // for a step's work on the GPU; 0: for ever
-  // Bounds on the CTAs, and so SMs, of a call; 0: NCCL's choice.
+  // Bounds on the CTAs, and so SMs, of a call; 0: that of nccl_groups.h.
   int min_ctas = 0;
   int max_ctas = 0;
   NcclSums sums = NcclSums::kOrdered;

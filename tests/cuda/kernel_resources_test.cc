@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "schedlang/base/sl_check.h"
 
 namespace stringline {
 namespace {
@@ -65,15 +66,19 @@ void ReadUsage(absl::string_view line, Kernel* kernel) {
   }
 }
 
-void ReadKernels(const std::string& file, KernelsByGpu* kernels) {
-  const std::string command =
-      absl::StrCat("'", STRINGLINE_CUOBJDUMP, "' --dump-resource-usage '", file, "' 2>&1");
+// The command's status, and what it said.
+int Cuobjdump(const std::string& arguments, std::string* text) {
+  const std::string command = absl::StrCat("'", STRINGLINE_CUOBJDUMP, "' ", arguments, " 2>&1");
   FILE* const pipe = popen(command.c_str(), "r");
-  ASSERT_NE(pipe, nullptr) << command;
-  std::string text;
+  SL_CHECK(pipe != nullptr) << command;
   char piece[4096];
-  for (size_t got = 0; (got = fread(piece, 1, sizeof(piece), pipe)) > 0;) text.append(piece, got);
-  ASSERT_EQ(pclose(pipe), 0) << command << "\n" << text;
+  for (size_t got = 0; (got = fread(piece, 1, sizeof(piece), pipe)) > 0;) text->append(piece, got);
+  return pclose(pipe);
+}
+
+void ReadKernels(const std::string& file, KernelsByGpu* kernels) {
+  std::string text;
+  ASSERT_EQ(Cuobjdump(absl::StrCat("--dump-resource-usage '", file, "'"), &text), 0) << text;
   std::string gpu, name;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     line = absl::StripAsciiWhitespace(line);
@@ -109,6 +114,55 @@ TEST(KernelResources, EveryKernelCanBeLaunchedAndSpillsNothing) {
       EXPECT_LE(kernel.stack, kMostStackBytes);
       EXPECT_EQ(kernel.local, 0);
     }
+  }
+}
+
+// The instructions of a kernel for an H100 whose name has these words, by their beginning.
+int CountOf(const std::string& text, const std::vector<std::string>& words,
+            const std::string& instruction) {
+  int count = 0, kernels = 0;
+  bool is_meant = false;
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    const size_t at = line.find("Function : ");
+    if (at != absl::string_view::npos) {
+      const std::string name = Demangled(std::string(line.substr(at + 11)));
+      is_meant = true;
+      for (const std::string& word : words) is_meant = is_meant && absl::StrContains(name, word);
+      kernels += is_meant ? 1 : 0;
+    }
+    if (is_meant && absl::StrContains(line, absl::StrCat(" ", instruction))) ++count;
+  }
+  EXPECT_GT(kernels, 0) << words.front();
+  return count;
+}
+
+TEST(KernelResources, VectorsAreStoredAndTilesMultipliedAsMeant) {
+  std::string text;
+  for (const absl::string_view file :
+       absl::StrSplit(STRINGLINE_KERNEL_LIBRARIES, ':', absl::SkipEmpty())) {
+    if (!absl::StrContains(file, "cuda_kernels")) continue;
+    if (std::string(STRINGLINE_CUOBJDUMP).empty() ||
+        Cuobjdump(absl::StrCat("--dump-sass --gpu-architecture sm_90 '", file, "'"), &text) != 0) {
+      GTEST_SKIP() << "cuobjdump and nvdisasm of the CUDA toolkit are not installed";
+    }
+  }
+  // Sixteen bytes in one instruction; those of four are of single numbers.
+  const struct {
+    std::vector<std::string> words;
+    int most_of_four;
+  } stores[] = {{{"::Swiglu<", "Bf16"}, 0},
+                {{"::SwigluGrad<", "Bf16"}, 1},
+                {{"::Gelu<", "Bf16"}, 0},
+                {{"::NormGradInRegisters<", "Bf16"}, 0}};
+  for (const auto& one : stores) {
+    EXPECT_GT(CountOf(text, one.words, "STG.E.128 "), 0) << one.words.front();
+    EXPECT_LE(CountOf(text, one.words, "STG.E "), one.most_of_four) << one.words.front();
+  }
+  for (const char* const body :
+       {"GroupedTensorLinear", "GroupedTensorInputGrad", "GroupedTensorWeightGrad"}) {
+    EXPECT_EQ(CountOf(text, {body}, "HMMA.16816.F32.BF16 "), 64) << body;
+    EXPECT_EQ(CountOf(text, {body}, "LDSM.16.M"), 16) << body;
+    EXPECT_GT(CountOf(text, {body}, "LDGSTS.E.BYPASS.128 "), 0) << body;
   }
 }
 
