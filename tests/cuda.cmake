@@ -1,6 +1,7 @@
 # The CUDA backend beside a stand-in for CUDA's runtime; no GPU is needed.
 if(STRINGLINE_HAS_CUDA)
   add_subdirectory(cuda/standin)
+  add_subdirectory(cuda/ptx)
   # The launches as plain C++: kernels are functions that play their threads.
   set(launches attention elementwise heads linear norms tokens update)
   list(TRANSFORM launches PREPEND ${CMAKE_SOURCE_DIR}/executor/cuda/kernels/)
@@ -18,6 +19,14 @@ if(STRINGLINE_HAS_CUDA)
   # at run time; libraries after them need them too.
   target_link_options(cuda_test PRIVATE -Wl,--disable-new-dtags,--no-as-needed)
   set_target_properties(cuda_test PROPERTIES CUDA_RUNTIME_LIBRARY None)
+  # The same cases with what nvcc compiled, played by an interpreter of PTX.
+  add_executable(compiled_test cuda/ptx/played_environment.cc
+    cuda/copy_group_test.cc executor/group_contract.cc cuda/cuda_bf16_test.cc cuda/cuda_kernels_test.cc cuda/cuda_training_test.cc stages/random_values.cc)
+  target_link_libraries(compiled_test PRIVATE stringline_ptx stringline_gpu_sections stringline_cuda_backend stringline_cuda_kernels stringline_copies stringline_language stringline_cuda_standin stringline_cublas_standin stringline_cudnn_standin GTest::gtest GTest::gtest_main)
+  target_compile_options(compiled_test PRIVATE $<$<CONFIG:Release>:-O1>)
+  target_compile_definitions(compiled_test PRIVATE STRINGLINE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  target_link_options(compiled_test PRIVATE -Wl,--disable-new-dtags,--no-as-needed)
+  set_target_properties(compiled_test PROPERTIES CUDA_RUNTIME_LIBRARY None)
   # The resources of the kernels are read from nvcc's output. Triton brings the tool for this, too.
   file(GLOB triton_tools "${data_home}/stringline/torch/lib/python3*/site-packages/triton/backends/nvidia/bin")
   find_program(STRINGLINE_CUOBJDUMP cuobjdump HINTS "${CUDAToolkit_BIN_DIR}" ${triton_tools})

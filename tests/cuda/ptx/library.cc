@@ -1,0 +1,130 @@
+#include "tests/cuda/ptx/library.h"
+
+#include <cxxabi.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "schedlang/base/status.h"
+
+namespace stringline::ptx {
+
+std::string ShownName(const std::string& mangled) {
+  int status = 0;
+  char* const text = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
+  std::string name = status == 0 ? text : mangled;
+  std::free(text);
+  if (status != 0) return name;
+  // Without the result's type and the parameters, which follow the last template argument.
+  const size_t begin = absl::StartsWith(name, "void ") ? 5 : 0;
+  size_t end = begin;
+  for (int depth = 0; end < name.size() && (depth > 0 || name[end] != '('); ++end) {
+    depth += name[end] == '<' ? 1 : name[end] == '>' ? -1 : 0;
+  }
+  name = name.substr(begin, end - begin);
+  name = absl::StrReplaceAll(name, {{"stringline::", ""}, {"cuda::", ""}, {"copy_kernels::", ""},
+                                    {"padded_kernels::", ""}, {" >", ">"}});
+  int threads = 0;
+  if (!absl::StartsWith(name, "BodyKernel<")) return name;
+  const size_t comma = name.find(", ");
+  if (comma == name.npos || !absl::SimpleAtoi(name.substr(11, comma - 11), &threads)) return name;
+  return absl::StrCat(name.substr(comma + 2, name.size() - comma - 3), " (", threads, " threads)");
+}
+
+absl::StatusOr<std::unique_ptr<Library>> Library::Make(absl::Span<const std::string> texts) {
+  auto library = std::make_unique<Library>();
+  for (const std::string& text : texts) {
+    SL_ASSIGN_OR_RETURN(library->modules_.emplace_back(), ParseModule(text));
+    const Module& module = library->modules_.back();
+    for (const Variable& variable : module.variables) {
+      if (variable.space != Variable::Space::kGlobal) continue;
+      auto& memory = library->memory_.emplace_back(variable.bytes / 8 + 1);
+      if (!variable.values.empty()) {
+        std::memcpy(memory.data(), variable.values.data(), variable.values.size());
+      }
+      const auto begin = reinterpret_cast<uint64_t>(memory.data());
+      library->variables_[&module][variable.name] = begin;
+      library->constants_.push_back(
+          {begin, begin + static_cast<uint64_t>(variable.bytes), false, nullptr, begin});
+    }
+    for (const Function& function : module.functions) {
+      if (function.is_entry) library->entries_[function.name] = {&module, &function, nullptr};
+    }
+  }
+  return library;
+}
+
+absl::StatusOr<std::unique_ptr<Library>> Library::Load(absl::Span<const std::string> files) {
+  std::vector<std::string> texts;
+  for (const std::string& file : files) {
+    std::ifstream in(file);
+    std::ostringstream text;
+    text << in.rdbuf();
+    if (!in) return absl::NotFoundError(absl::StrCat(file, ": cannot be read"));
+    texts.push_back(std::move(text).str());
+  }
+  return Make(texts);
+}
+
+std::vector<std::string> Library::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : entries_) names.push_back(name);
+  return names;
+}
+
+absl::StatusOr<const Program*> Library::Find(const std::string& name) {
+  const auto found = entries_.find(name);
+  if (found == entries_.end()) return absl::NotFoundError(absl::StrCat("no kernel ", name));
+  Entry& entry = found->second;
+  if (entry.program == nullptr) {
+    SL_ASSIGN_OR_RETURN(Program program, DecodeKernel(*entry.module, *entry.function,
+                                                      variables_[entry.module]));
+    program.shown = ShownName(name);
+    entry.program = std::make_unique<Program>(std::move(program));
+  }
+  return entry.program.get();
+}
+
+Played Player::Play(const Program& program, const LaunchSize& size, void* const* args,
+                    std::vector<Piece> allocations, const std::vector<Piece>& declared) {
+  std::vector<uint64_t> params(static_cast<size_t>(program.param_bytes) / 8 + 1);
+  for (size_t i = 0; i < program.params.size(); ++i) {
+    std::memcpy(reinterpret_cast<std::byte*>(params.data()) + program.param_at[i], args[i],
+                static_cast<size_t>(program.params[i].bytes));
+  }
+  for (const Piece& constant : library_.constants()) allocations.push_back(constant);
+  const Memory memory(std::move(allocations), declared, program.global_unit, &traces_);
+  Launch launch;
+  launch.program = &program;
+  launch.grid = size.grid;
+  launch.block = size.block;
+  launch.dynamic_shared = size.dynamic_shared;
+  launch.params = reinterpret_cast<const std::byte*>(params.data());
+  launch.memory = &memory;
+  launch.without = &program == changed_ ? without_ : -1;
+  launch.most_instructions = most_instructions_;
+  Time time;
+  time.interval = interval_;
+  time.interval.launch = time.interval.now + 1;
+  BlockPlayer player(launch, &time);
+  Played played;
+  for (unsigned z = 0; z < size.grid.z; ++z) {
+    for (unsigned y = 0; y < size.grid.y; ++y) {
+      for (unsigned x = 0; x < size.grid.x && played.fault.empty(); ++x) {
+        played.fault = player.Play({x, y, z});
+      }
+    }
+  }
+  interval_ = time.interval;
+  played.ns = time.ns;
+  played.instructions = time.instructions;
+  return played;
+}
+
+}  // namespace stringline::ptx

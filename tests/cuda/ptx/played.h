@@ -1,0 +1,38 @@
+// The compiled kernels of this build in the stand-in for CUDA's runtime: every launch plays its PTX.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "tests/cuda/ptx/library.h"
+#include "tests/cuda/standin/standin.h"
+
+namespace stringline::ptx {
+
+class PlayedKernels {
+ public:
+  // Those of this build, loaded once.
+  static PlayedKernels& Get();
+
+  // From now on the stand-in plays them.
+  void Begin() { standin_play_with(&standin_); }
+
+  Library& library() { return *library_; }
+  Player& player() { return player_; }
+  // By mangled name: launches so far.
+  const std::map<std::string, int64_t>& launches() const { return launches_; }
+  int64_t instructions() const { return instructions_; }
+
+ private:
+  PlayedKernels();
+  StandinPlayed Play(const StandinLaunch& launch);
+
+  std::unique_ptr<Library> library_;
+  Player player_;
+  StandinPlayer standin_;
+  std::map<std::string, int64_t> launches_;
+  int64_t instructions_ = 0;
+};
+
+}  // namespace stringline::ptx

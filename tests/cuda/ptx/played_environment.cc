@@ -1,0 +1,24 @@
+// Every launch of this test program plays compiled kernels.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "tests/cuda/ptx/played.h"
+
+namespace stringline {
+namespace {
+
+class PlayCompiledKernels : public testing::Environment {
+ public:
+  void SetUp() override { ptx::PlayedKernels::Get().Begin(); }
+  void TearDown() override {
+    std::printf("%lld thread-instructions played\n",
+                static_cast<long long>(ptx::PlayedKernels::Get().instructions()));
+  }
+};
+
+[[maybe_unused]] auto* const kEnvironment =
+    testing::AddGlobalTestEnvironment(new PlayCompiledKernels);
+
+}  // namespace
+}  // namespace stringline
