@@ -476,10 +476,12 @@ bool BlockPlayer::Traced(const Step& step, int t, Trace* traces, uint64_t at, in
   const uint16_t barriers = at_.warp_barriers[t / kLanes];
   const uint64_t first = at / static_cast<uint64_t>(unit);
   const uint64_t last = (at + static_cast<uint64_t>(bytes) - 1) / static_cast<uint64_t>(unit);
+  Interval time = time_.interval;
+  if (shared) time.launch = time.block;  // every block has its own
   for (uint64_t i = first; i <= last; ++i) {
     const Trace before = traces[i];
-    const Trace::Found found = writes ? traces[i].Write(t, barriers, time_.interval)
-                                      : traces[i].Read(t, barriers, time_.interval, shared);
+    const Trace::Found found = writes ? traces[i].Write(t, barriers, time)
+                                      : traces[i].Read(t, barriers, time, shared);
     if (found == Trace::Found::kNothing) continue;
     Race(step, t, before, found, writes,
          absl::StrCat(shared ? "shared byte " : "byte ", i * static_cast<uint64_t>(unit)));
