@@ -147,6 +147,7 @@ void HostPlanRows(RowsPlan plan) {
   TwinUses(plan.faulty, sizeof(int32_t), true);
   PiecesBody(plan, 0, 1);
   FaultsBody(plan);
+  if (*plan.faulty != 0) TwinUses(plan.report, sizeof(RowsReport), true);
 }
 
 template <typename Unit>

@@ -14,6 +14,7 @@ class PlayCompiledKernels : public testing::Environment {
   void TearDown() override {
     std::printf("%lld thread-instructions played\n",
                 static_cast<long long>(ptx::PlayedKernels::Get().instructions()));
+    for (auto& n : ptx::PlayedKernels::Get().library().names()) if (!ptx::PlayedKernels::Get().launches().count(n)) std::printf("never %s\n", ptx::ShownName(n).c_str());
   }
 };
 
