@@ -34,7 +34,7 @@ BlockPlayer::BlockPlayer(const Launch& launch, Time* time)
   own_.traces.resize(static_cast<size_t>(shared / program_.shared_unit + 1));
   own_.local.resize(static_cast<size_t>(program_.local_bytes) * stride);
   reached_.resize(stride);
-  guesses_.resize(program_.steps.size());
+  guesses_.resize(program_.steps.size(), -1);
   groups_.resize(stride);
   for (const Constant& constant : program_.constants) {
     for (size_t t = 0; t < stride; ++t) {
@@ -540,7 +540,7 @@ void BlockPlayer::BeginCopies(const Step& step) {
     if (!fault_.empty() || Reach(step, t, AddressOf(step, t), step.number, true) == nullptr) return;
     if (given > 0) {
       const bool whole = given == step.number;
-      int last = 0;
+      int last = -1;
       const Piece* const piece = launch_.memory->Find(from, given, &last);
       if (piece == nullptr || from % static_cast<uint64_t>(step.number) != 0) {
         return Fault(step, t, absl::StrCat("copies ", whole ? "" : "a part ", "from outside of all "

@@ -28,7 +28,7 @@ struct Launch {
   Size3 grid, block;
   int64_t dynamic_shared = 0;
   const std::byte* params = nullptr;
-  const Memory* memory = nullptr;
+  Memory* memory = nullptr;
   int32_t without = -1;                   // the step of a barrier that is left out
   int64_t most_instructions = 1LL << 36;  // more are a fault
 };

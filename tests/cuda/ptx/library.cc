@@ -51,7 +51,7 @@ absl::StatusOr<std::unique_ptr<Library>> Library::Make(absl::Span<const std::str
       const auto begin = reinterpret_cast<uint64_t>(memory.data());
       library->variables_[&module][variable.name] = begin;
       library->constants_.push_back(
-          {begin, begin + static_cast<uint64_t>(variable.bytes), false, nullptr, begin});
+          {begin, begin + static_cast<uint64_t>(variable.bytes), false, true, 0, 0, nullptr});
     }
     for (const Function& function : module.functions) {
       if (function.is_entry) library->entries_[function.name] = {&module, &function, nullptr};
@@ -92,14 +92,15 @@ absl::StatusOr<const Program*> Library::Find(const std::string& name) {
 }
 
 Played Player::Play(const Program& program, const LaunchSize& size, void* const* args,
-                    std::vector<Piece> allocations, const std::vector<Piece>& declared) {
+                    const LaunchMemory& allowed, std::vector<Saved>* saved) {
   std::vector<uint64_t> params(static_cast<size_t>(program.param_bytes) / 8 + 1);
   for (size_t i = 0; i < program.params.size(); ++i) {
     std::memcpy(reinterpret_cast<std::byte*>(params.data()) + program.param_at[i], args[i],
                 static_cast<size_t>(program.params[i].bytes));
   }
+  std::vector<Piece> allocations = allowed.allocations;
   for (const Piece& constant : library_.constants()) allocations.push_back(constant);
-  const Memory memory(std::move(allocations), declared, program.global_unit, &traces_);
+  Memory memory(std::move(allocations), allowed.declared, program.global_unit, &traces_, saved);
   Launch launch;
   launch.program = &program;
   launch.grid = size.grid;

@@ -53,6 +53,11 @@ struct LaunchSize {
   int64_t dynamic_shared = 0;
 };
 
+// A launch may use its allocations, and of them, if anything is declared, only that.
+struct LaunchMemory {
+  std::vector<Piece> allocations, declared;
+};
+
 struct Played {
   std::string fault;  // empty: none
   int64_t ns = 0;     // that the kernel slept
@@ -63,15 +68,15 @@ class Player {
  public:
   explicit Player(Library* library) : library_(*library) {}
 
-  // The launch may use the memory in `allocations`, and of it, if anything is declared, only that.
-  // args[i] points to the i-th parameter.
+  // args[i] points to the i-th parameter. `saved`: see Memory.
   Played Play(const Program& program, const LaunchSize& size, void* const* args,
-              std::vector<Piece> allocations, const std::vector<Piece>& declared);
+              const LaunchMemory& allowed, std::vector<Saved>* saved = nullptr);
   // Leaves out a barrier of a kernel in all launches from now on: a step of the program; -1: none.
   void LeaveOut(const Program* program, int32_t step) {
     changed_ = program;
     without_ = step;
   }
+  static constexpr int64_t kMostInstructions = int64_t{1} << 36;
   void LimitInstructions(int64_t most) { most_instructions_ = most; }
   // Memory was freed, and may come again with other sizes.
   void ForgetMemory() { traces_.Forget(); }
@@ -82,7 +87,7 @@ class Player {
   Interval interval_;
   const Program* changed_ = nullptr;
   int32_t without_ = -1;
-  int64_t most_instructions_ = int64_t{1} << 36;
+  int64_t most_instructions_ = kMostInstructions;
 };
 
 }  // namespace stringline::ptx

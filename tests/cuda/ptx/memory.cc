@@ -21,30 +21,37 @@ Trace* KeptTraces::Of(uint64_t begin, uint64_t end, int unit) {
 }
 
 Memory::Memory(std::vector<Piece> allocations, const std::vector<Piece>& declared, int unit,
-               KeptTraces* kept)
-    : allocations_(std::move(allocations)) {
+               KeptTraces* kept, std::vector<Saved>* saved)
+    : allocations_(std::move(allocations)), unit_(unit), kept_(kept), saved_(saved) {
   std::sort(allocations_.begin(), allocations_.end(),
             [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
   for (Piece& piece : allocations_) {
     piece.base = piece.begin;
-    if (piece.writable) piece.traces = kept->Of(piece.begin, piece.end, unit);
+    piece.base_end = piece.end;
   }
   if (declared.empty()) {
     pieces_ = allocations_;
-    return;
+  } else {
+    AddDeclared(declared);
   }
+  used_.resize(pieces_.size());
+}
+
+void Memory::AddDeclared(const std::vector<Piece>& declared) {
   std::set<uint64_t> cuts;
   for (const Piece& piece : declared) cuts.insert({piece.begin, piece.end});
   for (const Piece& allocation : allocations_) {
-    if (!allocation.writable) pieces_.push_back(allocation);  // constants
+    if (allocation.constant) pieces_.push_back(allocation);
     Piece* last = nullptr;
     const auto add = [&](uint64_t begin, uint64_t end, bool writes) {
       if (last != nullptr && last->end == begin && last->writable == writes) {
         last->end = end;
         return;
       }
-      pieces_.push_back({begin, end, writes, allocation.traces, allocation.begin});
-      last = &pieces_.back();
+      last = &pieces_.emplace_back(allocation);
+      last->begin = begin;
+      last->end = end;
+      last->writable = writes;
     };
     for (auto cut = cuts.lower_bound(allocation.begin);
          cut != cuts.end() && std::next(cut) != cuts.end() && *std::next(cut) <= allocation.end;
@@ -60,13 +67,22 @@ Memory::Memory(std::vector<Piece> allocations, const std::vector<Piece>& declare
   }
 }
 
-const Piece* Memory::Search(uint64_t address, int bytes, int* last) const {
+const Piece* Memory::Search(uint64_t address, int bytes, int* last) {
   auto found = std::upper_bound(pieces_.begin(), pieces_.end(), address,
                                 [](uint64_t at, const Piece& piece) { return at < piece.begin; });
   if (found == pieces_.begin()) return nullptr;
   --found;
   if (address + static_cast<uint64_t>(bytes) > found->end) return nullptr;
-  *last = static_cast<int>(found - pieces_.begin());
+  const size_t index = static_cast<size_t>(found - pieces_.begin());
+  *last = static_cast<int>(index);
+  if (used_[index] == 0) {
+    used_[index] = 1;
+    if (!found->constant) found->traces = kept_->Of(found->base, found->base_end, unit_);
+    if (saved_ != nullptr) {
+      const char* const begin = reinterpret_cast<const char*>(found->begin);
+      saved_->push_back({*found, std::vector<char>(begin, begin + (found->end - found->begin))});
+    }
+  }
   return &*found;
 }
 

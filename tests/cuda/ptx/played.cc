@@ -17,7 +17,7 @@ std::vector<Piece> PiecesOf(const std::vector<StandinLaunch::Bytes>& all) {
   std::vector<Piece> pieces;
   for (const StandinLaunch::Bytes& bytes : all) {
     const auto begin = reinterpret_cast<uint64_t>(bytes.begin);
-    if (bytes.bytes > 0) pieces.push_back({begin, begin + bytes.bytes, bytes.writes, nullptr, 0});
+    if (bytes.bytes > 0) pieces.push_back({begin, begin + bytes.bytes, bytes.writes, false, 0, 0, nullptr});
   }
   return pieces;
 }
@@ -47,8 +47,12 @@ StandinPlayed PlayedKernels::Play(const StandinLaunch& launch) {
   const LaunchSize size = {{launch.grid[0], launch.grid[1], launch.grid[2]},
                            {launch.block[0], launch.block[1], launch.block[2]},
                            static_cast<int64_t>(launch.shared)};
-  const Played played = player_.Play(program, size, launch.args, PiecesOf(launch.memory),
-                                     PiecesOf(launch.declared));
+  LaunchMemory allowed = {PiecesOf(launch.memory), PiecesOf(launch.declared)};
+  if (memory_) {
+    for (const Piece& piece : memory_()) allowed.allocations.push_back(piece);
+  }
+  const Played played = takes_out_ ? removal_.Play(&player_, program, size, launch.args, allowed)
+                                   : player_.Play(program, size, launch.args, allowed);
   ++launches_[program.name];
   instructions_ += played.instructions;
   return {played.fault, played.ns};

@@ -2,9 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "tests/cuda/ptx/barriers.h"
 #include "tests/cuda/ptx/library.h"
 #include "tests/cuda/standin/standin.h"
 
@@ -17,6 +22,12 @@ class PlayedKernels {
 
   // From now on the stand-in plays them.
   void Begin() { standin_play_with(&standin_); }
+
+  // Launches may also use what this returns.
+  void AddMemory(std::function<std::vector<Piece>()> memory) { memory_ = std::move(memory); }
+  // Every launch also tries the barriers of its kernel.
+  void TakeOutBarriers() { takes_out_ = true; }
+  const BarrierRemoval& removal() const { return removal_; }
 
   Library& library() { return *library_; }
   Player& player() { return player_; }
@@ -31,6 +42,9 @@ class PlayedKernels {
   std::unique_ptr<Library> library_;
   Player player_;
   StandinPlayer standin_;
+  std::function<std::vector<Piece>()> memory_;
+  bool takes_out_ = false;
+  BarrierRemoval removal_;
   std::map<std::string, int64_t> launches_;
   int64_t instructions_ = 0;
 };
