@@ -11,7 +11,6 @@
 #include <map>
 #include <mutex>
 #include <new>
-#include <utility>
 
 namespace stringline::ptx {
 namespace {
@@ -93,20 +92,26 @@ void HeapBegins() {
   notes = true;
 }
 
-void StackBegins(const void* frame) { TheHeap().stack_begin = frame; }
+void LaunchBegins(const void* frame) {
+  TheHeap().stack_begin = frame;
+  notes = false;
+}
+void LaunchEnds() {
+  TheHeap().stack_begin = nullptr;
+  notes = true;
+}
 
 std::vector<Piece> HeapPieces() {
-  const bool before = std::exchange(notes, false);
   std::vector<Piece> pieces;
+  const void* const frame = TheHeap().stack_begin;
+  if (frame == nullptr) return pieces;
   const auto add = [&](uint64_t begin, uint64_t end) {
     if (begin < end) pieces.push_back({begin, end, true, false, 0, 0, nullptr});
   };
   pieces.reserve(TheHeap().blocks.size() + 1);
   for (const auto& [begin, bytes] : TheHeap().blocks) add(begin, begin + bytes);
-  if (const void* const frame = TheHeap().stack_begin; frame != nullptr) {
-    add(reinterpret_cast<uint64_t>(frame), EndOfStack());
-  }
-  notes = before;
+  static const uint64_t end = EndOfStack();
+  add(reinterpret_cast<uint64_t>(frame), end);
   return pieces;
 }
 

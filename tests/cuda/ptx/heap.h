@@ -7,10 +7,13 @@
 
 namespace stringline::ptx {
 
-// All blocks of operator new and aligned_alloc since HeapBegins that are alive, and the stack from
-// a frame on.
+// From now on blocks of operator new and aligned_alloc are noted.
 void HeapBegins();
-void StackBegins(const void* frame);
+// A launch may use all blocks that are alive, and the stack from a frame on. During the launch no
+// blocks are noted.
+void LaunchBegins(const void* frame);
+void LaunchEnds();
+// Empty outside of such launches.
 std::vector<Piece> HeapPieces();
 
 }  // namespace stringline::ptx

@@ -15,10 +15,10 @@ namespace stringline::cuda {
 template <class Body>
 void PlayBody(const Body& body, int threads) {
   if constexpr (requires { Launch(cudaStream_t(), body); }) {
-    ptx::StackBegins(__builtin_frame_address(0));
+    ptx::LaunchBegins(__builtin_frame_address(0));
     EXPECT_EQ(Launch(nullptr, body), cudaSuccess);
     (void)cudaStreamSynchronize(nullptr);
-    ptx::StackBegins(nullptr);
+    ptx::LaunchEnds();
     if (standin_fault() == nullptr) return;
     ADD_FAILURE() << standin_fault();
     standin_reset(1);
