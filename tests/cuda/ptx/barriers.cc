@@ -73,14 +73,14 @@ bool BarrierRemoval::Notices(Player* player, const Program& program, const Launc
   return !without.fault.empty() || !IsPresent(after);
 }
 
-std::vector<std::string> BarrierRemoval::Unnoticed() const {
-  std::vector<std::string> all;
+std::vector<BarrierRemoval::Unnoticed> BarrierRemoval::UnnoticedOf(Kind kind) const {
+  std::vector<Unnoticed> all;
   for (const auto& [program, barriers] : barriers_) {
-    for (const auto& [step, barrier] : barriers) {
-      if (barrier.noticed) continue;
-      all.push_back(absl::StrCat(program->shown, ": ",
-                                 program->TextOf(program->steps[static_cast<size_t>(step)]),
-                                 ", left out of ", barrier.launches, " launches"));
+    for (const auto& [index, barrier] : barriers) {
+      const Step& step = program->steps[static_cast<size_t>(index)];
+      if (barrier.noticed || step.kind != kind) continue;
+      all.push_back({program->shown, absl::StrCat(program->TextOf(step), ", left out of ",
+                                                  barrier.launches, " launches")});
     }
   }
   return all;

@@ -19,9 +19,12 @@ class BarrierRemoval {
               const LaunchMemory& allowed);
 
   int64_t noticed() const { return noticed_; }
-  // "Add<float> (256 threads): `bar.sync 0` (PTX line 12), left out of 30 launches", for each
-  // barrier that nobody missed.
-  std::vector<std::string> Unnoticed() const;
+  // The barriers of blocks, or those of warps, that nobody missed.
+  struct Unnoticed {
+    std::string kernel;   // as shown
+    std::string barrier;  // "`bar.sync 0` (PTX line 12), left out of 30 launches"
+  };
+  std::vector<Unnoticed> UnnoticedOf(Kind kind) const;
 
  private:
   struct Barrier {

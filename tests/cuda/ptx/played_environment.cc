@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <string>
 
 #include "tests/cuda/ptx/heap.h"
@@ -31,13 +32,25 @@ class PlayCompiledKernels : public testing::Environment {
         EXPECT_EQ(kernels.launches().count(name), 1u) << "never played: " << ptx::ShownName(name);
       }
     }
-    if (!IsSet("STRINGLINE_TAKE_OUT_BARRIERS")) return;
-    std::printf("%lld barriers taken out and noticed\n",
-                static_cast<long long>(kernels.removal().noticed()));
-    for (const std::string& barrier : kernels.removal().Unnoticed()) ADD_FAILURE() << barrier;
+    if (IsSet("STRINGLINE_TAKE_OUT_BARRIERS")) ExpectNoticed(kernels.removal());
   }
 
  private:
+  // A barrier of a warp comes with each of its reductions, and orders nothing where the body has no
+  // scratch memory.
+  static void ExpectNoticed(const ptx::BarrierRemoval& removal) {
+    std::printf("%lld barriers taken out and noticed, %zu of warps not\n",
+                static_cast<long long>(removal.noticed()),
+                removal.UnnoticedOf(ptx::Kind::kWarpBarrier).size());
+    std::map<std::string, int> harmless = {
+        // The last running sum's barrier, the kernel's last.
+        {"PlanGroups (256 threads)", 1},
+    };
+    for (const auto& [kernel, barrier] : removal.UnnoticedOf(ptx::Kind::kBarrier)) {
+      EXPECT_GE(--harmless[kernel], 0) << kernel << ": " << barrier;
+    }
+    for (const auto& [kernel, left] : harmless) EXPECT_LE(left, 0) << kernel << " misses all";
+  }
   static bool IsSet(const char* name) { return std::getenv(name) != nullptr; }
 };
 
