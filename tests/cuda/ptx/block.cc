@@ -502,10 +502,13 @@ void BlockPlayer::Race(const Step& step, int t, const Trace& trace, Trace::Found
   const bool by_writer = found == Trace::Found::kWriter;
   const uint32_t then = by_writer ? trace.wrote() : trace.read();
   const auto block = std::upper_bound(time_.blocks.begin(), time_.blocks.end(), then);
-  Fault(step, t,
-        absl::StrCat(does, where, ", which thread ", by_writer ? trace.writer() : trace.reader(),
-                     " of block ", block - time_.blocks.begin() - 1,
-                     by_writer ? " wrote" : " read", ", with no order between them"));
+  const std::string who =
+      !by_writer && trace.read_by_several_blocks()
+          ? "threads of several blocks"
+          : absl::StrCat("thread ", by_writer ? trace.writer() : trace.reader(), " of block ",
+                         block - time_.blocks.begin() - 1);
+  Fault(step, t, absl::StrCat(does, where, ", which ", who, by_writer ? " wrote" : " read",
+                              ", with no order between them"));
 }
 
 // Matrix i of 8 rows of 16 bytes: lanes 8i to 8i + 7 have its rows' addresses. Lane l gets items

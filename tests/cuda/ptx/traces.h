@@ -69,6 +69,7 @@ class Trace {
 
   int writer() const { return writer_; }
   int reader() const { return reader_; }
+  bool read_by_several_blocks() const { return kind_ == Kind::kBlocks; }
   uint32_t wrote() const { return wrote_; }
   uint32_t read() const { return read_; }
   static constexpr uint16_t kMostWarpBarriers = 0xfffe;
