@@ -1,41 +1,14 @@
 #include "tests/cuda/ptx/library.h"
 
-#include <cxxabi.h>
-
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <sstream>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "schedlang/base/status.h"
+#include "tests/cuda/standin/kernel_names.h"
 
 namespace stringline::ptx {
-
-std::string ShownName(const std::string& mangled) {
-  int status = 0;
-  char* const text = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
-  std::string name = status == 0 ? text : mangled;
-  std::free(text);
-  if (status != 0) return name;
-  // Without the result's type and the parameters, which follow the last template argument.
-  const size_t begin = absl::StartsWith(name, "void ") ? 5 : 0;
-  size_t end = begin;
-  for (int depth = 0; end < name.size() && (depth > 0 || name[end] != '('); ++end) {
-    depth += name[end] == '<' ? 1 : name[end] == '>' ? -1 : 0;
-  }
-  name = name.substr(begin, end - begin);
-  name = absl::StrReplaceAll(name, {{"stringline::", ""}, {"cuda::", ""}, {"copy_kernels::", ""},
-                                    {"padded_kernels::", ""}, {" >", ">"}});
-  int threads = 0;
-  if (!absl::StartsWith(name, "BodyKernel<")) return name;
-  const size_t comma = name.find(", ");
-  if (comma == name.npos || !absl::SimpleAtoi(name.substr(11, comma - 11), &threads)) return name;
-  return absl::StrCat(name.substr(comma + 2, name.size() - comma - 3), " (", threads, " threads)");
-}
 
 absl::StatusOr<std::unique_ptr<Library>> Library::Make(absl::Span<const std::string> texts) {
   auto library = std::make_unique<Library>();
@@ -85,7 +58,7 @@ absl::StatusOr<const Program*> Library::Find(const std::string& name) {
   if (entry.program == nullptr) {
     SL_ASSIGN_OR_RETURN(Program program, DecodeKernel(*entry.module, *entry.function,
                                                       variables_[entry.module]));
-    program.shown = ShownName(name);
+    program.shown = ShownKernel(Demangled(name));
     entry.program = std::make_unique<Program>(std::move(program));
   }
   return entry.program.get();

@@ -18,9 +18,6 @@
 
 namespace stringline::ptx {
 
-// "Add<float> (256 threads)" of a mangled name.
-std::string ShownName(const std::string& mangled);
-
 class Library {
  public:
   // PTX text, one for each source.

@@ -9,6 +9,7 @@
 
 #include "tests/cuda/ptx/heap.h"
 #include "tests/cuda/ptx/played.h"
+#include "tests/cuda/standin/kernel_names.h"
 
 namespace stringline {
 namespace {
@@ -29,7 +30,7 @@ class PlayCompiledKernels : public testing::Environment {
                 static_cast<long long>(kernels.instructions()));
     if (IsSet("STRINGLINE_PLAY_ALL")) {
       for (const std::string& name : kernels.library().names()) {
-        EXPECT_EQ(kernels.launches().count(name), 1u) << "never played: " << ptx::ShownName(name);
+        EXPECT_EQ(kernels.launches().count(name), 1u) << "never played: " << ShownKernel(Demangled(name));
       }
     }
     if (IsSet("STRINGLINE_TAKE_OUT_BARRIERS")) ExpectNoticed(kernels.removal());

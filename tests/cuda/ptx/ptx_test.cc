@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/sl_check.h"
 #include "tests/cuda/ptx/library.h"
+#include "tests/cuda/standin/kernel_names.h"
 
 namespace stringline::ptx {
 namespace {
@@ -43,6 +44,8 @@ std::string KernelOf(const std::string& body) {
 )",
                       body, "\n\tret;\n}\n");
 }
+
+std::string ShownOf(const char* mangled) { return ShownKernel(Demangled(mangled)); }
 
 struct Ran {
   absl::Status status;
@@ -399,10 +402,10 @@ TEST(Ptx, CallsOfFunctions) {
 }
 
 TEST(Ptx, NamesAreShownAsTheyAreWritten) {
-  EXPECT_EQ(ShownName("_ZN10stringline4cuda10BodyKernelILi256ENS0_3AddIfEEEEvT0_li"),
+  EXPECT_EQ(ShownOf("_ZN10stringline4cuda10BodyKernelILi256ENS0_3AddIfEEEEvT0_li"),
             "Add<float> (256 threads)");
-  EXPECT_EQ(ShownName("_ZN10stringline12copy_kernels3SumILi4EEEvNS_8SumShareE"), "Sum<4>");
-  EXPECT_EQ(ShownName("kernel"), "kernel");
+  EXPECT_EQ(ShownOf("_ZN10stringline12copy_kernels3SumILi4EEEvNS_8SumShareE"), "Sum<4>");
+  EXPECT_EQ(ShownOf("kernel"), "kernel");
 }
 
 }  // namespace
