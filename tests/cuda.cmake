@@ -28,7 +28,7 @@ if(STRINGLINE_HAS_CUDA)
       stages/bodies_attention_test.cc stages/bodies_experts_test.cc stages/bodies_linear_test.cc stages/bodies_test.cc stages/bodies_tokens_test.cc stages/bodies_update_test.cc stages/run_kernel.cc)
     target_link_libraries(compiled_test PRIVATE stringline_ptx stringline_nccl_kernels stringline_copy_kernels stringline_gpu_sections stringline_cuda_backend stringline_cuda_kernels stringline_copies stringline_language stringline_cuda_standin stringline_cublas_standin stringline_cudnn_standin GTest::gtest GTest::gtest_main)
     target_compile_options(compiled_test PRIVATE $<$<CONFIG:Release>:-O1>)
-    target_compile_definitions(compiled_test PRIVATE STRINGLINE_SOURCE_DIR="${CMAKE_SOURCE_DIR}" STRINGLINE_PLAYED_BODIES)
+    target_compile_definitions(compiled_test PRIVATE STRINGLINE_SOURCE_DIR="${CMAKE_SOURCE_DIR}" STRINGLINE_PLAYED_BODIES="tests/cuda/ptx/played_body.h")
     target_link_options(compiled_test PRIVATE -Wl,--disable-new-dtags,--no-as-needed -Wl,--wrap=aligned_alloc,--wrap=free)
     set_target_properties(compiled_test PROPERTIES CUDA_RUNTIME_LIBRARY None)
     # All in one process, which sees at the end whether every kernel was played, and every barrier

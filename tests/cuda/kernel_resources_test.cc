@@ -14,7 +14,7 @@
 #include "absl/strings/strip.h"
 #include "tests/cuda/cuobjdump.h"
 #include "tests/cuda/standin/kernel_names.h"
-#include "tests/cuda/wide_rows.h"
+#include "tests/cuda/ptx/wide_rows.h"
 
 namespace stringline {
 namespace {
@@ -50,11 +50,16 @@ struct FewBlocks {
   int blocks;
 };
 constexpr FewBlocks kFewBlocks[] = {
-    {"AttentionGradKeys<Bf16, 64>", 2},  {"AttentionGradKeys<float, 64>", 2},
-    {"AttentionGradKeys<", 1},           {"AttentionGradQueries<", 2},
-    {"Attention<Bf16, 64>", 3},          {"Attention<float, 64>", 3},
-    {"Attention<", 2},                   {"LinearOf<", 3},
-    {"LinearInputGradOf<", 3},           {"PlaceKeys", 3},
+    {"AttentionGradKeys<Bf16, 64>", 2},
+    {"AttentionGradKeys<float, 64>", 2},
+    {"AttentionGradKeys<", 1},
+    {"AttentionGradQueries<", 2},
+    {"Attention<Bf16, 64>", 3},
+    {"Attention<float, 64>", 3},
+    {"Attention<", 2},
+    {"LinearOf<", 3},
+    {"LinearInputGradOf<", 3},
+    {"PlaceKeys", 3},
     {"AdamWUpdate", 3},
 };
 // Stacks in the code of sm_90: doubles' angles, and a spill.
@@ -179,10 +184,9 @@ TEST(KernelResources, TheCodeStores16BytesAndUsesNoLocalMemory) {
        absl::StrSplit(STRINGLINE_KERNEL_LIBRARIES, ':', absl::SkipEmpty())) {
     for (const auto& [shown, code] : CodeOf(std::string(file))) {
       ++kernels;
-      const bool may_use_local =
-          std::any_of(std::begin(kLocalMemory), std::end(kLocalMemory), [&](const char* name) {
-            return absl::StartsWith(shown, absl::StrCat(name, " ("));
-          });
+      const bool may_use_local = std::any_of(
+          std::begin(kLocalMemory), std::end(kLocalMemory),
+          [&](const char* name) { return absl::StartsWith(shown, absl::StrCat(name, " (")); });
       EXPECT_TRUE(code.local == 0 || may_use_local) << shown << ": " << code.local;
       const WideRows* const row = WideRowsOf(shown);
       if (row == nullptr || !row->holds) continue;

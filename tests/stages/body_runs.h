@@ -16,8 +16,8 @@
 #include "tests/stages/random_values.h"
 #include "tests/stages/run_kernel.h"
 #ifdef STRINGLINE_PLAYED_BODIES
-#include "tests/cuda/ptx/played_body.h"
-// The same tests launch what nvcc compiled.
+// The header with PlayBody: with it the same tests launch what nvcc compiled.
+#include STRINGLINE_PLAYED_BODIES
 #define RunOnHost PlayBody
 #endif
 

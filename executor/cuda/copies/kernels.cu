@@ -2,10 +2,10 @@
 // single thread does all of it.
 #include <algorithm>
 
+#include "executor/cuda/bodies/host_twin.h"
 #include "executor/cuda/copies/kernels.h"
 #include "executor/cuda/declared_use.h"
 #include "executor/cuda/grid.h"
-#include "executor/cuda/bodies/host_twin.h"
 
 namespace stringline {
 namespace {

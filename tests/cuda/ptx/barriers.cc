@@ -11,8 +11,7 @@ namespace {
 void Restore(const std::vector<Saved>& all) {
   for (const Saved& saved : all) {
     if (saved.piece.constant) continue;
-    std::memcpy(reinterpret_cast<char*>(saved.piece.begin), saved.bytes.data(),
-                saved.bytes.size());
+    std::memcpy(reinterpret_cast<char*>(saved.piece.begin), saved.bytes.data(), saved.bytes.size());
   }
 }
 

@@ -1,17 +1,18 @@
+// The threads of a group share an instruction, so a step costs one loop over them and no search.
+// Where the group parts or waits, the next one is chosen: that looks at all threads.
 #include "tests/cuda/ptx/block.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "schedlang/base/sl_check.h"
 
 namespace stringline::ptx {
 namespace {
 
-constexpr int kLanes = 32;
+constexpr int kLanes = BlockMemory::kLanes;
 
-int RoundUp(int64_t number, int to) { return static_cast<int>((number + to - 1) / to * to); }
+size_t RoundUp(size_t number, size_t to) { return (number + to - 1) / to * to; }
 
 }  // namespace
 
@@ -19,23 +20,17 @@ BlockPlayer::BlockPlayer(const Launch& launch, Time* time)
     : launch_(launch),
       program_(*launch.program),
       time_(*time),
-      threads_(static_cast<int>(launch.block.count())) {
-  const auto stride = static_cast<size_t>(RoundUp(threads_, kLanes));
+      threads_(static_cast<int>(launch.block.count())),
+      memory_(launch_, time, RoundUp(static_cast<size_t>(threads_), kLanes)) {
+  const size_t stride = RoundUp(static_cast<size_t>(threads_), kLanes);
   at_.pc.resize(stride, kIdle);
   at_.state.resize(stride);
   at_.waits_at.resize(stride);
-  at_.warp_barriers.resize(stride / kLanes);
   group_.list.resize(stride);
   registers_.resize(program_.register_bytes * stride / sizeof(uint64_t) + stride);
   group_.lanes.registers = reinterpret_cast<std::byte*>(registers_.data());
   group_.lanes.stride = stride;
-  const int64_t shared = program_.shared_bytes + launch.dynamic_shared;
-  own_.shared.resize(static_cast<size_t>(shared));
-  own_.traces.resize(static_cast<size_t>(shared / program_.shared_unit + 1));
-  own_.local.resize(static_cast<size_t>(program_.local_bytes) * stride);
   reached_.resize(stride);
-  guesses_.resize(program_.steps.size(), -1);
-  groups_.resize(stride);
   for (const Constant& constant : program_.constants) {
     for (size_t t = 0; t < stride; ++t) {
       std::memcpy(group_.lanes.registers + constant.at * stride + constant.bytes * t,
@@ -45,9 +40,7 @@ BlockPlayer::BlockPlayer(const Launch& launch, Time* time)
 }
 
 void BlockPlayer::Begin(Size3 index) {
-  block_ = index.x + int64_t{launch_.grid.x} * (index.y + int64_t{launch_.grid.y} * index.z);
-  time_.interval.block = ++time_.interval.now;
-  time_.blocks.push_back(time_.interval.block);
+  memory_.Begin(index.x + int64_t{launch_.grid.x} * (index.y + int64_t{launch_.grid.y} * index.z));
   const Size3 &grid = launch_.grid, &block = launch_.block;
   for (const Special& special : program_.specials) {
     auto* const cells = group_.lanes.cells<uint32_t>(special.at);
@@ -75,21 +68,18 @@ void BlockPlayer::Begin(Size3 index) {
   std::fill_n(at_.pc.begin(), threads_, 0);
   std::fill(at_.state.begin(), at_.state.end(), State::kExited);
   std::fill_n(at_.state.begin(), threads_, State::kRuns);
-  std::fill(at_.warp_barriers.begin(), at_.warp_barriers.end(), uint16_t{0});
-  std::fill(groups_.begin(), groups_.end(), 0);
-  copies_.clear();
 }
 
 std::string BlockPlayer::Play(Size3 index) {
   Begin(index);
-  while (fault_.empty()) {
+  while (memory_.fault().empty()) {
     if (Choose()) {
       PlayGroup();
     } else if (!ReleaseBarrier()) {
       break;
     }
   }
-  return fault_;
+  return memory_.fault();
 }
 
 // The threads at the lowest instruction.
@@ -127,10 +117,10 @@ void BlockPlayer::PlayGroup() {
       step.apply(step, group_.lanes);
       ++pc;
     } else if (!(step.guard < 0 || step.kind == Kind::kBranch ? Perform(step, &pc)
-                                                             : Guarded(step, &pc))) {
+                                                              : Guarded(step, &pc))) {
       return;
     }
-  } while (pc < group_.next && fault_.empty());
+  } while (pc < group_.next && memory_.fault().empty());
   Leave(pc);
 }
 
@@ -160,9 +150,7 @@ bool BlockPlayer::Perform(const Step& step, int32_t* pc) {
       if (*pc != launch_.without && !Together(step, *pc)) return false;
       break;
     case Kind::kTime:
-      ForEach(group_.lanes, [&](int t) {
-        group_.lanes.cells<int64_t>(step.at[0])[t] = time_.ns;
-      });
+      ForEach(group_.lanes, [&](int t) { group_.lanes.cells<int64_t>(step.at[0])[t] = time_.ns; });
       break;
     case Kind::kSleep:
       time_.ns += group_.lanes.cells<uint32_t>(step.at[0])[group_.lanes.begin];
@@ -171,10 +159,10 @@ bool BlockPlayer::Perform(const Step& step, int32_t* pc) {
       BeginCopies(step);
       break;
     case Kind::kCommit:
-      ForEach(group_.lanes, [&](int t) { ++groups_[t]; });
+      ForEach(group_.lanes, [&](int t) { memory_.Commit(t); });
       break;
     case Kind::kWait:
-      EndCopies(step);
+      ForEach(group_.lanes, [&](int t) { memory_.EndCopies(step, t); });
       break;
   }
   ++*pc;
@@ -183,7 +171,7 @@ bool BlockPlayer::Perform(const Step& step, int32_t* pc) {
 
 bool BlockPlayer::Branch(const Step& step, int32_t* pc) {
   if (*pc >= step.target && time_.instructions > launch_.most_instructions) {
-    Fault(step, group_.lanes.begin, "goes on without an end");
+    memory_.Fault(step, group_.lanes.begin, "goes on without an end");
   }
   if (step.guard < 0) {
     *pc = step.target;
@@ -231,8 +219,7 @@ bool BlockPlayer::Guarded(const Step& step, int32_t* pc) {
 
 bool BlockPlayer::Barrier(int32_t pc) {
   if (group_.lanes.count == threads_) {
-    ++time_.interval.now;
-    std::fill(at_.warp_barriers.begin(), at_.warp_barriers.end(), uint16_t{0});
+    memory_.PassBarrier();
     return true;
   }
   ForEach(group_.lanes, [&](int t) {
@@ -259,8 +246,7 @@ bool BlockPlayer::ReleaseBarrier() {
     Stuck();
     return false;
   }
-  ++time_.interval.now;
-  std::fill(at_.warp_barriers.begin(), at_.warp_barriers.end(), uint16_t{0});
+  memory_.PassBarrier();
   for (int t = 0; t < threads_; ++t) {
     at_.state[t] = State::kRuns;
     at_.pc[t] = at + 1;
@@ -287,7 +273,7 @@ void BlockPlayer::Stuck() {
   if (other < end && waits(other)) {
     where = absl::StrCat("waits at ", program_.TextOf(program_.steps[at_.waits_at[other]]));
   }
-  Fault(step, first, absl::StrCat("waits in divergent code: thread ", other, " ", where));
+  memory_.Fault(step, first, absl::StrCat("waits in divergent code: thread ", other, " ", where));
 }
 
 // Instructions of warps.
@@ -321,9 +307,7 @@ void BlockPlayer::PerformTogether(const Step& step) {
   if (step.kind == Kind::kMatrices) LoadMatrices(step);
   if (step.kind != Kind::kWarpBarrier) return;
   for (int warp = group_.lanes.begin / kLanes; warp * kLanes < group_.lanes.end; ++warp) {
-    if (at_.warp_barriers[warp]++ == Trace::kMostWarpBarriers) {
-      Fault(step, warp * kLanes, "is one barrier of a warp too many between two of the block");
-    }
+    memory_.PassWarpBarrier(step, warp);
   }
 }
 
@@ -335,9 +319,8 @@ void BlockPlayer::ReleaseWarps(const Step& step, int32_t pc) {
     for (int t = begin; t < end; ++t) {
       if (at_.state[t] != State::kTogether || at_.waits_at[t] != pc) continue;
       here |= 1u << (t - begin);
-      wanted |= step.number < 0
-                    ? ~0u
-                    : group.cells<uint32_t>(static_cast<uint32_t>(step.number))[t];
+      wanted |=
+          step.number < 0 ? ~0u : group.cells<uint32_t>(static_cast<uint32_t>(step.number))[t];
     }
     if (end - begin < kLanes) wanted &= (1u << (end - begin)) - 1;
     if (here == 0 || here != wanted) continue;
@@ -352,7 +335,7 @@ void BlockPlayer::ReleaseWarps(const Step& step, int32_t pc) {
     lanes.count = static_cast<int>(some.size());
     // Only a whole warp's barrier orders what its lanes do.
     if (step.kind == Kind::kWarpBarrier && lanes.count < end - begin) {
-      Fault(step, lanes.begin, "is a barrier of a part of a warp, which is not played");
+      memory_.Fault(step, lanes.begin, "is a barrier of a part of a warp, which is not played");
     }
     if (lanes.count == lanes.end - lanes.begin) lanes.list = nullptr;
     PerformTogether(step);
@@ -393,10 +376,9 @@ void BlockPlayer::Transfer(const Step& step, bool loads) {
 template <bool kLoads>
 void BlockPlayer::Access(const Step& step) {
   const int bytes = step.element * step.count;
-  ForEach(group_.lanes, [&](int t) {
-    reached_[t] = Reach(step, t, AddressOf(step, t), bytes, !kLoads);
-  });
-  if (!fault_.empty()) return;
+  ForEach(group_.lanes,
+          [&](int t) { reached_[t] = memory_.Reach(step, t, AddressOf(step, t), bytes, !kLoads); });
+  if (!memory_.fault().empty()) return;
   const auto transfer = [&]<typename T>(T) {
     if (step.cell == 2) return Transfer<T, uint16_t>(step, kLoads);
     if (step.cell == 4) return Transfer<T, uint32_t>(step, kLoads);
@@ -415,102 +397,6 @@ void BlockPlayer::Access(const Step& step) {
   }
 }
 
-std::byte* BlockPlayer::Reach(const Step& step, int t, uint64_t address, int bytes, bool writes) {
-  if (address % static_cast<uint64_t>(bytes) != 0) {
-    Fault(step, t, absl::StrCat("address 0x", absl::Hex(address), " is not a multiple of ", bytes));
-    return nullptr;
-  }
-  Space space = step.space;
-  if (space == Space::kGeneric && (address & kWindows) != 0) {
-    space = (address & kSharedWindow) != 0 ? Space::kShared : Space::kLocal;
-    address &= ~(kSharedWindow | kLocalWindow);
-  }
-  if (space == Space::kGeneric || space == Space::kGlobal) {
-    return ReachGlobal(step, t, address, bytes, writes);
-  }
-  if (space == Space::kShared) return ReachShared(step, t, address, bytes, writes);
-  const uint64_t end = address + static_cast<uint64_t>(bytes);
-  if (space == Space::kLocal && end <= static_cast<uint64_t>(program_.local_bytes)) {
-    return own_.local.data() + t * program_.local_bytes + address;
-  }
-  if (space == Space::kParam && !writes &&
-      (end & ~kParamWindow) <= static_cast<uint64_t>(program_.param_bytes)) {
-    return const_cast<std::byte*>(launch_.params) + (address & ~kParamWindow);
-  }
-  Fault(step, t, absl::StrCat("is outside of the thread's own memory, at ", absl::Hex(address)));
-  return nullptr;
-}
-
-std::byte* BlockPlayer::ReachShared(const Step& step, int t, uint64_t address, int bytes,
-                                    bool writes) {
-  if (address + static_cast<uint64_t>(bytes) > own_.shared.size()) {
-    Fault(step, t, absl::StrCat("is outside of shared memory: byte ", address, " of ",
-                                own_.shared.size()));
-    return nullptr;
-  }
-  Traced(step, t, own_.traces.data(), address, bytes, program_.shared_unit, writes, true);
-  return own_.shared.data() + address;
-}
-
-std::byte* BlockPlayer::ReachGlobal(const Step& step, int t, uint64_t address, int bytes,
-                                    bool writes) {
-  int& guess = guesses_[static_cast<size_t>(&step - program_.steps.data())];
-  const Piece* const piece = launch_.memory->Find(address, bytes, &guess);
-  if (piece == nullptr || (writes && !piece->writable)) {
-    const char* const what = piece != nullptr ? "writes to what the kernel declared that it reads"
-                             : launch_.memory->IsAllocated(address, bytes)
-                                 ? "is outside of what the kernel declared"
-                                 : "is outside of all memory";
-    Fault(step, t, absl::StrCat(what, ": address 0x", absl::Hex(address)));
-    return nullptr;
-  }
-  if (piece->traces != nullptr) {
-    Traced(step, t, piece->traces, address - piece->base, bytes, program_.global_unit, writes,
-           false);
-  }
-  return reinterpret_cast<std::byte*>(address);
-}
-
-bool BlockPlayer::Traced(const Step& step, int t, Trace* traces, uint64_t at, int bytes, int unit,
-                         bool writes, bool shared) {
-  const uint16_t barriers = at_.warp_barriers[t / kLanes];
-  const uint64_t first = at / static_cast<uint64_t>(unit);
-  const uint64_t last = (at + static_cast<uint64_t>(bytes) - 1) / static_cast<uint64_t>(unit);
-  Interval time = time_.interval;
-  if (shared) time.launch = time.block;  // every block has its own
-  for (uint64_t i = first; i <= last; ++i) {
-    const Trace before = traces[i];
-    const Trace::Found found = writes ? traces[i].Write(t, barriers, time)
-                                      : traces[i].Read(t, barriers, time, shared);
-    if (found == Trace::Found::kNothing) continue;
-    Race(step, t, before, found, writes,
-         absl::StrCat(shared ? "shared byte " : "byte ", i * static_cast<uint64_t>(unit)));
-    return false;
-  }
-  return true;
-}
-
-void BlockPlayer::Race(const Step& step, int t, const Trace& trace, Trace::Found found, bool writes,
-                       const std::string& where) {
-  const char* const does = writes ? "writes " : "reads ";
-  if (found == Trace::Found::kNeverWritten) {
-    return Fault(step, t, absl::StrCat("reads ", where, ", which nothing has written"));
-  }
-  if (found == Trace::Found::kInFlight) {
-    return Fault(step, t, absl::StrCat("reads ", where, ", which a copy has not filled yet"));
-  }
-  const bool by_writer = found == Trace::Found::kWriter;
-  const uint32_t then = by_writer ? trace.wrote() : trace.read();
-  const auto block = std::upper_bound(time_.blocks.begin(), time_.blocks.end(), then);
-  const std::string who =
-      !by_writer && trace.read_by_several_blocks()
-          ? "threads of several blocks"
-          : absl::StrCat("thread ", by_writer ? trace.writer() : trace.reader(), " of block ",
-                         block - time_.blocks.begin() - 1);
-  Fault(step, t, absl::StrCat(does, where, ", which ", who, by_writer ? " wrote" : " read",
-                              ", with no order between them"));
-}
-
 // Matrix i of 8 rows of 16 bytes: lanes 8i to 8i + 7 have its rows' addresses. Lane l gets items
 // 2 (l % 4) and the next of row l / 4; or, transposed, of column l / 4.
 void BlockPlayer::LoadMatrices(const Step& step) {
@@ -518,7 +404,7 @@ void BlockPlayer::LoadMatrices(const Step& step) {
   for (int warp = lanes.begin; warp < lanes.end; warp += kLanes) {
     uint16_t items[4][8][8] = {};
     for (int t = warp; t < warp + 8 * step.count; ++t) {
-      const std::byte* const row = Reach(step, t, AddressOf(step, t), 16, false);
+      const std::byte* const row = memory_.Reach(step, t, AddressOf(step, t), 16, false);
       if (row == nullptr) return;
       std::memcpy(items[(t - warp) / 8][t % 8], row, 16);
     }
@@ -533,61 +419,14 @@ void BlockPlayer::LoadMatrices(const Step& step) {
   }
 }
 
-// A copy reads at once. It writes its bytes at the wait; until then they have no value.
 void BlockPlayer::BeginCopies(const Step& step) {
   ForEach(group_.lanes, [&](int t) {
-    const auto given = static_cast<int>(group_.lanes.cells<uint32_t>(step.at[1])[t]);
-    Copy copy = {t, static_cast<int64_t>(AddressOf(step, t)), step.number, groups_[t], {}};
-    const uint64_t from = group_.lanes.cells<uint64_t>(step.at[0])[t] +
-                          static_cast<uint64_t>(step.from_offset);
-    if (!fault_.empty() || Reach(step, t, AddressOf(step, t), step.number, true) == nullptr) return;
-    if (given > 0) {
-      const bool whole = given == step.number;
-      int last = -1;
-      const Piece* const piece = launch_.memory->Find(from, given, &last);
-      if (piece == nullptr || from % static_cast<uint64_t>(step.number) != 0) {
-        return Fault(step, t, absl::StrCat("copies ", whole ? "" : "a part ", "from outside of all "
-                                           "memory, or not aligned: 0x", absl::Hex(from)));
-      }
-      if (piece->traces != nullptr) {
-        Traced(step, t, piece->traces, from - piece->base, given, program_.global_unit, false,
-               false);
-      }
-      std::memcpy(copy.values, reinterpret_cast<const std::byte*>(from),
-                  static_cast<size_t>(given));
-    }
-    for (int64_t at = copy.to / program_.shared_unit;
-         at <= (copy.to + copy.bytes - 1) / program_.shared_unit; ++at) {
-      own_.traces[static_cast<size_t>(at)].BeginFlight();
-    }
-    copies_.push_back(copy);
+    if (!memory_.fault().empty()) return;
+    const uint64_t from =
+        group_.lanes.cells<uint64_t>(step.at[0])[t] + static_cast<uint64_t>(step.from_offset);
+    memory_.BeginCopy(step, t, AddressOf(step, t), from,
+                      static_cast<int>(group_.lanes.cells<uint32_t>(step.at[1])[t]));
   });
-}
-
-// All but the last `number` committed groups of each thread.
-void BlockPlayer::EndCopies(const Step& step) {
-  std::vector<uint8_t> waits(group_.lanes.stride);
-  ForEach(group_.lanes, [&](int t) { waits[t] = 1; });
-  std::deque<Copy> left;
-  for (const Copy& copy : copies_) {
-    const int committed = groups_[copy.thread];
-    const bool ends = waits[copy.thread] != 0 &&
-                      (step.transposed || copy.group < committed - step.number);
-    if (!ends) {
-      left.push_back(copy);
-      continue;
-    }
-    std::memcpy(own_.shared.data() + copy.to, copy.values, static_cast<size_t>(copy.bytes));
-    Traced(step, copy.thread, own_.traces.data(), static_cast<uint64_t>(copy.to), copy.bytes,
-           program_.shared_unit, true, true);
-  }
-  copies_ = std::move(left);
-}
-
-void BlockPlayer::Fault(const Step& step, int t, const std::string& what) {
-  if (!fault_.empty()) return;
-  fault_ = absl::StrCat(program_.shown, ", block ", block_, ", thread ", t, ": ",
-                        program_.TextOf(step), " ", what);
 }
 
 }  // namespace stringline::ptx

@@ -56,8 +56,8 @@ absl::StatusOr<const Program*> Library::Find(const std::string& name) {
   if (found == entries_.end()) return absl::NotFoundError(absl::StrCat("no kernel ", name));
   Entry& entry = found->second;
   if (entry.program == nullptr) {
-    SL_ASSIGN_OR_RETURN(Program program, DecodeKernel(*entry.module, *entry.function,
-                                                      variables_[entry.module]));
+    SL_ASSIGN_OR_RETURN(Program program,
+                        DecodeKernel(*entry.module, *entry.function, variables_[entry.module]));
     program.shown = ShownKernel(Demangled(name));
     entry.program = std::make_unique<Program>(std::move(program));
   }

@@ -14,9 +14,9 @@ namespace stringline::ptx {
 struct Piece {
   uint64_t begin = 0, end = 0;
   bool writable = true;
-  bool constant = false;           // no traces
+  bool constant = false;            // no traces
   uint64_t base = 0, base_end = 0;  // its allocation
-  Trace* traces = nullptr;         // of `base`, once the piece is used
+  Trace* traces = nullptr;          // of `base`, once the piece is used
 };
 
 // The traces of allocations, kept from launch to launch: a launch ignores what others left.

@@ -66,28 +66,41 @@ void WithCarry(const Step& step, const Lanes& lanes, int arguments, F f) {
 }
 template <bool kReads, bool kWrites>
 Operation AddRow(const char* name) {
-  return {name, {4, 4, 4}, [](const Step& step, const Lanes& lanes) {
-            WithCarry<kReads, kWrites>(step, lanes, 2, [](U64 a, U64 b, U64, U64 carry) {
-              return a + b + carry;
-            });
-          }, -1, Kind::kEach, true};
+  return {name,
+          {4, 4, 4},
+          [](const Step& step, const Lanes& lanes) {
+            WithCarry<kReads, kWrites>(step, lanes, 2,
+                                       [](U64 a, U64 b, U64, U64 carry) { return a + b + carry; });
+          },
+          -1,
+          Kind::kEach,
+          true};
 }
 template <bool kReads, bool kWrites>
 Operation SubRow(const char* name) {
-  return {name, {4, 4, 4}, [](const Step& step, const Lanes& lanes) {
-            WithCarry<kReads, kWrites>(step, lanes, 2, [](U64 a, U64 b, U64, U64 borrow) {
-              return a - b - borrow;
-            });
-          }, -1, Kind::kEach, true};
+  return {name,
+          {4, 4, 4},
+          [](const Step& step, const Lanes& lanes) {
+            WithCarry<kReads, kWrites>(
+                step, lanes, 2, [](U64 a, U64 b, U64, U64 borrow) { return a - b - borrow; });
+          },
+          -1,
+          Kind::kEach,
+          true};
 }
 template <bool kHigh, bool kReads, bool kWrites>
 Operation MadRow(const char* name) {
-  return {name, {4, 4, 4, 4}, [](const Step& step, const Lanes& lanes) {
+  return {name,
+          {4, 4, 4, 4},
+          [](const Step& step, const Lanes& lanes) {
             WithCarry<kReads, kWrites>(step, lanes, 3, [](U64 a, U64 b, U64 c, U64 carry) {
               const U64 product = a * b;
               return (kHigh ? product >> 32 : product & 0xffffffffu) + c + carry;
             });
-          }, -1, Kind::kEach, true};
+          },
+          -1,
+          Kind::kEach,
+          true};
 }
 
 template <typename T>
@@ -251,169 +264,304 @@ void SplitHalves(const Step& step, const Lanes& lanes) {
 // ROW("add.s32", U32(U32, U32), (U32 a, U32 b) { return a + b; })
 #define ROW(name, signature, ...) Each<signature>::Row<([] __VA_ARGS__)>(name)
 #define ROW_ROUNDING(name, mode, signature, bytes, ...) \
-  Operation{name, bytes, Rounding<mode, signature, ([] __VA_ARGS__)>}
+  Operation { name, bytes, Rounding<mode, signature, ([] __VA_ARGS__)> }
 
 // Integers wrap, so signed sums are those of unsigned numbers.
-#define INTEGERS(bits)                                                                      \
-  ROW("mov.b" #bits, U##bits(U##bits), (U##bits a) { return a; }),                          \
-      ROW("mov.u" #bits, U##bits(U##bits), (U##bits a) { return a; }),                      \
-      ROW("mov.s" #bits, U##bits(U##bits), (U##bits a) { return a; }),                      \
-      ROW("and.b" #bits, U##bits(U##bits, U##bits),                                         \
-          (U##bits a, U##bits b) { return static_cast<U##bits>(a & b); }),                  \
-      ROW("or.b" #bits, U##bits(U##bits, U##bits),                                          \
-          (U##bits a, U##bits b) { return static_cast<U##bits>(a | b); }),                  \
-      ROW("xor.b" #bits, U##bits(U##bits, U##bits),                                         \
-          (U##bits a, U##bits b) { return static_cast<U##bits>(a ^ b); }),                  \
-      ROW("not.b" #bits, U##bits(U##bits), (U##bits a) { return static_cast<U##bits>(~a); }), \
-      ROW("shl.b" #bits, U##bits(U##bits, U32), (U##bits a, U32 b) { return ShiftedLeft(a, b); }), \
-      ROW("setp.eq.b" #bits, P(U##bits, U##bits), (U##bits a, U##bits b) { return P(a == b); }), \
-      ROW("setp.ne.b" #bits, P(U##bits, U##bits), (U##bits a, U##bits b) { return P(a != b); }), \
-      ROW("selp.b" #bits, U##bits(U##bits, U##bits, P),                                     \
-          (U##bits a, U##bits b, P p) { return p ? a : b; }),                               \
-      ROW("neg.s" #bits, U##bits(U##bits), (U##bits a) { return static_cast<U##bits>(0 - a); })
+#define INTEGERS(bits)                                                                             \
+  ROW(                                                                                             \
+      "mov.b" #bits, U##bits(U##bits), (U##bits a) { return a; }),                                 \
+      ROW(                                                                                         \
+          "mov.u" #bits, U##bits(U##bits), (U##bits a) { return a; }),                             \
+      ROW(                                                                                         \
+          "mov.s" #bits, U##bits(U##bits), (U##bits a) { return a; }),                             \
+      ROW(                                                                                         \
+          "and.b" #bits, U##bits(U##bits, U##bits),                                                \
+          (U##bits a, U##bits b) { return static_cast<U##bits>(a & b); }),                         \
+      ROW(                                                                                         \
+          "or.b" #bits, U##bits(U##bits, U##bits),                                                 \
+          (U##bits a, U##bits b) { return static_cast<U##bits>(a | b); }),                         \
+      ROW(                                                                                         \
+          "xor.b" #bits, U##bits(U##bits, U##bits),                                                \
+          (U##bits a, U##bits b) { return static_cast<U##bits>(a ^ b); }),                         \
+      ROW(                                                                                         \
+          "not.b" #bits, U##bits(U##bits), (U##bits a) { return static_cast<U##bits>(~a); }),      \
+      ROW(                                                                                         \
+          "shl.b" #bits, U##bits(U##bits, U32), (U##bits a, U32 b) { return ShiftedLeft(a, b); }), \
+      ROW(                                                                                         \
+          "setp.eq.b" #bits, P(U##bits, U##bits), (U##bits a, U##bits b) { return P(a == b); }),   \
+      ROW(                                                                                         \
+          "setp.ne.b" #bits, P(U##bits, U##bits), (U##bits a, U##bits b) { return P(a != b); }),   \
+      ROW(                                                                                         \
+          "selp.b" #bits, U##bits(U##bits, U##bits, P),                                            \
+          (U##bits a, U##bits b, P p) { return p ? a : b; }),                                      \
+      ROW(                                                                                         \
+          "neg.s" #bits, U##bits(U##bits), (U##bits a) { return static_cast<U##bits>(0 - a); })
 
-#define OF_INTEGER(T, type, U)                                                                    \
-  ROW("add." type, U(U, U), (U a, U b) { return static_cast<U>(a + b); }),                        \
-      ROW("sub." type, U(U, U), (U a, U b) { return static_cast<U>(a - b); }),                    \
-      ROW("mul.lo." type, U(U, U), (U a, U b) { return static_cast<U>(U64{a} * b); }),            \
-      ROW("mad.lo." type, U(U, U, U),                                                             \
-          (U a, U b, U c) { return static_cast<U>(U64{a} * b + c); }),                            \
-      ROW("div." type, T(T, T), (T a, T b) { return Divide(a, b); }),                             \
-      ROW("rem." type, T(T, T), (T a, T b) { return Remainder(a, b); }),                          \
-      ROW("min." type, T(T, T), (T a, T b) { return std::min(a, b); }),                           \
-      ROW("max." type, T(T, T), (T a, T b) { return std::max(a, b); }),                           \
-      ROW("shr." type, T(T, U32), (T a, U32 b) { return ShiftedRight(a, b); }),                   \
-      ROW("selp." type, T(T, T, P), (T a, T b, P p) { return p ? a : b; }),                       \
-      ROW("setp.eq." type, P(T, T), (T a, T b) { return P(a == b); }),                            \
-      ROW("setp.ne." type, P(T, T), (T a, T b) { return P(a != b); }),                            \
-      ROW("setp.lt." type, P(T, T), (T a, T b) { return P(a < b); }),                             \
-      ROW("setp.le." type, P(T, T), (T a, T b) { return P(a <= b); }),                            \
-      ROW("setp.gt." type, P(T, T), (T a, T b) { return P(a > b); }),                             \
-      ROW("setp.ge." type, P(T, T), (T a, T b) { return P(a >= b); })
+#define OF_INTEGER(T, type, U)                                                                     \
+  ROW(                                                                                             \
+      "add." type, U(U, U), (U a, U b) { return static_cast<U>(a + b); }),                         \
+      ROW(                                                                                         \
+          "sub." type, U(U, U), (U a, U b) { return static_cast<U>(a - b); }),                     \
+      ROW(                                                                                         \
+          "mul.lo." type, U(U, U), (U a, U b) { return static_cast<U>(U64{a} * b); }),             \
+      ROW(                                                                                         \
+          "mad.lo." type, U(U, U, U), (U a, U b, U c) { return static_cast<U>(U64{a} * b + c); }), \
+      ROW(                                                                                         \
+          "div." type, T(T, T), (T a, T b) { return Divide(a, b); }),                              \
+      ROW(                                                                                         \
+          "rem." type, T(T, T), (T a, T b) { return Remainder(a, b); }),                           \
+      ROW(                                                                                         \
+          "min." type, T(T, T), (T a, T b) { return std::min(a, b); }),                            \
+      ROW(                                                                                         \
+          "max." type, T(T, T), (T a, T b) { return std::max(a, b); }),                            \
+      ROW(                                                                                         \
+          "shr." type, T(T, U32), (T a, U32 b) { return ShiftedRight(a, b); }),                    \
+      ROW(                                                                                         \
+          "selp." type, T(T, T, P), (T a, T b, P p) { return p ? a : b; }),                        \
+      ROW(                                                                                         \
+          "setp.eq." type, P(T, T), (T a, T b) { return P(a == b); }),                             \
+      ROW(                                                                                         \
+          "setp.ne." type, P(T, T), (T a, T b) { return P(a != b); }),                             \
+      ROW(                                                                                         \
+          "setp.lt." type, P(T, T), (T a, T b) { return P(a < b); }),                              \
+      ROW(                                                                                         \
+          "setp.le." type, P(T, T), (T a, T b) { return P(a <= b); }),                             \
+      ROW(                                                                                         \
+          "setp.gt." type, P(T, T), (T a, T b) { return P(a > b); }),                              \
+      ROW(                                                                                         \
+          "setp.ge." type, P(T, T), (T a, T b) { return P(a >= b); })
 
 // Comparisons are false for NaN; with a u, true.
-#define OF_FLOAT(T, type)                                                                    \
-  ROW("mov." type, T(T), (T a) { return a; }),                                               \
-      ROW("add." type, T(T, T), (T a, T b) { return a + b; }),                               \
-      ROW("add.rn." type, T(T, T), (T a, T b) { return a + b; }),                            \
-      ROW("sub." type, T(T, T), (T a, T b) { return a - b; }),                               \
-      ROW("sub.rn." type, T(T, T), (T a, T b) { return a - b; }),                            \
-      ROW("mul." type, T(T, T), (T a, T b) { return a * b; }),                               \
-      ROW("mul.rn." type, T(T, T), (T a, T b) { return a * b; }),                            \
-      ROW("fma.rn." type, T(T, T, T), (T a, T b, T c) { return std::fma(a, b, c); }),        \
-      ROW("div.rn." type, T(T, T), (T a, T b) { return a / b; }),                            \
-      ROW("rcp.rn." type, T(T), (T a) { return 1 / a; }),                                    \
-      ROW("sqrt.rn." type, T(T), (T a) { return std::sqrt(a); }),                            \
-      ROW("neg." type, T(T), (T a) { return -a; }),                                          \
-      ROW("abs." type, T(T), (T a) { return std::abs(a); }),                                 \
-      ROW("min." type, T(T, T), (T a, T b) { return Smaller(a, b); }),                       \
-      ROW("max." type, T(T, T), (T a, T b) { return Larger(a, b); }),                        \
-      ROW("copysign." type, T(T, T), (T a, T b) { return std::copysign(b, a); }),            \
-      ROW("selp." type, T(T, T, P), (T a, T b, P p) { return p ? a : b; }),                  \
-      ROW("setp.eq." type, P(T, T), (T a, T b) { return P(a == b); }),                       \
-      ROW("setp.ne." type, P(T, T), (T a, T b) { return P(a < b || a > b); }),               \
-      ROW("setp.lt." type, P(T, T), (T a, T b) { return P(a < b); }),                        \
-      ROW("setp.le." type, P(T, T), (T a, T b) { return P(a <= b); }),                       \
-      ROW("setp.gt." type, P(T, T), (T a, T b) { return P(a > b); }),                        \
-      ROW("setp.ge." type, P(T, T), (T a, T b) { return P(a >= b); }),                       \
-      ROW("setp.equ." type, P(T, T), (T a, T b) { return P(!(a < b || a > b)); }),           \
-      ROW("setp.neu." type, P(T, T), (T a, T b) { return P(a != b); }),                      \
-      ROW("setp.ltu." type, P(T, T), (T a, T b) { return P(!(a >= b)); }),                   \
-      ROW("setp.leu." type, P(T, T), (T a, T b) { return P(!(a > b)); }),                    \
-      ROW("setp.gtu." type, P(T, T), (T a, T b) { return P(!(a <= b)); }),                   \
-      ROW("setp.geu." type, P(T, T), (T a, T b) { return P(!(a < b)); }),                    \
-      ROW("setp.num." type, P(T, T), (T a, T b) { return P(a == a && b == b); }),            \
-      ROW("setp.nan." type, P(T, T), (T a, T b) { return P(a != a || b != b); })
+#define OF_FLOAT(T, type)                                                             \
+  ROW(                                                                                \
+      "mov." type, T(T), (T a) { return a; }),                                        \
+      ROW(                                                                            \
+          "add." type, T(T, T), (T a, T b) { return a + b; }),                        \
+      ROW(                                                                            \
+          "add.rn." type, T(T, T), (T a, T b) { return a + b; }),                     \
+      ROW(                                                                            \
+          "sub." type, T(T, T), (T a, T b) { return a - b; }),                        \
+      ROW(                                                                            \
+          "sub.rn." type, T(T, T), (T a, T b) { return a - b; }),                     \
+      ROW(                                                                            \
+          "mul." type, T(T, T), (T a, T b) { return a * b; }),                        \
+      ROW(                                                                            \
+          "mul.rn." type, T(T, T), (T a, T b) { return a * b; }),                     \
+      ROW(                                                                            \
+          "fma.rn." type, T(T, T, T), (T a, T b, T c) { return std::fma(a, b, c); }), \
+      ROW(                                                                            \
+          "div.rn." type, T(T, T), (T a, T b) { return a / b; }),                     \
+      ROW(                                                                            \
+          "rcp.rn." type, T(T), (T a) { return 1 / a; }),                             \
+      ROW(                                                                            \
+          "sqrt.rn." type, T(T), (T a) { return std::sqrt(a); }),                     \
+      ROW(                                                                            \
+          "neg." type, T(T), (T a) { return -a; }),                                   \
+      ROW(                                                                            \
+          "abs." type, T(T), (T a) { return std::abs(a); }),                          \
+      ROW(                                                                            \
+          "min." type, T(T, T), (T a, T b) { return Smaller(a, b); }),                \
+      ROW(                                                                            \
+          "max." type, T(T, T), (T a, T b) { return Larger(a, b); }),                 \
+      ROW(                                                                            \
+          "copysign." type, T(T, T), (T a, T b) { return std::copysign(b, a); }),     \
+      ROW(                                                                            \
+          "selp." type, T(T, T, P), (T a, T b, P p) { return p ? a : b; }),           \
+      ROW(                                                                            \
+          "setp.eq." type, P(T, T), (T a, T b) { return P(a == b); }),                \
+      ROW(                                                                            \
+          "setp.ne." type, P(T, T), (T a, T b) { return P(a < b || a > b); }),        \
+      ROW(                                                                            \
+          "setp.lt." type, P(T, T), (T a, T b) { return P(a < b); }),                 \
+      ROW(                                                                            \
+          "setp.le." type, P(T, T), (T a, T b) { return P(a <= b); }),                \
+      ROW(                                                                            \
+          "setp.gt." type, P(T, T), (T a, T b) { return P(a > b); }),                 \
+      ROW(                                                                            \
+          "setp.ge." type, P(T, T), (T a, T b) { return P(a >= b); }),                \
+      ROW(                                                                            \
+          "setp.equ." type, P(T, T), (T a, T b) { return P(!(a < b || a > b)); }),    \
+      ROW(                                                                            \
+          "setp.neu." type, P(T, T), (T a, T b) { return P(a != b); }),               \
+      ROW(                                                                            \
+          "setp.ltu." type, P(T, T), (T a, T b) { return P(!(a >= b)); }),            \
+      ROW(                                                                            \
+          "setp.leu." type, P(T, T), (T a, T b) { return P(!(a > b)); }),             \
+      ROW(                                                                            \
+          "setp.gtu." type, P(T, T), (T a, T b) { return P(!(a <= b)); }),            \
+      ROW(                                                                            \
+          "setp.geu." type, P(T, T), (T a, T b) { return P(!(a < b)); }),             \
+      ROW(                                                                            \
+          "setp.num." type, P(T, T), (T a, T b) { return P(a == a && b == b); }),     \
+      ROW(                                                                            \
+          "setp.nan." type, P(T, T), (T a, T b) { return P(a != a || b != b); })
 
 std::vector<Operation> IntegerOperations() {
   return {
-      INTEGERS(16), INTEGERS(32), INTEGERS(64),
-      OF_INTEGER(S16, "s16", U16), OF_INTEGER(U16, "u16", U16),
-      OF_INTEGER(S32, "s32", U32), OF_INTEGER(U32, "u32", U32),
-      OF_INTEGER(S64, "s64", U64), OF_INTEGER(U64, "u64", U64),
-      ROW("mul.wide.s32", S64(S32, S32), (S32 a, S32 b) { return S64{a} * b; }),
-      ROW("mul.wide.u32", U64(U32, U32), (U32 a, U32 b) { return U64{a} * b; }),
-      ROW("mul.hi.u32", U32(U32, U32), (U32 a, U32 b) { return U32(U64{a} * b >> 32); }),
-      ROW("mul.hi.s32", S32(S32, S32), (S32 a, S32 b) { return S32(S64{a} * b >> 32); }),
-      ROW("mad.wide.s32", U64(S32, S32, U64), (S32 a, S32 b, U64 c) { return U64(S64{a} * b) + c; }),
-      ROW("mad.wide.u32", U64(U32, U32, U64), (U32 a, U32 b, U64 c) { return U64{a} * b + c; }),
-      ROW("clz.b32", U32(U32), (U32 a) { return U32(std::countl_zero(a)); }),
-      ROW("clz.b64", U32(U64), (U64 a) { return U32(std::countl_zero(a)); }),
-      ROW("popc.b32", U32(U32), (U32 a) { return U32(std::popcount(a)); }),
-      AddRow<false, true>("add.cc.u32"), AddRow<true, true>("addc.cc.u32"),
-      AddRow<true, false>("addc.u32"), SubRow<false, true>("sub.cc.u32"),
-      SubRow<true, true>("subc.cc.u32"), SubRow<true, false>("subc.u32"),
-      MadRow<false, false, true>("mad.lo.cc.u32"), MadRow<false, true, true>("madc.lo.cc.u32"),
-      MadRow<true, true, true>("madc.hi.cc.u32"), MadRow<true, true, false>("madc.hi.u32"),
-      ROW("mov.pred", P(P), (P a) { return a; }),
-      ROW("and.pred", P(P, P), (P a, P b) { return P(a & b); }),
-      ROW("or.pred", P(P, P), (P a, P b) { return P(a | b); }),
-      ROW("xor.pred", P(P, P), (P a, P b) { return P(a ^ b); }),
-      ROW("not.pred", P(P), (P a) { return P(a ^ 1); }),
-      ROW("mov.b64:1=2", U64(U32, U32), (U32 low, U32 high) { return U64{high} << 32 | low; }),
-      ROW("mov.b32:1=2", U32(U16, U16), (U16 low, U16 high) { return U32{high} << 16 | low; }),
+      INTEGERS(16),
+      INTEGERS(32),
+      INTEGERS(64),
+      OF_INTEGER(S16, "s16", U16),
+      OF_INTEGER(U16, "u16", U16),
+      OF_INTEGER(S32, "s32", U32),
+      OF_INTEGER(U32, "u32", U32),
+      OF_INTEGER(S64, "s64", U64),
+      OF_INTEGER(U64, "u64", U64),
+      ROW(
+          "mul.wide.s32", S64(S32, S32), (S32 a, S32 b) { return S64{a} * b; }),
+      ROW(
+          "mul.wide.u32", U64(U32, U32), (U32 a, U32 b) { return U64{a} * b; }),
+      ROW(
+          "mul.hi.u32", U32(U32, U32), (U32 a, U32 b) { return U32(U64{a} * b >> 32); }),
+      ROW(
+          "mul.hi.s32", S32(S32, S32), (S32 a, S32 b) { return S32(S64{a} * b >> 32); }),
+      ROW(
+          "mad.wide.s32", U64(S32, S32, U64),
+          (S32 a, S32 b, U64 c) { return U64(S64{a} * b) + c; }),
+      ROW(
+          "mad.wide.u32", U64(U32, U32, U64), (U32 a, U32 b, U64 c) { return U64{a} * b + c; }),
+      ROW(
+          "clz.b32", U32(U32), (U32 a) { return U32(std::countl_zero(a)); }),
+      ROW(
+          "clz.b64", U32(U64), (U64 a) { return U32(std::countl_zero(a)); }),
+      ROW(
+          "popc.b32", U32(U32), (U32 a) { return U32(std::popcount(a)); }),
+      AddRow<false, true>("add.cc.u32"),
+      AddRow<true, true>("addc.cc.u32"),
+      AddRow<true, false>("addc.u32"),
+      SubRow<false, true>("sub.cc.u32"),
+      SubRow<true, true>("subc.cc.u32"),
+      SubRow<true, false>("subc.u32"),
+      MadRow<false, false, true>("mad.lo.cc.u32"),
+      MadRow<false, true, true>("madc.lo.cc.u32"),
+      MadRow<true, true, true>("madc.hi.cc.u32"),
+      MadRow<true, true, false>("madc.hi.u32"),
+      ROW(
+          "mov.pred", P(P), (P a) { return a; }),
+      ROW(
+          "and.pred", P(P, P), (P a, P b) { return P(a & b); }),
+      ROW(
+          "or.pred", P(P, P), (P a, P b) { return P(a | b); }),
+      ROW(
+          "xor.pred", P(P, P), (P a, P b) { return P(a ^ b); }),
+      ROW(
+          "not.pred", P(P), (P a) { return P(a ^ 1); }),
+      ROW(
+          "mov.b64:1=2", U64(U32, U32), (U32 low, U32 high) { return U64{high} << 32 | low; }),
+      ROW(
+          "mov.b32:1=2", U32(U16, U16), (U16 low, U16 high) { return U32{high} << 16 | low; }),
       {"mov.b64:2=1", {4, 4, 8}, Split},
       {"mov.b32:2=1", {2, 2, 4}, SplitHalves},
-      ROW("cvta.to.global.u64", U64(U64), (U64 a) { return a; }),
-      ROW("cvta.global.u64", U64(U64), (U64 a) { return a; }),
-      ROW("cvta.shared.u64", U64(U64), (U64 a) { return a | kSharedWindow; }),
-      ROW("cvta.to.shared.u64", U64(U64), (U64 a) { return a & ~kSharedWindow; }),
-      ROW("cvta.local.u64", U64(U64), (U64 a) { return a | kLocalWindow; }),
-      ROW("cvta.to.local.u64", U64(U64), (U64 a) { return a & ~kLocalWindow; }),
+      ROW(
+          "cvta.to.global.u64", U64(U64), (U64 a) { return a; }),
+      ROW(
+          "cvta.global.u64", U64(U64), (U64 a) { return a; }),
+      ROW(
+          "cvta.shared.u64", U64(U64), (U64 a) { return a | kSharedWindow; }),
+      ROW(
+          "cvta.to.shared.u64", U64(U64), (U64 a) { return a & ~kSharedWindow; }),
+      ROW(
+          "cvta.local.u64", U64(U64), (U64 a) { return a | kLocalWindow; }),
+      ROW(
+          "cvta.to.local.u64", U64(U64), (U64 a) { return a & ~kLocalWindow; }),
   };
 }
 
 std::vector<Operation> FloatOperations() {
   return {
-      OF_FLOAT(F32, "f32"), OF_FLOAT(F64, "f64"),
-      ROW_ROUNDING("fma.rm.f32", FE_DOWNWARD, F32(F32, F32, F32), (std::vector<int>{4, 4, 4, 4}),
-                   (F32 a, F32 b, F32 c) { return std::fma(a, b, c); }),
-      ROW_ROUNDING("add.rz.f64", FE_TOWARDZERO, F64(F64, F64), (std::vector<int>{8, 8, 8}),
-                   (F64 a, F64 b) { return a + b; }),
-      ROW("ex2.approx.f32", F32(F32), (F32 a) { return std::exp2(a); }),
-      ROW("ex2.approx.ftz.f32", F32(F32), (F32 a) { return Flushed(std::exp2(Flushed(a))); }),
-      ROW("lg2.approx.f32", F32(F32), (F32 a) { return std::log2(a); }),
-      ROW("lg2.approx.ftz.f32", F32(F32), (F32 a) { return Flushed(std::log2(Flushed(a))); }),
-      ROW("div.approx.f32", F32(F32, F32), (F32 a, F32 b) { return a / b; }),
-      ROW("div.full.f32", F32(F32, F32), (F32 a, F32 b) { return a / b; }),
-      ROW("rcp.approx.f32", F32(F32), (F32 a) { return 1 / a; }),
-      ROW("rcp.approx.ftz.f32", F32(F32), (F32 a) { return Flushed(1 / Flushed(a)); }),
-      ROW("rcp.approx.ftz.f64", F64(F64), (F64 a) { return RoughReciprocal(a); }),
-      ROW("rsqrt.approx.f32", F32(F32), (F32 a) { return static_cast<F32>(1 / std::sqrt(F64{a})); }),
-      ROW("tanh.approx.f32", F32(F32), (F32 a) { return std::tanh(a); }),
+      OF_FLOAT(F32, "f32"),
+      OF_FLOAT(F64, "f64"),
+      ROW_ROUNDING(
+          "fma.rm.f32", FE_DOWNWARD, F32(F32, F32, F32), (std::vector<int>{4, 4, 4, 4}),
+          (F32 a, F32 b, F32 c) { return std::fma(a, b, c); }),
+      ROW_ROUNDING(
+          "add.rz.f64", FE_TOWARDZERO, F64(F64, F64), (std::vector<int>{8, 8, 8}),
+          (F64 a, F64 b) { return a + b; }),
+      ROW(
+          "ex2.approx.f32", F32(F32), (F32 a) { return std::exp2(a); }),
+      ROW(
+          "ex2.approx.ftz.f32", F32(F32), (F32 a) { return Flushed(std::exp2(Flushed(a))); }),
+      ROW(
+          "lg2.approx.f32", F32(F32), (F32 a) { return std::log2(a); }),
+      ROW(
+          "lg2.approx.ftz.f32", F32(F32), (F32 a) { return Flushed(std::log2(Flushed(a))); }),
+      ROW(
+          "div.approx.f32", F32(F32, F32), (F32 a, F32 b) { return a / b; }),
+      ROW(
+          "div.full.f32", F32(F32, F32), (F32 a, F32 b) { return a / b; }),
+      ROW(
+          "rcp.approx.f32", F32(F32), (F32 a) { return 1 / a; }),
+      ROW(
+          "rcp.approx.ftz.f32", F32(F32), (F32 a) { return Flushed(1 / Flushed(a)); }),
+      ROW(
+          "rcp.approx.ftz.f64", F64(F64), (F64 a) { return RoughReciprocal(a); }),
+      ROW(
+          "rsqrt.approx.f32", F32(F32),
+          (F32 a) { return static_cast<F32>(1 / std::sqrt(F64{a})); }),
+      ROW(
+          "tanh.approx.f32", F32(F32), (F32 a) { return std::tanh(a); }),
       // Conversions.
-      ROW("cvt.s64.s32", S64(S32), (S32 a) { return S64{a}; }),
-      ROW("cvt.u64.u32", U64(U32), (U32 a) { return U64{a}; }),
-      ROW("cvt.u32.u64", U32(U64), (U64 a) { return static_cast<U32>(a); }),
-      ROW("cvt.s32.s64", U32(U64), (U64 a) { return static_cast<U32>(a); }),
-      ROW("cvt.u16.u32", U16(U32), (U32 a) { return static_cast<U16>(a); }),
-      ROW("cvt.u32.u16", U32(U16), (U16 a) { return U32{a}; }),
-      ROW("cvt.s32.s16", S32(S16), (S16 a) { return S32{a}; }),
-      ROW("cvt.u64.u16", U64(U16), (U16 a) { return U64{a}; }),
-      ROW("cvt.u16.u64", U16(U64), (U64 a) { return static_cast<U16>(a); }),
-      ROW("cvt.s64.s16", S64(S16), (S16 a) { return S64{a}; }),
-      ROW("cvt.sat.f32.f32", F32(F32), (F32 a) { return a > 0 ? (a < 1 ? a : 1.0f) : 0.0f; }),
-      ROW("cvt.f64.f32", F64(F32), (F32 a) { return F64{a}; }),
-      ROW("cvt.rn.f32.f64", F32(F64), (F64 a) { return static_cast<F32>(a); }),
-      ROW("cvt.rn.f32.s32", F32(S32), (S32 a) { return static_cast<F32>(a); }),
-      ROW("cvt.rn.f32.u32", F32(U32), (U32 a) { return static_cast<F32>(a); }),
-      ROW("cvt.rn.f32.s64", F32(S64), (S64 a) { return static_cast<F32>(a); }),
-      ROW("cvt.rn.f64.s32", F64(S32), (S32 a) { return static_cast<F64>(a); }),
-      ROW("cvt.rn.f64.u32", F64(U32), (U32 a) { return static_cast<F64>(a); }),
-      ROW("cvt.rn.f64.s64", F64(S64), (S64 a) { return static_cast<F64>(a); }),
-      ROW("cvt.rzi.f64.f64", F64(F64), (F64 a) { return std::trunc(a); }),
-      ROW("cvt.rzi.s64.f64", S64(F64), (F64 a) { return Integer<S64>(std::trunc(a)); }),
-      ROW("cvt.rzi.s32.f64", S32(F64), (F64 a) { return Integer<S32>(std::trunc(a)); }),
-      ROW("cvt.rzi.s32.f32", S32(F32), (F32 a) { return Integer<S32>(std::trunc(a)); }),
-      ROW("cvt.rni.s32.f64", S32(F64), (F64 a) { return Integer<S32>(std::nearbyint(a)); }),
-      ROW("cvt.rni.f32.f32", F32(F32), (F32 a) { return std::nearbyint(a); }),
-      ROW("cvt.rmi.f32.f32", F32(F32), (F32 a) { return std::floor(a); }),
-      ROW("cvt.rzi.f32.f32", F32(F32), (F32 a) { return std::trunc(a); }),
-      ROW("cvt.rn.bf16.f32", U16(F32), (F32 a) { return RoundedToBf16(a); }),
-      ROW("cvt.rn.bf16x2.f32", U32(F32, F32), (F32 high, F32 low) {
-        return U32{RoundedToBf16(high)} << 16 | RoundedToBf16(low);
-      }),
-      ROW("cvt.f32.bf16", F32(U16), (U16 a) { return FromBf16(a); }),
+      ROW(
+          "cvt.s64.s32", S64(S32), (S32 a) { return S64{a}; }),
+      ROW(
+          "cvt.u64.u32", U64(U32), (U32 a) { return U64{a}; }),
+      ROW(
+          "cvt.u32.u64", U32(U64), (U64 a) { return static_cast<U32>(a); }),
+      ROW(
+          "cvt.s32.s64", U32(U64), (U64 a) { return static_cast<U32>(a); }),
+      ROW(
+          "cvt.u16.u32", U16(U32), (U32 a) { return static_cast<U16>(a); }),
+      ROW(
+          "cvt.u32.u16", U32(U16), (U16 a) { return U32{a}; }),
+      ROW(
+          "cvt.s32.s16", S32(S16), (S16 a) { return S32{a}; }),
+      ROW(
+          "cvt.u64.u16", U64(U16), (U16 a) { return U64{a}; }),
+      ROW(
+          "cvt.u16.u64", U16(U64), (U64 a) { return static_cast<U16>(a); }),
+      ROW(
+          "cvt.s64.s16", S64(S16), (S16 a) { return S64{a}; }),
+      ROW(
+          "cvt.sat.f32.f32", F32(F32), (F32 a) { return a > 0 ? (a < 1 ? a : 1.0f) : 0.0f; }),
+      ROW(
+          "cvt.f64.f32", F64(F32), (F32 a) { return F64{a}; }),
+      ROW(
+          "cvt.rn.f32.f64", F32(F64), (F64 a) { return static_cast<F32>(a); }),
+      ROW(
+          "cvt.rn.f32.s32", F32(S32), (S32 a) { return static_cast<F32>(a); }),
+      ROW(
+          "cvt.rn.f32.u32", F32(U32), (U32 a) { return static_cast<F32>(a); }),
+      ROW(
+          "cvt.rn.f32.s64", F32(S64), (S64 a) { return static_cast<F32>(a); }),
+      ROW(
+          "cvt.rn.f64.s32", F64(S32), (S32 a) { return static_cast<F64>(a); }),
+      ROW(
+          "cvt.rn.f64.u32", F64(U32), (U32 a) { return static_cast<F64>(a); }),
+      ROW(
+          "cvt.rn.f64.s64", F64(S64), (S64 a) { return static_cast<F64>(a); }),
+      ROW(
+          "cvt.rzi.f64.f64", F64(F64), (F64 a) { return std::trunc(a); }),
+      ROW(
+          "cvt.rzi.s64.f64", S64(F64), (F64 a) { return Integer<S64>(std::trunc(a)); }),
+      ROW(
+          "cvt.rzi.s32.f64", S32(F64), (F64 a) { return Integer<S32>(std::trunc(a)); }),
+      ROW(
+          "cvt.rzi.s32.f32", S32(F32), (F32 a) { return Integer<S32>(std::trunc(a)); }),
+      ROW(
+          "cvt.rni.s32.f64", S32(F64), (F64 a) { return Integer<S32>(std::nearbyint(a)); }),
+      ROW(
+          "cvt.rni.f32.f32", F32(F32), (F32 a) { return std::nearbyint(a); }),
+      ROW(
+          "cvt.rmi.f32.f32", F32(F32), (F32 a) { return std::floor(a); }),
+      ROW(
+          "cvt.rzi.f32.f32", F32(F32), (F32 a) { return std::trunc(a); }),
+      ROW(
+          "cvt.rn.bf16.f32", U16(F32), (F32 a) { return RoundedToBf16(a); }),
+      ROW(
+          "cvt.rn.bf16x2.f32", U32(F32, F32),
+          (F32 high, F32 low) { return U32{RoundedToBf16(high)} << 16 | RoundedToBf16(low); }),
+      ROW(
+          "cvt.f32.bf16", F32(U16), (U16 a) { return FromBf16(a); }),
   };
 }
 
@@ -422,7 +570,10 @@ std::vector<Operation> WarpOperations() {
       {"shfl.sync.down.b32", {4, 1, 4, 4, 4, 4}, Shuffle<true>, 5, Kind::kTogether},
       {"shfl.sync.idx.b32", {4, 1, 4, 4, 4, 4}, Shuffle<false>, 5, Kind::kTogether},
       {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32:4=4,2,4",
-       {4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4}, MultiplyTiles, -1, Kind::kTogether},
+       {4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4},
+       MultiplyTiles,
+       -1,
+       Kind::kTogether},
   };
 }
 

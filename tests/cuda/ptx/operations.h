@@ -18,9 +18,9 @@ struct Operation {
   const char* name;
   std::vector<int> bytes;
   void (*apply)(const Step&, const Lanes&);
-  int mask = -1;           // the operand that holds the mask of its lanes; -1: kAllLanes or kEach
+  int mask = -1;  // the operand that holds the mask of its lanes; -1: kAllLanes or kEach
   Kind kind = Kind::kEach;
-  bool carries = false;    // uses the carry flag, the operand after the last
+  bool carries = false;  // uses the carry flag, the operand after the last
 };
 
 // Null: not known.

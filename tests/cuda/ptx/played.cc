@@ -17,7 +17,8 @@ std::vector<Piece> PiecesOf(const std::vector<StandinLaunch::Bytes>& all) {
   std::vector<Piece> pieces;
   for (const StandinLaunch::Bytes& bytes : all) {
     const auto begin = reinterpret_cast<uint64_t>(bytes.begin);
-    if (bytes.bytes > 0) pieces.push_back({begin, begin + bytes.bytes, bytes.writes, false, 0, 0, nullptr});
+    if (bytes.bytes > 0)
+      pieces.push_back({begin, begin + bytes.bytes, bytes.writes, false, 0, 0, nullptr});
   }
   return pieces;
 }

@@ -1,4 +1,5 @@
-// The compiled kernels of this build in the stand-in for CUDA's runtime: every launch plays its PTX.
+// The compiled kernels of this build in the stand-in for CUDA's runtime: every launch plays its
+// PTX.
 #pragma once
 
 #include <cstdint>

@@ -30,7 +30,8 @@ class PlayCompiledKernels : public testing::Environment {
                 static_cast<long long>(kernels.instructions()));
     if (IsSet("STRINGLINE_PLAY_ALL")) {
       for (const std::string& name : kernels.library().names()) {
-        EXPECT_EQ(kernels.launches().count(name), 1u) << "never played: " << ShownKernel(Demangled(name));
+        EXPECT_EQ(kernels.launches().count(name), 1u)
+            << "never played: " << ShownKernel(Demangled(name));
       }
     }
     if (IsSet("STRINGLINE_TAKE_OUT_BARRIERS")) ExpectNoticed(kernels.removal());

@@ -27,22 +27,22 @@ std::string KernelOf(const std::string& body) {
 .extern .shared .align 16 .b8 dynamic[];
 .global .align 4 .b8 table[8] = {1, 2, 3, 4, 5, 6, 7, 8};
 .visible .entry kernel(
-	.param .u64 kernel_param_0
+  .param .u64 kernel_param_0
 )
 {
-	.reg .pred %p<9>;
-	.reg .b16 %h<9>;
-	.reg .b32 %r<40>;
-	.reg .f32 %f<20>;
-	.reg .b64 %rd<20>;
-	.reg .f64 %fd<9>;
-	.shared .align 16 .b8 shared[4096];
-	ld.param.u64 %rd0, [kernel_param_0];
-	mov.u32 %r0, %tid.x;
-	mul.wide.u32 %rd1, %r0, 4;
-	add.s64 %rd1, %rd1, %rd0;
+  .reg .pred %p<9>;
+  .reg .b16 %h<9>;
+  .reg .b32 %r<40>;
+  .reg .f32 %f<20>;
+  .reg .b64 %rd<20>;
+  .reg .f64 %fd<9>;
+  .shared .align 16 .b8 shared[4096];
+  ld.param.u64 %rd0, [kernel_param_0];
+  mov.u32 %r0, %tid.x;
+  mul.wide.u32 %rd1, %r0, 4;
+  add.s64 %rd1, %rd1, %rd0;
 )",
-                      body, "\n\tret;\n}\n");
+                      body, "\n  ret;\n}\n");
 }
 
 std::string ShownOf(const char* mangled) { return ShownKernel(Demangled(mangled)); }
@@ -229,8 +229,9 @@ TEST(Ptx, EveryFaultIsNamed) {
        "thread 0 of block 0 wrote"},
       {"ld.global.u32 %r1, [%rd0]; mov.u32 %r2, %ctaid.x; setp.eq.s32 %p1, %r2, 2; bar.sync 0; "
        "setp.eq.s32 %p2, %r0, 0; and.pred %p1, %p1, %p2; @%p1 st.global.u32 [%rd0], 1;",
-       32, 3, "block 2, thread 0: `@%p1 st.global.u32 [%rd0], 1` (PTX line 22) writes byte 0, which "
-             "threads of several blocks read"},
+       32, 3,
+       "block 2, thread 0: `@%p1 st.global.u32 [%rd0], 1` (PTX line 22) writes byte 0, which "
+       "threads of several blocks read"},
       // Lanes that never come.
       {"setp.gt.s32 %p1, %r0, 40; @%p1 ret; bar.sync 0;", 64, 1,
        "thread 0: `bar.sync 0` (PTX line 22) waits in divergent code: thread 41 has exited"},
@@ -249,8 +250,8 @@ TEST(Ptx, EveryFaultIsNamed) {
     const Ran ran = RunText(c.body, &memory, c.threads, c.blocks);
     ASSERT_TRUE(ran.status.ok()) << ran.status;
     const bool none = std::string(c.fault).empty();
-    EXPECT_TRUE(none ? ran.fault.empty() : absl::StrContains(ran.fault, c.fault))
-        << c.body << "\n" << ran.fault;
+    EXPECT_TRUE(none ? ran.fault.empty() : absl::StrContains(ran.fault, c.fault)) << c.body << "\n"
+                                                                                  << ran.fault;
   }
 }
 
@@ -360,32 +361,32 @@ TEST(Ptx, AnAsynchronousCopyHasNoValueBeforeItsWait) {
 TEST(Ptx, CallsOfFunctions) {
   const std::string function = R"(
 .func (.param .b64 back) twice(
-	.param .b64 twice_param_0
+  .param .b64 twice_param_0
 )
 {
-	.local .align 8 .b8 __local_depot0[16];
-	.reg .b64 %SPL;
-	.reg .b64 %rd<9>;
-	mov.u64 %SPL, __local_depot0;
-	ld.param.b64 %rd1, [twice_param_0];
-	st.local.u64 [%SPL+8], %rd1;
-	ld.local.u64 %rd2, [%SPL+8];
-	add.s64 %rd2, %rd2, %rd1;
-	st.param.b64 [back+0], %rd2;
-	ret;
+  .local .align 8 .b8 __local_depot0[16];
+  .reg .b64 %SPL;
+  .reg .b64 %rd<9>;
+  mov.u64 %SPL, __local_depot0;
+  ld.param.b64 %rd1, [twice_param_0];
+  st.local.u64 [%SPL+8], %rd1;
+  ld.local.u64 %rd2, [%SPL+8];
+  add.s64 %rd2, %rd2, %rd1;
+  st.param.b64 [back+0], %rd2;
+  ret;
 }
 )";
   const std::string body = R"(
-	cvt.u64.u32 %rd2, %r0;
-	{ // callseq
-	.param .b64 param0;
-	st.param.b64 [param0+0], %rd2;
-	.param .b64 retval0;
-	call.uni (retval0), twice, (param0);
-	ld.param.b64 %rd3, [retval0+0];
-	}
-	cvt.u32.u64 %r1, %rd3;
-	st.global.u32 [%rd1], %r1;
+  cvt.u64.u32 %rd2, %r0;
+  { // callseq
+  .param .b64 param0;
+  st.param.b64 [param0+0], %rd2;
+  .param .b64 retval0;
+  call.uni (retval0), twice, (param0);
+  ld.param.b64 %rd3, [retval0+0];
+  }
+  cvt.u32.u64 %r1, %rd3;
+  st.global.u32 [%rd1], %r1;
 )";
   auto library = Library::Make({KernelOf(body) + function});
   ASSERT_TRUE(library.ok()) << library.status();
@@ -395,8 +396,8 @@ TEST(Ptx, CallsOfFunctions) {
   uint64_t begin = reinterpret_cast<uint64_t>(memory.data());
   void* args[] = {&begin};
   Player player(library->get());
-  const Played played = player.Play(**program, {{1, 1, 1}, {64, 1, 1}, 0}, args,
-                                    {{{begin, begin + 256}}, {}});
+  const Played played =
+      player.Play(**program, {{1, 1, 1}, {64, 1, 1}, 0}, args, {{{begin, begin + 256}}, {}});
   EXPECT_EQ(played.fault, "");
   for (uint32_t t = 0; t < 64; ++t) EXPECT_EQ(memory[t], 2 * t);
 }

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "tests/cuda/ptx/played.h"
-#include "tests/cuda/wide_rows.h"
+#include "tests/cuda/ptx/wide_rows.h"
 
 namespace stringline::ptx {
 namespace {

@@ -24,9 +24,9 @@ constexpr int kMostShared = 227 << 10;
 
 // Known by its twin, by nvcc's registration, or by both.
 struct Kernel {
-  HostTwinCall call = nullptr;  // null: no twin
-  std::vector<size_t> sizes;    // of the twin's parameters
-  std::string name;             // of the compiled code
+  HostTwinCall call = nullptr;        // null: no twin
+  std::vector<size_t> sizes;          // of the twin's parameters
+  std::string name;                   // of the compiled code
   size_t most_shared = kUsualShared;  // as requested
 };
 
@@ -92,13 +92,12 @@ void PlayCompiled(const Kernel& kernel, StandinLaunch launch) {
         std::mismatch(one.begin(), one.begin() + one.use.bytes, one.after.data()).first;
     if (differs == one.begin() + one.use.bytes) continue;
     machine.fault = kernel.name + " and its twin differ at byte " +
-                    std::to_string(differs - one.begin()) + " of " +
-                    std::to_string(one.use.bytes);
+                    std::to_string(differs - one.begin()) + " of " + std::to_string(one.use.bytes);
   }
 }
 
-cudaError_t Launch(standin::Machine& machine, const void* entry, dim3 grid, dim3 block,
-                   void** args, size_t shared, cudaStream_t handle) {
+cudaError_t Launch(standin::Machine& machine, const void* entry, dim3 grid, dim3 block, void** args,
+                   size_t shared, cudaStream_t handle) {
   STANDIN_FIND(stream, handle);
   if (!machine.MayLaunch(*stream)) return machine.Fail(cudaErrorInvalidResourceHandle);
   const auto found = Kernels().find(entry);
@@ -128,8 +127,13 @@ cudaError_t Launch(standin::Machine& machine, const void* entry, dim3 grid, dim3
                      kept = std::move(kept)]() mutable {
     std::vector<void*> pointers;
     for (auto& value : kept) pointers.push_back(value.data());
-    StandinLaunch launch = {kernel.name.c_str(), {grid.x, grid.y, grid.z},
-                            {block.x, block.y, block.z}, shared, pointers.data(), {}, {}};
+    StandinLaunch launch = {kernel.name.c_str(),
+                            {grid.x, grid.y, grid.z},
+                            {block.x, block.y, block.z},
+                            shared,
+                            pointers.data(),
+                            {},
+                            {}};
     if (!compiled) return kernel.call(launch.grid, launch.block, launch.args);
     for (const standin::Use& use : uses) {
       launch.declared.push_back({use.begin, use.bytes, use.writes});
@@ -175,8 +179,8 @@ void** __cudaRegisterFatBinary(void* /*binary*/) {
 void __cudaRegisterFatBinaryEnd(void** /*handle*/) {}
 void __cudaUnregisterFatBinary(void** /*handle*/) {}
 char __cudaInitModule(void** /*handle*/) { return 1; }
-void __cudaRegisterFunction(void**, const char* entry, char*, const char* name, int, uint3*,
-                            uint3*, dim3*, dim3*, int*) {
+void __cudaRegisterFunction(void**, const char* entry, char*, const char* name, int, uint3*, uint3*,
+                            dim3*, dim3*, int*) {
   Kernels()[entry].name = name;
 }
 void __cudaRegisterVar(void**, char*, char*, const char*, int, size_t, int, int) {}

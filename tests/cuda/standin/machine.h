@@ -208,7 +208,7 @@ class Machine {
   bool may_hang = false;     // then a query runs all ready ops, however seldom queries come
   int64_t memory_bytes = 0;  // on each device
   std::vector<Device> devices;
-  std::string fault;  // the first use of memory out of reach
+  std::string fault;                          // the first use of memory out of reach
   std::function<void(const Use&)> watch_use;  // called by NoteUse; null: no watch
 
   Stream legacy;
