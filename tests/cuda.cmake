@@ -22,13 +22,12 @@ if(STRINGLINE_HAS_CUDA)
   # The same cases with what nvcc compiled, played by an interpreter of PTX. Its operator new is no
   # sanitizer's.
   if(NOT STRINGLINE_SANITIZE)
-    add_executable(compiled_test cuda/ptx/heap.cc cuda/ptx/played_environment.cc
-      cuda/ptx/copies_played_test.cc cuda/ptx/ptx_test.cc cuda/ptx/wide_rows_test.cc cuda/ptx/wide_stores_test.cc
+    stringline_test(compiled_test TOGETHER
+      SOURCES cuda/ptx/heap.cc cuda/ptx/played_environment.cc cuda/ptx/copies_played_test.cc cuda/ptx/ptx_test.cc cuda/ptx/wide_rows_test.cc cuda/ptx/wide_stores_test.cc
       cuda/copy_group_test.cc executor/group_contract.cc cuda/cuda_bf16_test.cc cuda/cuda_kernels_test.cc cuda/cuda_training_test.cc stages/random_values.cc
-      stages/bodies_attention_test.cc stages/bodies_experts_test.cc stages/bodies_linear_test.cc stages/bodies_test.cc stages/bodies_tokens_test.cc stages/bodies_update_test.cc stages/run_kernel.cc)
-    target_link_libraries(compiled_test PRIVATE stringline_ptx stringline_nccl_kernels stringline_copy_kernels stringline_gpu_sections stringline_cuda_backend stringline_cuda_kernels stringline_copies stringline_language stringline_cuda_standin stringline_cublas_standin stringline_cudnn_standin GTest::gtest GTest::gtest_main)
-    target_compile_options(compiled_test PRIVATE $<$<CONFIG:Release>:-O1>)
-    target_compile_definitions(compiled_test PRIVATE STRINGLINE_SOURCE_DIR="${CMAKE_SOURCE_DIR}" STRINGLINE_PLAYED_BODIES="tests/cuda/ptx/played_body.h")
+      stages/bodies_attention_test.cc stages/bodies_experts_test.cc stages/bodies_linear_test.cc stages/bodies_test.cc stages/bodies_tokens_test.cc stages/bodies_update_test.cc stages/run_kernel.cc
+      LIBRARIES stringline_ptx stringline_nccl_kernels stringline_copy_kernels stringline_gpu_sections stringline_cuda_backend stringline_cuda_kernels stringline_copies stringline_language stringline_cuda_standin stringline_cublas_standin stringline_cudnn_standin)
+    target_compile_definitions(compiled_test PRIVATE STRINGLINE_PLAYED_BODIES="tests/cuda/ptx/played_body.h")
     target_link_options(compiled_test PRIVATE -Wl,--disable-new-dtags,--no-as-needed -Wl,--wrap=aligned_alloc,--wrap=free)
     set_target_properties(compiled_test PROPERTIES CUDA_RUNTIME_LIBRARY None)
     # All in one process, which sees at the end whether every kernel was played, and every barrier

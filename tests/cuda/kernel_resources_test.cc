@@ -13,8 +13,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "tests/cuda/cuobjdump.h"
-#include "tests/cuda/standin/kernel_names.h"
 #include "tests/cuda/ptx/wide_rows.h"
+#include "tests/cuda/standin/kernel_names.h"
 
 namespace stringline {
 namespace {

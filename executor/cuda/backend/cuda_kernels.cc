@@ -55,6 +55,7 @@ std::vector<StringlineUse> UsesOf(absl::Span<const ParamBlock> blocks, const cud
   std::vector<StringlineUse> uses;
   if (stringline_declare == nullptr) return uses;
   uses = updates ? list.UsesOfUpdate() : list.UsesOfSums();
+  uses.insert(uses.begin(), StringlineUse{});  // known at the launch
   for (const ParamBlock& block : blocks) {
     uses.push_back(UseOf(block.gradient, updates));
     if (!updates) continue;
@@ -213,7 +214,7 @@ absl::Status CudaKernels::Prepare(absl::Span<const ParamBlock> blocks) {
   return absl::OkStatus();
 }
 
-const CudaKernels::ReadyList& CudaKernels::ListOf(absl::Span<const ParamBlock> blocks) const {
+CudaKernels::ReadyList& CudaKernels::ListOf(absl::Span<const ParamBlock> blocks) {
   const auto found = lists_.find(blocks.data());
   SL_CHECK(found != lists_.end()) << "a list of parameters that was not prepared";
   return found->second;
@@ -251,10 +252,9 @@ void CudaKernels::SumOfSquares(absl::Span<const ParamBlock> blocks, double* sums
                                NativeStream stream) {
   if (blocks.empty()) return;
   const cuda::StreamRun launch(StreamOf(stream));
-  const ReadyList& ready = ListOf(blocks);
-  std::vector<StringlineUse> uses = ready.sums;
-  uses.push_back({sums, blocks.size() * sizeof(double), 1});
-  const DeclaredUse declared(uses.data(), uses.size());
+  ReadyList& ready = ListOf(blocks);
+  if (!ready.sums.empty()) ready.sums.front() = {sums, blocks.size() * sizeof(double), 1};
+  const DeclaredUse declared(ready.sums.data(), ready.sums.size());
   ready.list.SumOfSquares(launch, sums);
   Keep(launch.error(), "the sum of squares");
 }
@@ -263,10 +263,9 @@ void CudaKernels::Update(const UpdateStep& step, absl::Span<const ParamBlock> bl
                          NativeStream stream) {
   if (blocks.empty()) return;
   const cuda::StreamRun launch(StreamOf(stream));
-  const ReadyList& ready = ListOf(blocks);
-  std::vector<StringlineUse> uses = ready.update;
-  uses.push_back({&step, sizeof step, 0});
-  const DeclaredUse declared(uses.data(), uses.size());
+  ReadyList& ready = ListOf(blocks);
+  if (!ready.update.empty()) ready.update.front() = {&step, sizeof step, 0};
+  const DeclaredUse declared(ready.update.data(), ready.update.size());
   ready.list.Update(launch, step);
   Keep(launch.error(), "the update");
 }
