@@ -75,8 +75,6 @@ class Player {
   }
   static constexpr int64_t kMostInstructions = int64_t{1} << 36;
   void LimitInstructions(int64_t most) { most_instructions_ = most; }
-  // Memory was freed, and may come again with other sizes.
-  void ForgetMemory() { traces_.Forget(); }
 
  private:
   Library& library_;

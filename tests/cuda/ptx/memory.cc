@@ -13,8 +13,9 @@ Trace* KeptTraces::Of(uint64_t begin, uint64_t end, int unit) {
   Kept& kept = kept_[begin];
   if (kept.end != end || kept.unit > unit || kept.unit == 0) {
     // Memory that nobody touches stays with the system.
-    void* const traces =
-        std::calloc((end - begin) / static_cast<uint64_t>(unit) + 1, sizeof(Trace));
+    const size_t count = (end - begin) / static_cast<uint64_t>(unit) + 1;
+    void* const traces = std::calloc(count, sizeof(Trace));
+    bytes_ += count * sizeof(Trace);
     SL_CHECK(traces != nullptr);
     kept = {end, unit, std::unique_ptr<Trace, Free>(static_cast<Trace*>(traces))};
   }

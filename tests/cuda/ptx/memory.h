@@ -24,7 +24,11 @@ class KeptTraces {
  public:
   // Zeros where nothing was kept.
   Trace* Of(uint64_t begin, uint64_t end, int unit);
-  void Forget() { kept_.clear(); }
+  void Forget() {
+    kept_.clear();
+    bytes_ = 0;
+  }
+  size_t bytes() const { return bytes_; }
 
  private:
   struct Free {
@@ -36,6 +40,7 @@ class KeptTraces {
     std::unique_ptr<Trace, Free> traces;
   };
   std::map<uint64_t, Kept> kept_;
+  size_t bytes_ = 0;  // all that was ever taken
 };
 
 // Bytes as they were before a launch touched them.

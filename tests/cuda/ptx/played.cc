@@ -1,5 +1,7 @@
 #include "tests/cuda/ptx/played.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_split.h"
 #include "schedlang/base/sl_check.h"
 
@@ -55,6 +57,8 @@ StandinPlayed PlayedKernels::Play(const StandinLaunch& launch) {
   const Played played = takes_out_ ? removal_.Play(&player_, program, size, launch.args, allowed)
                                    : player_.Play(program, size, launch.args, allowed);
   ++launches_[program.name];
+  int64_t& shared = shared_[program.shown];
+  shared = std::max(shared, program.shared_bytes + size.dynamic_shared);
   instructions_ += played.instructions;
   return {played.fault, played.ns};
 }

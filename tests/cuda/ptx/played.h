@@ -34,6 +34,8 @@ class PlayedKernels {
   Player& player() { return player_; }
   // By mangled name: launches so far.
   const std::map<std::string, int64_t>& launches() const { return launches_; }
+  // By name as shown: the most shared memory of a block in them.
+  const std::map<std::string, int64_t>& shared_bytes() const { return shared_; }
   int64_t instructions() const { return instructions_; }
 
  private:
@@ -46,7 +48,7 @@ class PlayedKernels {
   std::function<std::vector<Piece>()> memory_;
   bool takes_out_ = false;
   BarrierRemoval removal_;
-  std::map<std::string, int64_t> launches_;
+  std::map<std::string, int64_t> launches_, shared_;
   int64_t instructions_ = 0;
 };
 

@@ -1,5 +1,6 @@
 // Every launch of this test program plays compiled kernels. STRINGLINE_PLAY_ALL=1 insists that all
-// of them are played, and STRINGLINE_TAKE_OUT_BARRIERS=1 that no barrier can be missed.
+// of them are played and leave room for other blocks, and STRINGLINE_TAKE_OUT_BARRIERS=1 that no
+// barrier can be missed.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -34,10 +35,23 @@ class PlayCompiledKernels : public testing::Environment {
             << "never played: " << ShownKernel(Demangled(name));
       }
     }
+    if (IsSet("STRINGLINE_PLAY_ALL")) ExpectRoom(kernels.shared_bytes());
     if (IsSet("STRINGLINE_TAKE_OUT_BARRIERS")) ExpectNoticed(kernels.removal());
   }
 
  private:
+  // Shared memory leaves room for four blocks on a multiprocessor of an H100, or for as many as are
+  // named.
+  static void ExpectRoom(const std::map<std::string, int64_t>& shared_bytes) {
+    constexpr int64_t kShared = 228 << 10, kOfEveryBlock = 1 << 10;
+    const std::map<std::string, int> few = {
+        {"AttentionGradKeys", 1}, {"AttentionGradQueries", 1}, {"Attention", 2}};
+    for (const auto& [kernel, bytes] : shared_bytes) {
+      const auto named = few.find(kernel.substr(0, kernel.find('<')));
+      EXPECT_GE(kShared / (bytes + kOfEveryBlock), named == few.end() ? 4 : named->second)
+          << kernel << ": " << bytes << " bytes of shared memory";
+    }
+  }
   // A barrier of a warp comes with each of its reductions, and orders nothing where the body has no
   // scratch memory.
   static void ExpectNoticed(const ptx::BarrierRemoval& removal) {
