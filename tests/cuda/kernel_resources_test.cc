@@ -1,10 +1,8 @@
 // The resources of the compiled kernels, for every GPU that they are compiled for: each can be
 // launched, and spills no registers. Read by the toolkit's cuobjdump.
-#include <cxxabi.h>
 #include <gtest/gtest.h>
-#include <stdio.h>
 
-#include <cstdlib>
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -14,7 +12,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "schedlang/base/sl_check.h"
+#include "tests/cuda/cuobjdump.h"
+#include "tests/cuda/ptx/wide_rows.h"
+#include "tests/cuda/standin/kernel_names.h"
 
 namespace stringline {
 namespace {
@@ -42,15 +42,30 @@ struct Kernel {
   }
 };
 
-using KernelsByGpu = std::map<std::string, std::vector<Kernel>>;  // by "sm_90"
+// The least number of threads of a multiprocessor of sm_90 that registers allow; a row names the
+// kernels that need more registers, and the blocks that must fit.
+constexpr int kLeastThreads = 1024;
+struct FewBlocks {
+  const char* kernel;  // the beginning of its name
+  int blocks;
+};
+constexpr FewBlocks kFewBlocks[] = {
+    {"AttentionGradKeys<Bf16, 64>", 2},
+    {"AttentionGradKeys<float, 64>", 2},
+    {"AttentionGradKeys<", 1},
+    {"AttentionGradQueries<", 2},
+    {"Attention<Bf16, 64>", 3},
+    {"Attention<float, 64>", 3},
+    {"Attention<", 2},
+    {"LinearOf<", 3},
+    {"LinearInputGradOf<", 3},
+    {"PlaceKeys", 3},
+    {"AdamWUpdate", 3},
+};
+// Stacks in the code of sm_90: doubles' angles, and a spill.
+constexpr const char* kLocalMemory[] = {"RotaryTable", "HeadNormGrad<float, float>"};
 
-std::string Demangled(const std::string& name) {
-  int status = 0;
-  char* const text = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
-  const std::string demangled = status == 0 ? text : name;
-  std::free(text);
-  return demangled;
-}
+using KernelsByGpu = std::map<std::string, std::vector<Kernel>>;  // by "sm_90"
 
 // "REG:40 STACK:0 SHARED:1024 LOCAL:0 …"
 void ReadUsage(absl::string_view line, Kernel* kernel) {
@@ -66,19 +81,8 @@ void ReadUsage(absl::string_view line, Kernel* kernel) {
   }
 }
 
-// The command's status, and what it said.
-int Cuobjdump(const std::string& arguments, std::string* text) {
-  const std::string command = absl::StrCat("'", STRINGLINE_CUOBJDUMP, "' ", arguments, " 2>&1");
-  FILE* const pipe = popen(command.c_str(), "r");
-  SL_CHECK(pipe != nullptr) << command;
-  char piece[4096];
-  for (size_t got = 0; (got = fread(piece, 1, sizeof(piece), pipe)) > 0;) text->append(piece, got);
-  return pclose(pipe);
-}
-
 void ReadKernels(const std::string& file, KernelsByGpu* kernels) {
-  std::string text;
-  ASSERT_EQ(Cuobjdump(absl::StrCat("--dump-resource-usage '", file, "'"), &text), 0) << text;
+  const std::string text = Cuobjdump("--dump-resource-usage", file);
   std::string gpu, name;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     line = absl::StripAsciiWhitespace(line);
@@ -117,54 +121,115 @@ TEST(KernelResources, EveryKernelCanBeLaunchedAndSpillsNothing) {
   }
 }
 
-// The instructions of a kernel for an H100 whose name has these words, by their beginning.
-int CountOf(const std::string& text, const std::vector<std::string>& words,
-            const std::string& instruction) {
+int LeastBlocks(const Kernel& kernel) {
+  const std::string shown = ShownKernel(kernel.name);
+  for (const FewBlocks& row : kFewBlocks) {
+    if (absl::StartsWith(shown, row.kernel)) return row.blocks;
+  }
+  return kLeastThreads / kernel.threads();
+}
+
+TEST(KernelResources, RegistersLeaveRoomForEnoughBlocks) {
+  if (std::string(STRINGLINE_CUOBJDUMP).empty()) {
+    GTEST_SKIP() << "cuobjdump of the CUDA toolkit is not installed";
+  }
+  KernelsByGpu kernels;
+  for (const absl::string_view file :
+       absl::StrSplit(STRINGLINE_KERNEL_LIBRARIES, ':', absl::SkipEmpty())) {
+    ReadKernels(std::string(file), &kernels);
+  }
+  EXPECT_GT(kernels["sm_90"].size(), 100u);
+  for (const Kernel& kernel : kernels["sm_90"]) {
+    const int registers = (kernel.registers + kRegisterUnit - 1) / kRegisterUnit * kRegisterUnit;
+    EXPECT_GE(kRegisters / (registers * kernel.threads()), LeastBlocks(kernel))
+        << ShownKernel(kernel.name) << ": " << kernel.registers << " registers";
+  }
+}
+
+// The stores and the local memory in the code of each kernel of sm_90.
+struct Code {
+  StoreCounts stores;
+  int local = 0;
+};
+
+std::map<std::string, Code> CodeOf(const std::string& file) {
+  std::map<std::string, Code> all;
+  Code* code = nullptr;
+  for (absl::string_view line :
+       absl::StrSplit(Cuobjdump("--dump-sass --gpu-architecture sm_90", file), '\n')) {
+    line = absl::StripAsciiWhitespace(line);
+    if (absl::ConsumePrefix(&line, "Function : ")) code = &all[ShownKernel(Demangled(line))];
+    if (code == nullptr) continue;
+    for (const absl::string_view word : absl::StrSplit(line, ' ')) {
+      if (absl::StartsWith(word, "STL") || absl::StartsWith(word, "LDL")) ++code->local;
+      if (!absl::StartsWith(word, "STG.E") && word != "STG") continue;
+      if (absl::StrContains(word, ".128")) {
+        ++code->stores.of_16;
+      } else if (absl::StrContains(word, ".64")) {
+        ++code->stores.of_8;
+      } else if (!absl::StrContains(word, ".U16") && !absl::StrContains(word, ".U8")) {
+        ++code->stores.of_4;
+      }
+    }
+  }
+  return all;
+}
+
+TEST(KernelResources, TheCodeStores16BytesAndUsesNoLocalMemory) {
+  if (std::string(STRINGLINE_CUOBJDUMP).empty()) {
+    GTEST_SKIP() << "cuobjdump of the CUDA toolkit is not installed";
+  }
+  size_t kernels = 0;
+  for (const absl::string_view file :
+       absl::StrSplit(STRINGLINE_KERNEL_LIBRARIES, ':', absl::SkipEmpty())) {
+    for (const auto& [shown, code] : CodeOf(std::string(file))) {
+      ++kernels;
+      const bool may_use_local = std::any_of(
+          std::begin(kLocalMemory), std::end(kLocalMemory),
+          [&](const char* name) { return absl::StartsWith(shown, absl::StrCat(name, " (")); });
+      EXPECT_TRUE(code.local == 0 || may_use_local) << shown << ": " << code.local;
+      const WideRows* const row = WideRowsOf(shown);
+      if (row == nullptr || !row->holds) continue;
+      EXPECT_TRUE(Holds(*row, code.stores))
+          << shown << ": " << code.stores.of_16 << " stores of 16 bytes, " << code.stores.of_8
+          << " of 8, " << code.stores.of_4 << " of 4";
+    }
+  }
+  EXPECT_GT(kernels, 100u);
+}
+
+// The instructions of a kernel of sm_90 whose name has this word, by their beginning.
+int CountOf(const std::string& text, const std::string& word, const std::string& instruction) {
   int count = 0, kernels = 0;
   bool is_meant = false;
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
     const size_t at = line.find("Function : ");
     if (at != absl::string_view::npos) {
-      const std::string name = Demangled(std::string(line.substr(at + 11)));
-      is_meant = true;
-      for (const std::string& word : words) is_meant = is_meant && absl::StrContains(name, word);
+      is_meant = absl::StrContains(Demangled(std::string(line.substr(at + 11))), word);
       kernels += is_meant ? 1 : 0;
     }
     if (is_meant && absl::StrContains(line, absl::StrCat(" ", instruction))) ++count;
   }
-  EXPECT_GT(kernels, 0) << words.front();
+  EXPECT_GT(kernels, 0) << word;
   return count;
 }
 
-TEST(KernelResources, VectorsAreStoredAndTilesMultipliedAsMeant) {
+TEST(KernelResources, TilesAreMultipliedOnTensorCores) {
+  if (std::string(STRINGLINE_CUOBJDUMP).empty()) {
+    GTEST_SKIP() << "cuobjdump of the CUDA toolkit is not installed";
+  }
   std::string text;
   for (const absl::string_view file :
        absl::StrSplit(STRINGLINE_KERNEL_LIBRARIES, ':', absl::SkipEmpty())) {
     if (!absl::StrContains(file, "cuda_kernels")) continue;
-    if (std::string(STRINGLINE_CUOBJDUMP).empty() ||
-        Cuobjdump(absl::StrCat("--dump-sass --gpu-architecture sm_90 '", file, "'"), &text) != 0) {
-      GTEST_SKIP() << "cuobjdump and nvdisasm of the CUDA toolkit are not installed";
-    }
-  }
-  // Sixteen bytes in one instruction; those of four are of single numbers.
-  const struct {
-    std::vector<std::string> words;
-    int most_of_four;
-  } stores[] = {{{"::Swiglu<", "Bf16"}, 0},
-                {{"::SwigluGrad<", "Bf16"}, 1},
-                {{"::Gelu<", "Bf16"}, 0},
-                {{"::NormGradInRegisters<", "Bf16"}, 0}};
-  for (const auto& one : stores) {
-    EXPECT_GT(CountOf(text, one.words, "STG.E.128 "), 0) << one.words.front();
-    EXPECT_LE(CountOf(text, one.words, "STG.E "), one.most_of_four) << one.words.front();
+    text = Cuobjdump("--dump-sass --gpu-architecture sm_90", std::string(file));
   }
   for (const char* const body :
        {"GroupedTensorLinear", "GroupedTensorInputGrad", "GroupedTensorWeightGrad"}) {
-    EXPECT_EQ(CountOf(text, {body}, "HMMA.16816.F32.BF16 "), 64) << body;
-    EXPECT_EQ(CountOf(text, {body}, "LDSM.16.M"), 16) << body;
-    EXPECT_GT(CountOf(text, {body}, "LDGSTS.E.BYPASS.128 "), 0) << body;
+    EXPECT_EQ(CountOf(text, body, "HMMA.16816.F32.BF16 "), 64) << body;
+    EXPECT_EQ(CountOf(text, body, "LDSM.16.M"), 16) << body;
+    EXPECT_GT(CountOf(text, body, "LDGSTS.E.BYPASS.128 "), 0) << body;
   }
 }
-
 }  // namespace
 }  // namespace stringline

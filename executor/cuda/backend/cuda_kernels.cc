@@ -27,19 +27,20 @@ bool HasBf16(const Graph& graph, const Node& node) {
          std::any_of(node.outputs.begin(), node.outputs.end(), is);
 }
 
-// All operands, whole, and the workspace. `writes_first`: the first input is written, too.
+// All operands, whole, the workspace, and the node's table.
 absl::InlinedVector<StringlineUse, 16> UsesOf(const NodeRun& run, int64_t workspace_bytes,
-                                              bool writes_first) {
+                                              const cuda::NodeData& data) {
   absl::InlinedVector<StringlineUse, 16> uses;
   if (stringline_declare == nullptr) return uses;
   for (const Tensor& in : run.in) {
-    const bool writes = writes_first && uses.empty();
+    const bool writes = data.leaves_gradient && uses.empty();
     uses.push_back({in.data, static_cast<size_t>(in.type->bytes()), writes ? 1 : 0});
   }
   for (const Tensor& out : run.out) {
     uses.push_back({out.data, static_cast<size_t>(out.type->bytes()), 1});
   }
   uses.push_back({run.workspace, static_cast<size_t>(workspace_bytes), 1});
+  uses.push_back({data.rotary, static_cast<size_t>(data.rotary_bytes), 0});
   return uses;
 }
 
@@ -49,10 +50,13 @@ StringlineUse UseOf(absl::Span<Number> values, bool writes) {
 }
 
 // The memory used by a sum of squares, which only reads gradients, or by an update, which writes
-// all.
-std::vector<StringlineUse> UsesOf(absl::Span<const ParamBlock> blocks, bool updates) {
+// all; and that of the list.
+std::vector<StringlineUse> UsesOf(absl::Span<const ParamBlock> blocks, const cuda::ParamList& list,
+                                  bool updates) {
   std::vector<StringlineUse> uses;
   if (stringline_declare == nullptr) return uses;
+  uses = updates ? list.UsesOfUpdate() : list.UsesOfSums();
+  uses.insert(uses.begin(), StringlineUse{});  // known at the launch
   for (const ParamBlock& block : blocks) {
     uses.push_back(UseOf(block.gradient, updates));
     if (!updates) continue;
@@ -144,8 +148,9 @@ absl::StatusOr<cuda::NodeData> CudaKernels::DataFor(int gpu, const cuda::NodeTyp
     const int64_t heads =
         static_cast<int64_t>(node.attributes[0]) + 2 * static_cast<int64_t>(node.attributes[1]);
     const Type& x = types.in(0);
-    SL_ASSIGN_OR_RETURN(data.rotary, RotaryTable(gpu, x.shape[1], cuda::ColumnsOf(x) / heads / 2,
-                                                 node.attributes[2]));
+    const int64_t half = cuda::ColumnsOf(x) / heads / 2;
+    SL_ASSIGN_OR_RETURN(data.rotary, RotaryTable(gpu, x.shape[1], half, node.attributes[2]));
+    data.rotary_bytes = 2 * x.shape[1] * half * static_cast<int64_t>(sizeof(float));
   }
   if (cuda::IsAttention(node.op)) {
     cuda::AttentionLibrary* const library =
@@ -176,10 +181,10 @@ std::string CudaKernels::Describe() const {
 
 void CudaKernels::RunNode(const void* self, const NodeRun& run) {
   const auto& ready = *static_cast<const ReadyNode*>(self);
-  const auto uses = UsesOf(run, ready.workspace_bytes, ready.data.front().leaves_gradient);
+  const cuda::NodeData& data = ready.data[ready.kernels->device_->current_place()];
+  const auto uses = UsesOf(run, ready.workspace_bytes, data);
   const DeclaredUse declared(uses.data(), uses.size());
   const cuda::StreamRun launch(StreamOf(run.stream));
-  const cuda::NodeData& data = ready.data[ready.kernels->device_->current_place()];
   const cuda::OpRun op = {run, data, launch, cuda::Workspace(run.workspace)};
   ready.launch(op);
   ready.kernels->Keep(launch.error(), RowOf(run.node.op).name);
@@ -220,12 +225,14 @@ absl::StatusOr<const float*> CudaKernels::RotaryTable(int gpu, int64_t positions
 absl::Status CudaKernels::Prepare(absl::Span<const ParamBlock> blocks) {
   if (blocks.empty()) return absl::OkStatus();
   SL_ASSIGN_OR_RETURN(cuda::ParamList list, cuda::ParamList::Make(blocks, device_));
+  std::vector<StringlineUse> sums = UsesOf(blocks, list, false);
+  std::vector<StringlineUse> update = UsesOf(blocks, list, true);
   lists_.insert_or_assign(blocks.data(),
-                          ReadyList{std::move(list), UsesOf(blocks, false), UsesOf(blocks, true)});
+                          ReadyList{std::move(list), std::move(sums), std::move(update)});
   return absl::OkStatus();
 }
 
-const CudaKernels::ReadyList& CudaKernels::ListOf(absl::Span<const ParamBlock> blocks) const {
+CudaKernels::ReadyList& CudaKernels::ListOf(absl::Span<const ParamBlock> blocks) {
   const auto found = lists_.find(blocks.data());
   SL_CHECK(found != lists_.end()) << "a list of parameters that was not prepared";
   return found->second;
@@ -263,7 +270,8 @@ void CudaKernels::SumOfSquares(absl::Span<const ParamBlock> blocks, double* sums
                                NativeStream stream) {
   if (blocks.empty()) return;
   const cuda::StreamRun launch(StreamOf(stream));
-  const ReadyList& ready = ListOf(blocks);
+  ReadyList& ready = ListOf(blocks);
+  if (!ready.sums.empty()) ready.sums.front() = {sums, blocks.size() * sizeof(double), 1};
   const DeclaredUse declared(ready.sums.data(), ready.sums.size());
   ready.list.SumOfSquares(launch, sums);
   Keep(launch.error(), "the sum of squares");
@@ -273,7 +281,8 @@ void CudaKernels::Update(const UpdateStep& step, absl::Span<const ParamBlock> bl
                          NativeStream stream) {
   if (blocks.empty()) return;
   const cuda::StreamRun launch(StreamOf(stream));
-  const ReadyList& ready = ListOf(blocks);
+  ReadyList& ready = ListOf(blocks);
+  if (!ready.update.empty()) ready.update.front() = {&step, sizeof step, 0};
   const DeclaredUse declared(ready.update.data(), ready.update.size());
   ready.list.Update(launch, step);
   Keep(launch.error(), "the update");

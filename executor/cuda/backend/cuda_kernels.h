@@ -94,7 +94,7 @@ class CudaKernels final : public Kernels {
     cuda::ParamList list;
     std::vector<StringlineUse> sums, update;
   };
-  const ReadyList& ListOf(absl::Span<const ParamBlock> blocks) const;
+  ReadyList& ListOf(absl::Span<const ParamBlock> blocks);
 
   CudaDevice* const device_;
   std::vector<Gpu> gpus_;  // by place of the device

@@ -33,6 +33,7 @@ struct NodeTypes {
 // A node's data besides its operands, alive as long as the kernels.
 struct NodeData {
   const float* rotary = nullptr;  // cosines, then sines, of kRotary
+  int64_t rotary_bytes = 0;
   // For products by the library: a product that overwrites its result, and one that adds to it.
   const Products* library = nullptr;
   const Product* products[2] = {};

@@ -188,6 +188,8 @@ class Machine {
   bool Reaches(int device, const void* pointer) const;
   // The running op uses these bytes.
   void NoteUse(const Use& use);
+  // All memory that the running op's device may use.
+  std::vector<Use> ReachedMemory() const;
 
   MemoryKind KindOf(const void* pointer, size_t bytes, bool* whole) const;
   void Reset(unsigned seed);
@@ -213,7 +215,8 @@ class Machine {
   int64_t blocked_ms = 0;    // a host blocked for so long, while nothing here runs, is a hang
   std::string blocked;       // the first such hang
   std::vector<Device> devices;
-  std::string fault;  // the first use of memory out of reach
+  std::string fault;                          // the first use of memory out of reach
+  std::function<void(const Use&)> watch_use;  // called by NoteUse; null: no watch
 
   Stream legacy;
   std::set<Stream*> streams;
