@@ -60,7 +60,7 @@ bool BarrierRemoval::Notices(Player* player, const Program& program, const Launc
                              void* const* args, const std::vector<Saved>& before,
                              const std::vector<Saved>& after, int64_t instructions) {
   Restore(before);
-  // Only what the right launch used.
+  // Memory that the right launch did not use is out of bounds.
   LaunchMemory allowed;
   for (const Saved& saved : before) {
     if (!saved.piece.constant) allowed.allocations.push_back(saved.piece);

@@ -2,7 +2,7 @@
 // instruction there, until they reach others or part. Barriers, shuffles and matrix instructions
 // wait for their lanes.
 //
-// What block_memory.h calls a fault ends the block, and so does a barrier or shuffle that some of
+// A fault of block_memory.h ends the block, and so does a barrier or shuffle that some of
 // its lanes never reach.
 #pragma once
 

@@ -30,7 +30,7 @@ struct Launch {
   int64_t most_instructions = 1LL << 36;  // more are a fault
 };
 
-// Of all launches: intervals are counted, and blocks have their first.
+// The clock of all launches: intervals are counted, and blocks have their first.
 struct Time {
   Interval interval;
   std::vector<uint32_t> blocks;  // of this launch: their first intervals

@@ -16,6 +16,7 @@ namespace stringline::ptx {
 namespace {
 
 // The linker's names for the functions that it wraps.
+// NOLINTBEGIN(bugprone-reserved-identifier)
 extern "C" void* __real_aligned_alloc(size_t alignment, size_t bytes);
 extern "C" void __real_free(void* memory);
 
@@ -86,6 +87,7 @@ extern "C" void* __wrap_aligned_alloc(size_t alignment, size_t bytes) {
   return Take(bytes, alignment);
 }
 extern "C" void __wrap_free(void* memory) { GiveBack(memory); }
+// NOLINTEND(bugprone-reserved-identifier)
 
 void HeapBegins() {
   (void)TheHeap();

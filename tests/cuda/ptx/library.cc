@@ -66,7 +66,7 @@ absl::StatusOr<const Program*> Library::Find(const std::string& name) {
 
 Played Player::Play(const Program& program, const LaunchSize& size, void* const* args,
                     const LaunchMemory& allowed, std::vector<Saved>* saved) {
-  // Of memory that is freed, too.
+  // Traces stay when memory is freed: the limit bounds them.
   constexpr size_t kMostTraces = size_t{1} << 30;
   if (traces_.bytes() > kMostTraces) traces_.Forget();
   std::vector<uint64_t> params(static_cast<size_t>(program.param_bytes) / 8 + 1);

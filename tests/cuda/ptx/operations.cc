@@ -500,7 +500,11 @@ std::vector<Operation> FloatOperations() {
           (F32 a) { return static_cast<F32>(1 / std::sqrt(F64{a})); }),
       ROW(
           "tanh.approx.f32", F32(F32), (F32 a) { return std::tanh(a); }),
-      // Conversions.
+  };
+}
+
+std::vector<Operation> Conversions() {
+  return {
       ROW(
           "cvt.s64.s32", S64(S32), (S32 a) { return S64{a}; }),
       ROW(
@@ -582,7 +586,8 @@ std::vector<Operation> WarpOperations() {
 const std::vector<Operation>& AllOperations() {
   static const auto* const all = [] {
     auto* const rows = new std::vector<Operation>;
-    for (const auto& part : {IntegerOperations(), FloatOperations(), WarpOperations()}) {
+    for (const auto& part :
+         {IntegerOperations(), FloatOperations(), Conversions(), WarpOperations()}) {
       rows->insert(rows->end(), part.begin(), part.end());
     }
     return rows;

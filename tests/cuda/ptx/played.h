@@ -18,7 +18,7 @@ namespace stringline::ptx {
 
 class PlayedKernels {
  public:
-  // Those of this build, loaded once.
+  // The kernels of this build, loaded once.
   static PlayedKernels& Get();
 
   // From now on the stand-in plays them.

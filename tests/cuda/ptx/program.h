@@ -35,7 +35,9 @@ template <class F>
 inline void ForEach(const Lanes& lanes, F f) {
   if (lanes.list == nullptr) {
     const int end = lanes.end;
+#ifndef __clang__
 #pragma GCC ivdep
+#endif
     for (int t = lanes.begin; t < end; ++t) f(t);
   } else {
     for (int k = 0; k < lanes.count; ++k) f(lanes.list[k]);

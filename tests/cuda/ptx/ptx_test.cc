@@ -62,7 +62,7 @@ class Kernel {
     status_ = library_->Find("kernel").status();
   }
   Ran Run(std::vector<uint32_t>* memory, unsigned threads = 1, unsigned blocks = 1,
-          std::vector<Piece> declared = {}) {
+          const std::vector<Piece>& declared = {}) {
     if (!status_.ok()) return {status_, ""};
     const auto begin = reinterpret_cast<uint64_t>(memory->data());
     LaunchMemory allowed;
@@ -297,7 +297,7 @@ TEST(Ptx, MatrixInstructionsMultiply) {
   std::vector<uint32_t> memory(64 + 128 + 64 + 128);
   std::memcpy(memory.data(), a.data(), 512);
   std::memcpy(memory.data() + 128, b.data(), 256);
-  for (int i = 0; i < 128; ++i) memory[static_cast<size_t>(192 + i)] = BitsOf(0.5f * i);
+  for (int i = 0; i < 128; ++i) memory[192 + static_cast<size_t>(i)] = BitsOf(0.5f * i);
   // Lane l copies 16 bytes of A, and of B if l < 16; it reads row l % 16, columns from 8 (l / 16).
   const Ran ran = RunText(
       "shl.b32 %r1, %r0, 4; cvt.u64.u32 %rd2, %r1; add.s64 %rd2, %rd2, %rd0;"
@@ -323,10 +323,11 @@ TEST(Ptx, MatrixInstructionsMultiply) {
     for (int j = 0; j < 8; ++j) {
       double sum = 0.5 * (8 * i + j);
       for (int k = 0; k < 16; ++k) {
-        sum += double{value(a[static_cast<size_t>(16 * i + k)])} *
-               value(b[static_cast<size_t>(8 * k + j)]);
+        sum += double{value(a[16 * static_cast<size_t>(i) + static_cast<size_t>(k)])} *
+               value(b[8 * static_cast<size_t>(k) + static_cast<size_t>(j)]);
       }
-      const auto seen = std::bit_cast<float>(memory[static_cast<size_t>(192 + 8 * i + j)]);
+      const auto seen =
+          std::bit_cast<float>(memory[192 + 8 * static_cast<size_t>(i) + static_cast<size_t>(j)]);
       ASSERT_NEAR(seen, sum, 1e-5) << i << ", " << j;
     }
   }

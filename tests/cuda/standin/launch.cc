@@ -172,6 +172,7 @@ void stringline_twin_uses(const void* begin, size_t bytes, int writes) {
 
 void stringline_twin_takes(long long ns) { standin::Machine::Get().takes_ns = ns; }
 
+// NOLINTBEGIN(bugprone-reserved-identifier): nvcc's names
 void** __cudaRegisterFatBinary(void* /*binary*/) {
   static void* handle = nullptr;
   return &handle;
@@ -212,6 +213,7 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void*
   STANDIN_ENTER("a kernel's launch");
   return Launch(machine, kernel, grid, block, args, shared, stream);
 }
+// NOLINTEND(bugprone-reserved-identifier)
 
 cudaError_t cudaLaunchKernel(const void* entry, dim3 grid, dim3 block, void** args, size_t shared,
                              cudaStream_t stream) {

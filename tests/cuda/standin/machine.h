@@ -237,7 +237,11 @@ class Machine {
 
  private:
   // True if this op, which takes time and begins, never ends.
-  bool Hangs() { return until_hang > 0 && --until_hang == 0; }
+  bool Hangs() {
+    if (until_hang <= 0) return false;
+    --until_hang;
+    return until_hang == 0;
+  }
   // Runs one op; false if none can run.
   bool RunNext();
   bool Ready(const Stream& stream) const;
