@@ -154,6 +154,37 @@ STRINGLINE_BODY void MultiplyStep(const Scratch& left, const Scratch& right, int
   }
 }
 
+// store(row, column, vector of eight) for all outputs of a tile, by way of scratch memory.
+template <class Block, class Sums, class StoreOutputs>
+STRINGLINE_BODY void StoreTile(const Block& block, Sums& sums, StoreOutputs store) {
+  const auto outputs = block.template scratch<float>(0);
+  block.each(kTensorThreads, [&](int t) {
+    constexpr int kAcross = kTensorColumns / kWarpSide;
+    const int warp = t / kWarpLanes, lane = t % kWarpLanes;
+    const int first_row = warp / kAcross * kWarpSide, first_column = warp % kAcross * kWarpSide;
+    STRINGLINE_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      STRINGLINE_UNROLL
+      for (int j = 0; j < 8; ++j) {
+        STRINGLINE_UNROLL
+        for (int e = 0; e < 4; ++e) {
+          const int row = first_row + 16 * i + lane / 4 + e / 2 * 8;
+          const int column = first_column + 8 * j + lane % 4 * 2 + e % 2;
+          outputs.put(row * kTensorOutputStride + column, sums.of(t).at[i][j].at[e]);
+        }
+      }
+    }
+  });
+  block.sync();
+  block.each(kTensorRows * (kTensorColumns / 8), [&](int piece) {
+    const int row = piece / (kTensorColumns / 8), column = piece % (kTensorColumns / 8) * 8;
+    const auto low = outputs.template take<Vector<4>>(row * kTensorOutputStride + column);
+    const auto high = outputs.template take<Vector<4>>(row * kTensorOutputStride + column + 4);
+    store(row, column,
+          Vector<8>{{low[0], low[1], low[2], low[3], high[0], high[1], high[2], high[3]}});
+  });
+}
+
 // The product of two operands over `depth` terms; then store(row, column, vector of eight) for all
 // outputs of the tile. `base` is any address that can be read. prepare(step) is called before the
 // barrier after which a step's pieces are asked for.
@@ -207,32 +238,7 @@ STRINGLINE_BODY void TensorProductOf(const Block& block, const A& a, const B& b,
   }
   copies.Wait<0>(block);
   block.sync();
-  const auto outputs = block.template scratch<float>(0);
-  block.each(kTensorThreads, [&](int t) {
-    constexpr int kAcross = kTensorColumns / kWarpSide;
-    const int warp = t / kWarpLanes, lane = t % kWarpLanes;
-    const int first_row = warp / kAcross * kWarpSide, first_column = warp % kAcross * kWarpSide;
-    STRINGLINE_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      STRINGLINE_UNROLL
-      for (int j = 0; j < 8; ++j) {
-        STRINGLINE_UNROLL
-        for (int e = 0; e < 4; ++e) {
-          const int row = first_row + 16 * i + lane / 4 + e / 2 * 8;
-          const int column = first_column + 8 * j + lane % 4 * 2 + e % 2;
-          outputs.put(row * kTensorOutputStride + column, sums.of(t).at[i][j].at[e]);
-        }
-      }
-    }
-  });
-  block.sync();
-  block.each(kTensorRows * (kTensorColumns / 8), [&](int piece) {
-    const int row = piece / (kTensorColumns / 8), column = piece % (kTensorColumns / 8) * 8;
-    const auto low = outputs.template take<Vector<4>>(row * kTensorOutputStride + column);
-    const auto high = outputs.template take<Vector<4>>(row * kTensorOutputStride + column + 4);
-    store(row, column,
-          Vector<8>{{low[0], low[1], low[2], low[3], high[0], high[1], high[2], high[3]}});
-  });
+  StoreTile(block, sums, store);
 }
 
 constexpr int64_t TensorTilesDown(int64_t size) { return (size + kTensorRows - 1) / kTensorRows; }
