@@ -12,8 +12,8 @@ if(STRINGLINE_HAS_CUDA)
   target_include_directories(stringline_played_kernels SYSTEM PUBLIC ${CUDAToolkit_INCLUDE_DIRS})
   target_link_libraries(stringline_played_kernels PUBLIC stringline_executor)
   stringline_test(cuda_test
-    SOURCES cuda/copy_group_test.cc executor/group_contract.cc cuda/cuda_allocation_test.cc cuda/cuda_bf16_test.cc cuda/cuda_capture_test.cc cuda/cuda_deadline_test.cc cuda/cuda_device_test.cc cuda/cuda_kernels_test.cc cuda/cuda_parts_test.cc cuda/cuda_run_test.cc cuda/cuda_step_test.cc cuda/cuda_training_test.cc cuda/gpu_sections_test.cc cuda/joined_nodes_test.cc cuda/kernel_resources_test.cc cuda/nvtx_test.cc cuda/several_gpus_test.cc cuda/slow_wire_test.cc cuda/sm_groups_test.cc cuda/standin_clock_test.cc cuda/standin_devices_test.cc cuda/standin_test.cc
-            cuda/cublas_standin_test.cc cuda/product_shape_test.cc cuda/products_test.cc stages/random_values.cc
+    SOURCES cuda/copy_group_test.cc executor/group_contract.cc cuda/cuda_allocation_test.cc cuda/cuda_bf16_test.cc cuda/cuda_capture_test.cc cuda/cuda_deadline_test.cc cuda/cuda_device_test.cc cuda/cuda_kernels_test.cc cuda/cuda_parts_test.cc cuda/cuda_run_test.cc cuda/cuda_step_test.cc cuda/cuda_training_test.cc cuda/gpu_check_test.cc cuda/gpu_sections_test.cc cuda/joined_nodes_test.cc cuda/kernel_resources_test.cc cuda/nvtx_test.cc cuda/several_gpus_test.cc cuda/slow_wire_test.cc cuda/sm_groups_test.cc cuda/standin_clock_test.cc cuda/standin_devices_test.cc cuda/standin_test.cc
+            cuda/cublas_descriptors_test.cc cuda/cublas_standin_test.cc cuda/known_models.cc cuda/own_products_test.cc cuda/product_shape_test.cc cuda/products_test.cc stages/random_values.cc
     LIBRARIES stringline_gpu_sections stringline_cuda_backend stringline_played_kernels stringline_copies stringline_language stringline_cuda_standin stringline_cublas_standin stringline_cudnn_standin)
   # The stand-ins and no other libraries, whatever LD_LIBRARY_PATH says, also for libraries opened
   # at run time; libraries after them need them too.
@@ -59,6 +59,17 @@ if(STRINGLINE_HAS_CUDA)
   set_source_files_properties(cuda/kernel_resources_test.cc PROPERTIES COMPILE_DEFINITIONS
     "STRINGLINE_CUOBJDUMP=\"${cuobjdump}\";STRINGLINE_KERNEL_LIBRARIES=\"${libraries}\"")
 
+  # The real cuBLASLt takes descriptors without a GPU.
+  find_library(STRINGLINE_CUBLASLT_LIBRARY libcublasLt.so.13
+    HINTS ${CUDAToolkit_LIBRARY_DIR} "${data_home}/stringline/cuda/toolkit/lib")
+  mark_as_advanced(STRINGLINE_CUBLASLT_LIBRARY)
+  set(cublaslt "${STRINGLINE_CUBLASLT_LIBRARY}")
+  if(NOT cublaslt)
+    set(cublaslt "")
+  endif()
+  set_source_files_properties(cuda/cublas_descriptors_test.cc PROPERTIES
+    COMPILE_DEFINITIONS "STRINGLINE_CUBLASLT_LIBRARY=\"${cublaslt}\"" SKIP_UNITY_BUILD_INCLUSION ON)
+
   # With cuDNN itself, and in a process of its own. cuDNN chooses plans for a GPU that is not here.
   if(STRINGLINE_HAS_CUDNN)
     find_library(STRINGLINE_CUDNN_LIBRARY libcudnn.so.9
@@ -67,7 +78,7 @@ if(STRINGLINE_HAS_CUDA)
       HINTS ${CUDAToolkit_LIBRARY_DIR} "${data_home}/stringline/cuda/toolkit/lib")
     mark_as_advanced(STRINGLINE_CUDNN_LIBRARY STRINGLINE_NVRTC_LIBRARY)
     stringline_test(attention_plans_test
-      SOURCES cuda/attention_plans_test.cc
+      SOURCES cuda/attention_plans_test.cc cuda/known_models.cc
       LIBRARIES stringline_cuda_backend stringline_played_kernels stringline_cuda_standin stringline_cublas_standin stringline_driver_standin)
     foreach(library CUDNN NVRTC)
       set(path "${STRINGLINE_${library}_LIBRARY}")

@@ -16,15 +16,10 @@
 #include "absl/strings/str_cat.h"
 #include "executor/cuda/cublas_lt.h"
 #include "executor/cuda/cuda_error.h"
+#include "executor/cuda/product_descriptors.h"
 #include "schedlang/base/status.h"
 
 namespace stringline::cuda {
-
-// The library's descriptors of a product. C has the layout of D.
-struct ProductDescriptors {
-  cublasLtMatmulDescOpaque_t operation;
-  cublasLtMatrixLayoutOpaque_t a, b, d;
-};
 
 struct Product {
   ProductShape shape;
@@ -37,8 +32,9 @@ struct Product {
 };
 
 struct Products::Table {
-  absl::Status Checked(cublasStatus_t status, const char* call) const;
-  absl::Status Describe(Product* product) const;
+  absl::Status Checked(cublasStatus_t status, const char* call) const {
+    return CheckedCall(library, status, call);
+  }
   absl::Status FindAlgorithm(cublasLtHandle_t handle, Product* product) const;
   absl::Status Prepare(cublasLtHandle_t handle, Product* product) const;
 
@@ -46,7 +42,7 @@ struct Products::Table {
   int32_t sms = 0;   // 0: all
   std::mutex mutex;  // guards the members below
   absl::flat_hash_map<ProductShape, std::unique_ptr<const Product>> products;
-  std::map<std::string, std::string> refused;  // reasons, by refused request
+  std::map<std::string, std::string> refused;  // lines for people, by refused shape
 };
 
 struct Products::Handle {
@@ -154,80 +150,16 @@ absl::Status RunWithoutTerms(const ProductShape& shape, const ProductRun& run,
 
 }  // namespace
 
-absl::Status Products::Table::Checked(cublasStatus_t status, const char* call) const {
-  if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
-  const std::string text = absl::StrCat(call, ": ", library.cublasLtGetStatusName(status), " (",
-                                        static_cast<int>(status), ")");
-  return status == CUBLAS_STATUS_NOT_SUPPORTED ? absl::UnimplementedError(text)
-                                               : absl::InternalError(text);
-}
-
-// Calls the function and returns its error.
-#define STRINGLINE_CUBLAS_LT(function, ...) \
-  SL_RETURN_IF_ERROR(Checked(library.function(__VA_ARGS__), #function))
-
-absl::Status Products::Table::Describe(Product* product) const {
-  ProductDescriptors& made = product->descriptors;
-  const ProductMapping mapping = MappingOf(product->shape);
-  STRINGLINE_CUBLAS_LT(cublasLtMatmulDescInit_internal, &made.operation, sizeof(made.operation),
-                       CUBLAS_COMPUTE_32F, CUDA_R_32F);
-  const auto set = [this, &made](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
-    return Checked(
-        library.cublasLtMatmulDescSetAttribute(&made.operation, attribute, &value, sizeof(value)),
-        "cublasLtMatmulDescSetAttribute");
-  };
-  const auto operation = [](bool transposed) -> int32_t {
-    return transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-  };
-  SL_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_TRANSA, operation(mapping.transpose_a)));
-  SL_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_TRANSB, operation(mapping.transpose_b)));
-  if (sms > 0) SL_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, sms));
-  if (product->shape.bias) {
-    SL_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE, uint32_t{CUBLASLT_EPILOGUE_BIAS}));
-    // A search reads the pointer's alignment. Every run sets its own pointer. The bias has D's
-    // type.
-    SL_RETURN_IF_ERROR(
-        set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<const void*>(kAlignment)));
-  }
-  if (product->shape.gelu_grad) {
-    SL_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE, uint32_t{CUBLASLT_EPILOGUE_DGELU}));
-    SL_RETURN_IF_ERROR(
-        set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, reinterpret_cast<const void*>(kAlignment)));
-    SL_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, mapping.ldd));
-  }
-  const cudaDataType in = product->shape.bf16 ? CUDA_R_16BF : CUDA_R_32F;
-  const cudaDataType out = product->shape.kind == ProductKind::kWeightGrad ? CUDA_R_32F : in;
-  STRINGLINE_CUBLAS_LT(cublasLtMatrixLayoutInit_internal, &made.a, sizeof(made.a), in,
-                       mapping.a_rows(), mapping.a_columns(), mapping.lda);
-  STRINGLINE_CUBLAS_LT(cublasLtMatrixLayoutInit_internal, &made.b, sizeof(made.b), in,
-                       mapping.b_rows(), mapping.b_columns(), mapping.ldb);
-  STRINGLINE_CUBLAS_LT(cublasLtMatrixLayoutInit_internal, &made.d, sizeof(made.d), out, mapping.m,
-                       mapping.n, mapping.ldd);
-  return absl::OkStatus();
-}
-
 absl::Status Products::Table::FindAlgorithm(cublasLtHandle_t handle, Product* product) const {
   cublasLtMatmulPreferenceOpaque_t preference;
-  STRINGLINE_CUBLAS_LT(cublasLtMatmulPreferenceInit_internal, &preference, sizeof(preference));
-  const uint64_t most = kWorkspaceBytes;
-  STRINGLINE_CUBLAS_LT(cublasLtMatmulPreferenceSetAttribute, &preference,
-                       CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof(most));
-  // Partial sums of a split sum stay in float32, and are added in order.
-  const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-  STRINGLINE_CUBLAS_LT(cublasLtMatmulPreferenceSetAttribute, &preference,
-                       CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions, sizeof(reductions));
-  const uint32_t alignment = kAlignment;
-  for (const auto which :
-       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
-    STRINGLINE_CUBLAS_LT(cublasLtMatmulPreferenceSetAttribute, &preference, which, &alignment,
-                         sizeof(alignment));
-  }
+  SL_RETURN_IF_ERROR(DescribePreference(library, &preference));
   ProductDescriptors& made = product->descriptors;
   cublasLtMatmulHeuristicResult_t result = {};
   int found = 0;
-  STRINGLINE_CUBLAS_LT(cublasLtMatmulAlgoGetHeuristic, handle, &made.operation, &made.a, &made.b,
-                       &made.d, &made.d, &preference, 1, &result, &found);
+  SL_RETURN_IF_ERROR(Checked(
+      library.cublasLtMatmulAlgoGetHeuristic(handle, &made.operation, &made.a, &made.b, &made.d,
+                                             &made.d, &preference, 1, &result, &found),
+      "cublasLtMatmulAlgoGetHeuristic"));
   if (found < 1) {
     return absl::UnimplementedError("cublasLtMatmulAlgoGetHeuristic: it knows no algorithm");
   }
@@ -245,7 +177,7 @@ absl::Status Products::Table::Prepare(cublasLtHandle_t handle, Product* product)
     product->text = "no algorithm";
     return absl::OkStatus();
   }
-  SL_RETURN_IF_ERROR(Describe(product));
+  SL_RETURN_IF_ERROR(DescribeProduct(library, product->shape, sms, &product->descriptors));
   SL_RETURN_IF_ERROR(FindAlgorithm(handle, product));
   const auto add = [this, product](const char* name, cublasLtMatmulAlgoConfigAttributes_t attribute,
                                    auto value) {
@@ -310,9 +242,21 @@ absl::StatusOr<const Product*> Products::Choose(const ProductShape& shape) {
 const Product* Products::ChooseIfThere(const ProductShape& shape) {
   const absl::StatusOr<const Product*> product = Choose(shape);
   if (product.ok()) return *product;
-  const std::lock_guard<std::mutex> lock(table_->mutex);
-  table_->refused[ToString(shape)] = std::string(product.status().message());
+  KeepRefusal(shape, "not in one", product.status());
   return nullptr;
+}
+
+absl::StatusOr<const Product*> Products::ChooseUnlessRefused(const ProductShape& shape) {
+  absl::StatusOr<const Product*> product = Choose(shape);
+  if (!absl::IsUnimplemented(product.status())) return product;
+  KeepRefusal(shape, "by our own kernel", product.status());
+  return nullptr;
+}
+
+void Products::KeepRefusal(const ProductShape& shape, const char* instead,
+                           const absl::Status& why) {
+  const std::lock_guard<std::mutex> lock(table_->mutex);
+  table_->refused[ToString(shape)] = absl::StrCat(instead, ": ", why.message());
 }
 
 int64_t Products::WorkspaceBytes(const Product* product) { return product->workspace_bytes; }
@@ -368,12 +312,8 @@ std::string Products::Describe() const {
   for (const Product* const product : products) {
     absl::StrAppend(&text, ToString(product->shape), ": ", product->text, "\n");
   }
-  for (const auto& [shape, why] : table_->refused) {
-    absl::StrAppend(&text, "not in one: ", why, "\n");
-  }
+  for (const auto& [shape, line] : table_->refused) absl::StrAppend(&text, line, "\n");
   return text;
 }
-
-#undef STRINGLINE_CUBLAS_LT
 
 }  // namespace stringline::cuda

@@ -55,6 +55,8 @@ class Products {
   absl::StatusOr<const Product*> Choose(const ProductShape& shape);
   // Null if the library has no algorithm: the table then holds the reason.
   const Product* ChooseIfThere(const ProductShape& shape);
+  // Null if the library refuses the shape: the caller computes it, and the table says so.
+  absl::StatusOr<const Product*> ChooseUnlessRefused(const ProductShape& shape);
   // The workspace of a product.
   static int64_t WorkspaceBytes(const Product* product);
   // Enqueues the product; allocates nothing. Any thread may call, and the stream may be under
@@ -71,6 +73,7 @@ class Products {
   struct Table;
   struct Handle;
   Products(std::shared_ptr<Table> table, std::unique_ptr<Handle> handle);
+  void KeepRefusal(const ProductShape& shape, const char* instead, const absl::Status& why);
   static absl::StatusOr<std::unique_ptr<Products>> MakeWith(std::shared_ptr<Table> table);
   const std::shared_ptr<Table> table_;
   const std::unique_ptr<Handle> handle_;  // of one GPU

@@ -1,5 +1,7 @@
 // The checks of gpu_check for a GPU find no fault beside the stand-in, and find the faults made
 // here.
+#include <algorithm>
+
 #include "gtest/gtest.h"
 #include "tests/cuda/standin/cublas_standin.h"
 #include "tests/cuda/standin/standin.h"
@@ -9,9 +11,7 @@ namespace stringline {
 namespace {
 
 struct KeptRows final : CheckRows {
-  void Say(CheckResult result, const std::string& name, const std::string& said) override {
-    all.push_back({"", name, result, said});
-  }
+  void Say(CheckRow row) override { all.push_back(std::move(row)); }
   std::vector<CheckRow> all;
 };
 
@@ -134,22 +134,31 @@ TEST(GpuSections, KernelsAreTheCpus) {
   KeptRows rows;
   CheckKernelNumbers(&rows);
   ExpectPassed(rows.all);
-  ASSERT_EQ(rows.all.size(), 2u);
-  EXPECT_NE(rows.all[1].name.find("ops in bf16"), std::string::npos) << rows.all[1].name;
+  EXPECT_GE(rows.all.size(), 80u);  // nearly every op in two types
+  double worst = 0;
+  for (const CheckRow& row : rows.all) {
+    ASSERT_TRUE(row.figures.ratio.has_value()) << row.name;
+    worst = std::max(worst, *row.figures.ratio);
+  }
+  EXPECT_GT(worst, 0.1) << "bf16 rounds, so some op comes near half a step";
+  EXPECT_LE(worst, 1);
 }
 
 TEST(GpuSections, AKernelThatIsNotThereTakesNoOtherWithIt) {
   Reset();
   standin_set_memory(int64_t{8} << 30);
-  standin_cublas_find(/*count=*/0, /*state=*/0);
+  standin_cublas_find(/*count=*/1, /*CUBLAS_STATUS_INTERNAL_ERROR*/ 14);
   KeptRows rows;
   CheckKernelNumbers(&rows);
-  EXPECT_EQ(rows.all.size(), 12u);  // six kinds of products, in two types
+  int failed = 0;
   for (const CheckRow& row : rows.all) {
-    EXPECT_EQ(row.result, CheckResult::kFail);
+    if (row.result == CheckResult::kPass) continue;
+    ++failed;
     EXPECT_EQ(row.name.rfind("linear", 0), 0u) << row.name;
-    EXPECT_NE(row.said.find("it knows no algorithm"), std::string::npos) << row.said;
+    EXPECT_NE(row.said.find("CUBLAS_STATUS_INTERNAL_ERROR"), std::string::npos) << row.said;
   }
+  EXPECT_EQ(failed, 12);  // six kinds of products, in two types
+  EXPECT_GE(rows.all.size(), 80u);
 }
 
 // The stand-in's time is simulated, so rates mean nothing; but each is reported.
@@ -177,12 +186,12 @@ TEST(GpuSections, SpeedIsHeldAgainstItsGoal) {
     Reset();
     KeptRows rows;
     CheckSpeed(STRINGLINE_SOURCE_DIR "/schedules", {{"tiny", TinyGpt(), 2, goal}}, &rows);
-    ASSERT_EQ(rows.all.size(), 2u);
+    ASSERT_GE(rows.all.size(), 10u);  // among them the products of the model
     EXPECT_EQ(rows.all[0].result, goal == 1 ? CheckResult::kPass : CheckResult::kFail)
         << rows.all[0].said;
     EXPECT_NE(rows.all[0].said.find("a step captured"), std::string::npos) << rows.all[0].said;
-    EXPECT_EQ(rows.all[1].name, "tiny, not captured");
-    EXPECT_EQ(rows.all[1].result, CheckResult::kPass) << rows.all[1].said;
+    EXPECT_EQ(rows.all.back().name, "tiny, not captured");
+    EXPECT_EQ(rows.all.back().result, CheckResult::kPass) << rows.all.back().said;
   }
 }
 

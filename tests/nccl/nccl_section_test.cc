@@ -9,9 +9,7 @@ namespace stringline {
 namespace {
 
 struct SaidRows final : CheckRows {
-  void Say(CheckResult result, const std::string& name, const std::string& said) override {
-    all.push_back({"", name, result, said});
-  }
+  void Say(CheckRow row) override { all.push_back(std::move(row)); }
   std::vector<CheckRow> all;
 };
 

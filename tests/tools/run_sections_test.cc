@@ -3,10 +3,12 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <csignal>
 
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tools/gpu/chosen_sections.h"
 
 namespace stringline {
 namespace {
@@ -92,16 +94,95 @@ TEST(RunSections, WhatASectionStartedEndsWithIt) {
 }
 
 TEST(CheckRows, ArePrintedAsATableAndAsJson) {
-  const std::vector<CheckRow> rows = {{"kernels", "gelu", CheckResult::kPass, "1e-7 | 2 TB/s"},
-                                      {"speed", "124M", CheckResult::kSkip, "no torch"}};
+  std::vector<CheckRow> rows = {
+      {"kernels", "gelu", CheckResult::kPass, "1e-7 | 2 TB/s", {.ratio = 0.37}},
+      {"speed", "124M", CheckResult::kSkip, "no torch"}};
   EXPECT_EQ(PrintMarkdown("GPU", "2026-01-02", rows),
-            "GPU, 2026-01-02\n\n| section | check | | |\n|---|---|---|---|\n"
-            "| kernels | gelu | PASS | 1e-7 / 2 TB/s |\n| speed | 124M | SKIP | no torch |\n\n"
+            "GPU, 2026-01-02\n\n| section | check | | error / allowed | |\n|---|---|---|---|---|\n"
+            "| kernels | gelu | PASS | 37 % | 1e-7 / 2 TB/s |\n"
+            "| speed | 124M | SKIP |  | no torch |\n\n"
             "1 passed, 0 failed, 1 skipped\n");
   const auto json = nlohmann::json::parse(PrintJson("GPU", "2026-01-02", rows));
   EXPECT_EQ(json["device"], "GPU");
   ASSERT_EQ(json["rows"].size(), 2u);
+  EXPECT_EQ(json["rows"][0]["ratio"], 0.37);
+  EXPECT_FALSE(json["rows"][0].contains("us"));
   EXPECT_EQ(json["rows"][1]["result"], "SKIP");
+  EXPECT_FALSE(json["rows"][1].contains("ratio"));
+  rows[0].figures = {.ratio = INFINITY, .us = 2.5, .paper_us = 2};
+  const auto other = nlohmann::json::parse(PrintJson("GPU", "2026-01-02", rows));
+  EXPECT_EQ(other["rows"][0]["ratio"], "inf");
+  EXPECT_EQ(other["rows"][0]["us"], 2.5);
+  EXPECT_EQ(other["rows"][0]["paper_us"], 2);
+}
+
+TEST(CheckRows, HoldErrorsAgainstTheirTolerance) {
+  const std::vector<CheckRow> rows = RunSections({{"numbers",
+                                                   [](CheckRows* rows) {
+                                                     rows->Hold("close", 1, "all");
+                                                     rows->Hold("far", 1.01, "all");
+                                                     rows->Hold("lost", NAN, "all");
+                                                     rows->Pass("timed", "", {.us = 3});
+                                                   }}},
+                                                 [](const CheckRow&) {});
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_EQ(rows[0].result, CheckResult::kPass);
+  EXPECT_EQ(rows[0].figures.ratio, 1);
+  EXPECT_EQ(rows[1].result, CheckResult::kFail);
+  EXPECT_EQ(rows[1].figures.ratio, 1.01);
+  EXPECT_EQ(rows[2].result, CheckResult::kFail);
+  EXPECT_EQ(rows[3].figures.us, 3);
+  EXPECT_FALSE(rows[3].figures.ratio.has_value());
+}
+
+std::vector<CheckSection> ThreeSections() {
+  return {
+      {"one", {}, 10, 1, "the first"}, {"two", {}, 10, 2, ""}, {"three", {}, 10, 1, "the last"}};
+}
+std::string NamesOf(const absl::StatusOr<ChosenSections>& chosen) {
+  if (!chosen.ok()) return std::string(chosen.status().message());
+  std::string text = chosen->table;
+  for (const auto& run : chosen->runs) {
+    text += ":";
+    for (const CheckSection& section : run) text += " " + section.name;
+  }
+  return text;
+}
+
+TEST(ChosenSections, AreHalvesOrNamed) {
+  const struct {
+    std::vector<std::string> words;
+    const char* chosen;
+  } cases[] = {
+      {{}, "gpu_check: one three: two"},
+      {{"first"}, "gpu_check_first: one three"},
+      {{"second"}, "gpu_check_second: two"},
+      {{"three", "two"}, "gpu_check: three two"},
+      {{"four"},
+       "there is no section 'four'; there are one two three; or one of the halves: first second"},
+      {{"one", "first"},
+       "there is no section 'first'; there are one two three; or one of the halves: first second"},
+  };
+  for (const auto& one : cases)
+    EXPECT_EQ(NamesOf(ChooseSections(ThreeSections(), one.words)), one.chosen);
+  EXPECT_EQ(
+      DescribeSections(ThreeSections()),
+      "  first\n    one         the first\n    three       the last\n  second\n    two         \n");
+}
+
+// A table that ends early, or covers a half, names what it lacks.
+TEST(ChosenSections, WhatDidNotRunIsInTheTable) {
+  const std::vector<CheckSection> all = ThreeSections();
+  const std::vector<CheckRow> rows = WithSectionsLeftOut(
+      {{"one", "a check", CheckResult::kPass, ""}}, all, *ChooseSections(all, {"first"}));
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0].name, "a check");
+  EXPECT_EQ(rows[1].section, "two");
+  EXPECT_EQ(rows[1].result, CheckResult::kSkip);
+  EXPECT_EQ(rows[1].said, "not asked for: tools/gpu_check second runs it");
+  EXPECT_EQ(rows[2].section, "three");
+  EXPECT_EQ(rows[2].result, CheckResult::kSkip);
+  EXPECT_EQ(rows[2].said, "it had not begun when this table was written");
 }
 
 }  // namespace

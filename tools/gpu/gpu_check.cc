@@ -1,6 +1,7 @@
-// gpu_check [FOLDER [SECTION…]]: checks all behaviour that only a GPU can show, section by section,
-// or in the given sections, in eight minutes at most; prints findings as they come, and keeps them
-// in FOLDER/gpu_check.md and FOLDER/gpu_check.json.
+// gpu_check [FOLDER [first | second | SECTION…]]: checks all behaviour that only a GPU can show,
+// section by section; prints findings as they come, and keeps them in a table of FOLDER: gpu_check
+// or, of a half, gpu_check_first or gpu_check_second, as .md and .json. `gpu_check --help` lists
+// the sections.
 //
 // Exit status: 0 if no check failed, 1 if some did, 2 if a section is unknown or the files could
 // not be written.
@@ -17,13 +18,11 @@
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/status.h"
 #include "schedlang/base/write_file.h"
+#include "tools/gpu/chosen_sections.h"
 #include "tools/gpu/sections.h"
 
 namespace stringline {
 namespace {
-
-// Eight minutes, less the time for the device's name.
-constexpr int kMostSeconds = 8 * 60 - 10;
 
 // CUDA's name of the device. A section of its own, since this process must not call CUDA.
 void NameDevice(CheckRows* rows) {
@@ -46,32 +45,43 @@ std::string PackedOr(const std::string& name, const std::string& in_checkout) {
   return std::filesystem::exists(packed, error) ? packed.string() : in_checkout;
 }
 
-// The sections requested; all by default. Empty if a name is unknown.
-std::vector<CheckSection> SectionsOf(const std::vector<std::string>& names) {
-  const std::vector<CheckSection> all = AllSections(
-      PackedOr("schedules", "schedules"), PackedOr("torch_speed.py", "tools/gpu/torch_speed.py"));
-  if (names.empty()) return all;
-  std::vector<CheckSection> chosen;
-  for (const std::string& name : names) {
-    const auto found = std::find_if(
-        all.begin(), all.end(), [&](const CheckSection& section) { return section.name == name; });
-    if (found == all.end()) {
-      std::cerr << "gpu_check: there is no section '" << name << "'; there are";
-      for (const CheckSection& section : all) std::cerr << " " << section.name;
-      std::cerr << "\n";
-      return {};
-    }
-    chosen.push_back(*found);
-  }
-  return chosen;
+std::vector<CheckSection> SectionsHere() {
+  CheckFiles files;
+  std::error_code error;
+  files.program = std::filesystem::read_symlink("/proc/self/exe", error).string();
+  files.schedules = PackedOr("schedules", files.schedules);
+  files.torch_speed = PackedOr("torch_speed.py", files.torch_speed);
+  files.paper = PackedOr("paper.json", files.paper);
+  return AllSections(files);
 }
 
-// Writes all findings until now into both files.
-absl::Status Write(const std::string& folder, const std::string& device, const std::string& date,
+void Print(const CheckRow& row) {
+  std::cout << NameOf(row.result) << "  " << row.section << ": " << row.name
+            << (row.said.empty() ? "" : "  ") << row.said << std::endl;
+}
+
+// `--here SECTION`: a section in this process, for a program that watches it.
+int RunHere(const std::string& name) {
+  struct Printed final : CheckRows {
+    void Say(CheckRow row) override {
+      Print(row);
+      failed = failed || row.result == CheckResult::kFail;
+    }
+    bool failed = false;
+  } rows;
+  for (const CheckSection& section : SectionsHere()) {
+    if (section.name != name) continue;
+    section.run(&rows);
+    return rows.failed ? 1 : 0;
+  }
+  return 2;
+}
+
+// Writes the table until now into both files; `path` is without their endings.
+absl::Status Write(const std::string& path, const std::string& device, const std::string& date,
                    const std::vector<CheckRow>& rows) {
-  SL_RETURN_IF_ERROR(
-      WriteFileAtomically(folder + "/gpu_check.md", PrintMarkdown(device, date, rows)));
-  return WriteFileAtomically(folder + "/gpu_check.json", PrintJson(device, date, rows));
+  SL_RETURN_IF_ERROR(WriteFileAtomically(path + ".md", PrintMarkdown(device, date, rows)));
+  return WriteFileAtomically(path + ".json", PrintJson(device, date, rows));
 }
 
 std::string Today() {
@@ -81,12 +91,15 @@ std::string Today() {
   return text;
 }
 
-int Main(int argc, char** argv) {
-  const std::string folder = argc > 1 ? argv[1] : ".";
-  const std::vector<CheckSection> sections =
-      SectionsOf(std::vector<std::string>(argv + std::min(argc, 2), argv + argc));
-  if (sections.empty()) return 2;
-  const std::vector<CheckRow> named = RunSections({{"device", NameDevice, 30}}, [](const auto&) {});
+int Main(const std::string& folder, const std::vector<std::string>& words) {
+  const std::vector<CheckSection> all = SectionsHere();
+  const absl::StatusOr<ChosenSections> chosen = ChooseSections(all, words);
+  if (!chosen.ok()) {
+    std::cerr << "gpu_check: " << chosen.status().message() << "\n";
+    return 2;
+  }
+  const std::vector<CheckRow> named =
+      RunSections({{"device", NameDevice, kNamingSeconds}}, [](const auto&) {});
   if (named.front().result != CheckResult::kPass) {
     std::cerr << "gpu_check: no GPU can be used: " << named.front().said << "\n";
     return 1;
@@ -97,12 +110,14 @@ int Main(int argc, char** argv) {
   std::vector<CheckRow> rows;
   absl::Status written;
   const auto follow = [&](const CheckRow& row) {
-    std::cout << NameOf(row.result) << "  " << row.section << ": " << row.name
-              << (row.said.empty() ? "" : "  ") << row.said << std::endl;
+    Print(row);
     rows.push_back(row);
-    written = Write(folder, device, date, rows);
+    written = Write(absl::StrCat(folder, "/", chosen->table), device, date,
+                    WithSectionsLeftOut(rows, all, *chosen));
   };
-  (void)RunSections(sections, follow, kMostSeconds);
+  for (const std::vector<CheckSection>& half : chosen->runs) {
+    (void)RunSections(half, follow, kHalfSeconds - kNamingSeconds);
+  }
   if (!written.ok()) {
     std::cerr << "gpu_check: " << written.message() << "\n";
     return 2;
@@ -116,4 +131,12 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace stringline
 
-int main(int argc, char** argv) { return stringline::Main(argc, argv); }
+int main(int argc, char** argv) {
+  const std::vector<std::string> words(argv + std::min(argc, 2), argv + argc);
+  const std::string folder = argc > 1 ? argv[1] : ".";
+  if (folder == "--here" && words.size() == 1) return stringline::RunHere(words[0]);
+  if (folder != "--help") return stringline::Main(folder, words);
+  std::cout << "usage: gpu_check [FOLDER [first | second | SECTION…]]\n"
+            << stringline::DescribeSections(stringline::SectionsHere());
+  return 0;
+}

@@ -9,22 +9,18 @@
 
 #include "executor/cuda/backend/cuda_backend.h"
 #include "executor/cuda/gpus.h"
+#include "executor/training/trainer.h"
 #include "schedlang/base/clock.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
 
 namespace stringline {
-namespace {
-
-// Random bytes: products of zeros would run faster than a model's.
 std::string RandomText(size_t bytes) {
   std::mt19937 random(1);
   std::string text(bytes, ' ');
   for (char& byte : text) byte = static_cast<char>(random());
   return text;
 }
-
-}  // namespace
 
 absl::StatusOr<GpuRun> TrainOnGpu(const RunConfig& config, const Plan& plan) {
   SL_CHECK(config.steps >= 4) << config.steps;
@@ -36,13 +32,17 @@ absl::StatusOr<GpuRun> TrainOnGpu(const RunConfig& config, const Plan& plan) {
   SL_ASSIGN_OR_RETURN(settings.gpus, cuda::ChooseGpus(config.gpus, settings.ranks));
   SL_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, CudaBackend::Make(settings));
   std::vector<int64_t> ends_ns;
+  GpuRun run;
   TrainHooks hooks;
+  hooks.start = [&run](Trainer& trainer) {
+    run.kernels = trainer.DescribeKernels();
+    return absl::OkStatus();
+  };
   hooks.after_step = [&ends_ns](const TrainStep&, Trainer&) {
     ends_ns.push_back(NowNs());
     return absl::OkStatus();
   };
   const std::string text = RandomText(1 << 20);
-  GpuRun run;
   SL_ASSIGN_OR_RETURN(run.result, Train(config, plan, text, hooks, std::move(backend)));
   std::vector<int64_t> lengths_ns;
   for (size_t i = 3; i < ends_ns.size(); ++i) lengths_ns.push_back(ends_ns[i] - ends_ns[i - 1]);

@@ -1,6 +1,6 @@
-// A section writes its rows to a pipe, a row as a result and two texts, each text with its length
-// before it. The parent reads until the pipe is closed or the deadline has come, and then examines
-// the process's exit status.
+// A section writes its rows to a pipe, a row as a result, its figures and two texts, each text with
+// its length before it. The parent reads until the pipe is closed or the deadline has come, and
+// then examines the process's exit status.
 #include "tools/gpu/run_sections.h"
 
 #include <fcntl.h>
@@ -15,6 +15,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <type_traits>
 
 #include "absl/strings/str_cat.h"
 
@@ -34,17 +35,20 @@ bool WriteAll(int pipe, const char* data, size_t size) {
   return true;
 }
 
+static_assert(std::is_trivially_copyable_v<CheckFigures>);  // they go through the pipe as they are
+
 class RowsToPipe final : public CheckRows {
  public:
   explicit RowsToPipe(int pipe) : pipe_(pipe) {}
-  void Say(CheckResult result, const std::string& name, const std::string& said) override {
-    std::string row(1, static_cast<char>(result));
-    for (const std::string& text : {name, said}) {
+  void Say(CheckRow row) override {
+    std::string bytes(1, static_cast<char>(row.result));
+    bytes.append(reinterpret_cast<const char*>(&row.figures), sizeof(row.figures));
+    for (const std::string& text : {row.name, row.said}) {
       const auto size = static_cast<uint32_t>(text.size());
-      row.append(reinterpret_cast<const char*>(&size), sizeof(size));
-      row += text;
+      bytes.append(reinterpret_cast<const char*>(&size), sizeof(size));
+      bytes += text;
     }
-    WriteAll(pipe_, row.data(), row.size());
+    WriteAll(pipe_, bytes.data(), bytes.size());
   }
 
  private:
@@ -53,7 +57,9 @@ class RowsToPipe final : public CheckRows {
 
 // Takes the first whole row out of the bytes received so far.
 bool TakeRow(std::string* come, CheckRow* row) {
-  size_t at = 1;
+  size_t at = 1 + sizeof(row->figures);
+  if (come->size() < at) return false;
+  std::memcpy(static_cast<void*>(&row->figures), come->data() + 1, sizeof(row->figures));
   std::string* const texts[] = {&row->name, &row->said};
   for (std::string* const text : texts) {
     uint32_t size = 0;

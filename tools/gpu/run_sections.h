@@ -15,7 +15,12 @@ struct CheckSection {
   std::string name;
   std::function<void(CheckRows*)> run;
   int deadline_s = 120;  // then its process is killed
+  int half = 1;          // 1 or 2: the command that runs it
+  std::string about;     // one line for people
 };
+
+// The time of a half: of the ten minutes that a command may take, less its start.
+constexpr int kHalfSeconds = 560;
 
 // All rows, in the order of the sections; a section that crashed or was killed ends with a FAIL
 // that says so, and so does a section without rows. All sections end within most_s seconds: those
@@ -23,6 +28,6 @@ struct CheckSection {
 // may have been called before: a forked process could not use CUDA.
 std::vector<CheckRow> RunSections(const std::vector<CheckSection>& sections,
                                   const std::function<void(const CheckRow&)>& follow,
-                                  int most_s = 480);
+                                  int most_s = kHalfSeconds);
 
 }  // namespace stringline

@@ -46,34 +46,51 @@ DecoderShape ModelOfExperts() {
 
 }  // namespace
 
-std::vector<CheckSection> AllSections(const std::string& schedules,
-                                      const std::string& torch_speed) {
+std::vector<CheckSection> AllSections(const CheckFiles& files) {
+  const std::string& schedules = files.schedules;
+  // In the order of what only a GPU can say. The deadlines of a half fit in its time.
   return {
-      {"device", CheckDevice, 60},
-      {"kernels", CheckKernelNumbers, 60},
-      {"attention", CheckAllAttention, 60},
+      {"device", CheckDevice, 40, 1, "streams, events, copies and capture; the rate of a copy"},
+      {"kernels", CheckKernelNumbers, 60, 1, "every op against the CPU's kernel, fp32 and bf16"},
+      {"attention", CheckAllAttention, 60, 1,
+       "cuDNN's attention against our own, its bits twice, and how fast both are"},
       {"training",
        [schedules](CheckRows* rows) {
          CheckTraining(schedules, {1, 2, 4}, rows);
        },
-       150},
-      {"rates", [](CheckRows* rows) { CheckKernelRates({}, rows); }, 60},
-      {"speed", [schedules](CheckRows* rows) { CheckSpeed(schedules, AllSpeedCases(), rows); },
-       120},
-      {"torch",
-       [torch_speed](CheckRows* rows) {
-         CheckTorch(absl::StrCat("python3 '", torch_speed, "'"), rows);
+       150, 1, "a step of every schedule: gradients against the CPU's, two runs bit for bit"},
+      {"nccl", [schedules](CheckRows* rows) { CheckNccl(schedules, rows); }, 140, 1,
+       "processes with NCCL, bit for bit as one process; a rank that is killed"},
+      {"overlap",
+       [schedules](CheckRows* rows) { CheckOverlap(schedules, ModelOfExperts(), 16, rows); }, 60, 1,
+       "the share of all-to-alls that F & B pairs hide on a slow wire"},
+      {"branches", CheckBranches, 20, 1, "how many branches of a captured graph run side by side"},
+      {"rates", [](CheckRows* rows) { CheckKernelRates({}, rows); }, 50, 2,
+       "kernels beside a copy's rate, products beside a large one's"},
+      {"speed", [schedules](CheckRows* rows) { CheckSpeed(schedules, AllSpeedCases(), rows); }, 120,
+       2, "tokens a second of GPT-2 124M and Qwen2.5 1.5B, and the algorithms chosen"},
+      {"ops",
+       [files](CheckRows* rows) {
+         CheckOps(files.schedules, AllSpeedCases().front(), files.paper, rows);
        },
-       150},
+       40, 2, "time by op for a microbatch of GPT-2 124M, beside build/paper.json"},
       {"prediction",
        [schedules](CheckRows* rows) { CheckPrediction(schedules, InBf16(PredictedModel()), rows); },
-       60},
+       40, 2, "a simulated step beside the measured one"},
       {"places",
-       [schedules](CheckRows* rows) { CheckPlaces(schedules, InBf16(PredictedModel()), rows); },
-       60},
-      {"nccl", [schedules](CheckRows* rows) { CheckNccl(schedules, rows); }, 120},
-      {"overlap",
-       [schedules](CheckRows* rows) { CheckOverlap(schedules, ModelOfExperts(), 16, rows); }, 60},
+       [schedules](CheckRows* rows) { CheckPlaces(schedules, InBf16(PredictedModel()), rows); }, 40,
+       2, "ranks with SMs of their own, and on several GPUs"},
+      {"sanitizer",
+       [files](CheckRows* rows) {
+         CheckSanitizer("compute-sanitizer", absl::StrCat("'", files.program, "' --here kernels"),
+                        rows);
+       },
+       90, 2, "compute-sanitizer on the kernels section, where it is installed"},
+      {"torch",
+       [files](CheckRows* rows) {
+         CheckTorch(absl::StrCat("python3 '", files.torch_speed, "'"), rows);
+       },
+       150, 2, "GPT-2 124M in PyTorch, where it is installed"},
   };
 }
 

@@ -45,6 +45,18 @@ struct SpeedCase {
 std::vector<SpeedCase> AllSpeedCases();
 void CheckSpeed(const std::string& folder, const std::vector<SpeedCase>& cases, CheckRows* rows);
 
+// The time of every op in a step of one microbatch of the model, beside those of the file, {op:
+// us}, where it is.
+void CheckOps(const std::string& folder, const SpeedCase& model, const std::string& paper_path,
+              CheckRows* rows);
+
+// NVIDIA's compute-sanitizer, by its name or path, on a command that runs the section of kernels;
+// its tools for memory, races and barriers. Skipped without it.
+void CheckSanitizer(const std::string& sanitizer, const std::string& watched, CheckRows* rows);
+
+// How many branches of a captured graph, and how many streams, wait for each other without a hang.
+void CheckBranches(CheckRows* rows);
+
 // The output of a command, "NAME TOKENS" a line: torch's speed on the model of the first speed case
 // (torch_speed.py). Skipped if it exits with status 77.
 void CheckTorch(const std::string& command, CheckRows* rows);
@@ -65,7 +77,17 @@ void CheckPlaces(const std::string& folder, const AnyShape& shape, CheckRows* ro
 // reports when a rank is killed. Skipped without NCCL.
 void CheckNccl(const std::string& folder, CheckRows* rows);
 
-// In the order of execution; `schedules` is the library's folder.
-std::vector<CheckSection> AllSections(const std::string& schedules, const std::string& torch_speed);
+// The time for the device's name before the sections of a half, whose deadlines take the rest of
+// kHalfSeconds at most.
+constexpr int kNamingSeconds = 20;
+
+struct CheckFiles {
+  std::string schedules = "schedules";                   // the library's folder
+  std::string torch_speed = "tools/gpu/torch_speed.py";  // for CheckTorch
+  std::string paper = "build/paper.json";                // for CheckOps
+  std::string program = "build/gpu_check/gpu_check";     // for CheckSanitizer
+};
+// In the order of execution.
+std::vector<CheckSection> AllSections(const CheckFiles& files);
 
 }  // namespace stringline

@@ -2,8 +2,10 @@
 // use, and the host's time for a step.
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "schedlang/ask/library_plan.h"
 #include "stages/models/model.h"
 #include "tools/gpu/gpu_run.h"
@@ -62,6 +64,20 @@ double FlopsOfToken(const AnyShape& shape, int64_t params) {
   return flops;
 }
 
+// A row for each line "SHAPE: CHOICE". A shape that the library refuses is slow, and so a failure.
+void ListChoices(const std::string& model, const std::string& kernels, CheckRows* rows) {
+  for (const absl::string_view line : absl::StrSplit(kernels, '\n', absl::SkipEmpty())) {
+    const std::pair<std::string, std::string> parts =
+        absl::StrSplit(line, absl::MaxSplits(": ", 1));
+    const std::string name = absl::StrCat(model, ": ", parts.first);
+    if (absl::StartsWith(line, "by our own kernel")) {
+      rows->Fail(name, parts.second);
+    } else {
+      rows->Pass(name, parts.second);
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<SpeedCase> AllSpeedCases() {
@@ -95,6 +111,7 @@ void CheckSpeed(const std::string& folder, const std::vector<SpeedCase>& cases, 
       } else {
         rows->Pass(name, figure);
       }
+      if (captured) ListChoices(one.name, run->kernels, rows);
     }
   }
 }

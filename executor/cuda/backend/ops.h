@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "executor/cuda/attention_library.h"
@@ -34,7 +35,7 @@ struct NodeTypes {
 struct NodeData {
   const float* rotary = nullptr;  // cosines, then sines, of kRotary
   int64_t rotary_bytes = 0;
-  // For products by the library: a product that overwrites its result, and one that adds to it.
+  // A product that overwrites its result, and one that adds to it; null: by a body of our own.
   const Products* library = nullptr;
   const Product* products[2] = {};
   int with = -1;                 // ReadyKernel::with
@@ -117,7 +118,10 @@ struct OpLaunch {
 };
 OpLaunch LaunchOf(Op op);
 
-// Chooses the algorithm of a product; does nothing for other ops.
+// The product that the node asks for, written and not added; nullopt for other ops.
+std::optional<ProductShape> ProductShapeOf(const NodeTypes& types);
+// Chooses the algorithm of a product, or, where the library refuses its shape, a body of our own;
+// does nothing for other ops.
 absl::Status ChooseProducts(const NodeTypes& types, Products* library, NodeData* data,
                             int64_t* workspace_bytes);
 // If the node can be launched with an earlier one (joined.cc), chooses that and sets `with`

@@ -1,7 +1,8 @@
 // Products of rows with weights: by cuBLASLt if all rows share a matrix, with the algorithm chosen
-// for their types; by bodies of our own if each row has its expert's matrix, in bf16 on tensor
-// cores.
+// for their types; by bodies of our own if each row has its expert's matrix (in bf16 on tensor
+// cores), or if the library refuses the shape.
 #include <algorithm>
+#include <optional>
 #include <type_traits>
 
 #include "executor/cuda/backend/ops.h"
@@ -10,12 +11,37 @@
 namespace stringline::cuda {
 namespace {
 
+// Zero without a product: bodies of our own need no workspace.
 int64_t PaddedBytes(const Product* product) {
-  return LibraryBytes(Products::WorkspaceBytes(product));
+  return product == nullptr ? 0 : LibraryBytes(Products::WorkspaceBytes(product));
+}
+
+// The product by a body of our own.
+template <typename T>
+void RunOwnProduct(const OpRun& run, const ProductRun& operands) {
+  const T *const a = run.in<T>(0), *const b = run.in<T>(1);
+  const AllRows rows = {RowsOf(run.in_type(0))};
+  const int64_t columns = ColumnsOf(run.in_type(0));
+  switch (run.node.node.op) {
+    case Op::kLinearInputGrad:
+      return run.launch(
+          LinearInputGrad<T>{a, b, run.out<T>(0), rows, ColumnsOf(run.out_type(0)), columns});
+    case Op::kLinearWeightGrad:
+      return run.launch(LinearWeightGrad<T>{a, b, run.out(0), rows, ColumnsOf(run.in_type(1)),
+                                            columns, run.adds(0)});
+    default:
+      return run.launch(Linear<T>{a, b, run.out<T>(0), rows, columns, ColumnsOf(run.out_type(0)),
+                                  static_cast<const T*>(operands.bias),
+                                  static_cast<const T*>(operands.residual)});
+  }
 }
 
 void RunProduct(const OpRun& run, ProductRun operands) {
   const bool adds = run.adds(0);
+  if (run.data.products[adds ? 1 : 0] == nullptr) {
+    const bool bf16 = run.in_type(0).dtype == DType::kBF16;
+    return bf16 ? RunOwnProduct<Bf16>(run, operands) : RunOwnProduct<float>(run, operands);
+  }
   operands.a = run.in(0);
   operands.b = run.in(1);
   operands.out = run.out(0);
@@ -144,8 +170,7 @@ bool ChooseProductWithGelu(const NodeTypes& product, Products* library, NodeData
   return true;
 }
 
-absl::Status ChooseProducts(const NodeTypes& types, Products* library, NodeData* data,
-                            int64_t* workspace_bytes) {
+std::optional<ProductShape> ProductShapeOf(const NodeTypes& types) {
   ProductShape shape = {};
   switch (types.node.op) {
     case Op::kLinear:
@@ -171,16 +196,24 @@ absl::Status ChooseProducts(const NodeTypes& types, Products* library, NodeData*
       shape.outputs = ColumnsOf(types.in(0));
       break;
     default:
-      return absl::OkStatus();
+      return std::nullopt;
   }
   shape.rows = RowsOf(types.in(0));
   shape.bf16 = types.in(0).dtype == DType::kBF16;
+  return shape;
+}
+
+absl::Status ChooseProducts(const NodeTypes& types, Products* library, NodeData* data,
+                            int64_t* workspace_bytes) {
+  const std::optional<ProductShape> found = ProductShapeOf(types);
+  if (!found.has_value()) return absl::OkStatus();
+  ProductShape shape = *found;
   data->library = library;
-  SL_ASSIGN_OR_RETURN(data->products[0], library->Choose(shape));
+  SL_ASSIGN_OR_RETURN(data->products[0], library->ChooseUnlessRefused(shape));
   *workspace_bytes = PaddedBytes(data->products[0]);
   if (shape.kind != ProductKind::kWeightGrad) return absl::OkStatus();
   shape.accumulate = true;
-  SL_ASSIGN_OR_RETURN(data->products[1], library->Choose(shape));
+  SL_ASSIGN_OR_RETURN(data->products[1], library->ChooseUnlessRefused(shape));
   *workspace_bytes = std::max(*workspace_bytes, PaddedBytes(data->products[1]));
   return absl::OkStatus();
 }

@@ -3,10 +3,13 @@
 // stream with its reads and writes.
 #include <cublasLt.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <vector>
 
 #include "cublas_problem.h"
 #include "cublas_standin.h"
@@ -32,7 +35,8 @@ struct CublasState {
   int find_count = 1;
   cublasStatus_t find_state = CUBLAS_STATUS_SUCCESS;
   int32_t sms = 0;
-  std::map<cublasLtHandle_t, int> handles;  // with their GPUs
+  std::vector<std::array<int64_t, 3>> refused;  // m, n and k; 0: any
+  std::map<cublasLtHandle_t, int> handles;      // with their GPUs
 };
 
 CublasState& State() {
@@ -58,6 +62,15 @@ size_t BytesOf(const CublasLayout& layout) {
   if (layout.rows == 0 || layout.columns == 0) return 0;
   const size_t size = layout.type == CUDA_R_32F ? 4 : 2;
   return static_cast<size_t>((layout.columns - 1) * layout.ld + layout.rows) * size;
+}
+
+bool IsRefused(const CublasProblem& problem) {
+  const int64_t sizes[] = {problem.m, problem.n, problem.k};
+  const auto is = [&sizes](const std::array<int64_t, 3>& refused) {
+    return std::equal(refused.begin(), refused.end(), sizes,
+                      [](int64_t which, int64_t size) { return which == 0 || which == size; });
+  };
+  return std::any_of(State().refused.begin(), State().refused.end(), is);
 }
 
 // Reads the value of an attribute.
@@ -87,6 +100,7 @@ void standin_cublas_reset() {
   state.sms = 0;
   state.find_count = 1;
   state.find_state = CUBLAS_STATUS_SUCCESS;
+  state.refused.clear();
 }
 void standin_cublas_fail_call(int64_t n, int status) {
   State().calls = 0;
@@ -103,6 +117,10 @@ int64_t standin_cublas_handles() { return static_cast<int64_t>(State().handles.s
 void standin_cublas_find(int count, int state) {
   State().find_count = count;
   State().find_state = static_cast<cublasStatus_t>(state);
+}
+
+void standin_cublas_refuse(int64_t m, int64_t n, int64_t k) {
+  State().refused.push_back({m, n, k});
 }
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
@@ -264,7 +282,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
   const cublasStatus_t status = problem.Read(operation, a, b, c, d);
   if (status != CUBLAS_STATUS_SUCCESS) return status;
   ++State().searches;
-  *found = State().find_count;
+  *found = IsRefused(problem) ? 0 : State().find_count;
   results[0] = {};
   results[0].state = State().find_state;
   if (*found == 0 || results[0].state != CUBLAS_STATUS_SUCCESS) return CUBLAS_STATUS_SUCCESS;

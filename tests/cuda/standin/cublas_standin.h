@@ -31,5 +31,8 @@ int32_t standin_cublas_sms();
 int64_t standin_cublas_handles();
 // Searches succeed, and find `count` algorithms (0 or 1), with this cublasStatus_t as their state.
 void standin_cublas_find(int count, int state);
+// From now on, until the reset, searches for D (m,n) of sums of k terms find no algorithm. A number
+// of 0 stands for any.
+void standin_cublas_refuse(int64_t m, int64_t n, int64_t k);
 
 }  // extern "C"
