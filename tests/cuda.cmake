@@ -1,6 +1,7 @@
 # The CUDA backend beside a stand-in for CUDA's runtime; no GPU is needed.
 if(STRINGLINE_HAS_CUDA)
   add_subdirectory(cuda/standin)
+  add_subdirectory(cuda/ptx)
   # The launches as plain C++: kernels are functions that play their threads.
   set(launches attention elementwise heads linear norms tokens update)
   list(TRANSFORM launches PREPEND ${CMAKE_SOURCE_DIR}/executor/cuda/kernels/)
@@ -11,13 +12,37 @@ if(STRINGLINE_HAS_CUDA)
   target_include_directories(stringline_played_kernels SYSTEM PUBLIC ${CUDAToolkit_INCLUDE_DIRS})
   target_link_libraries(stringline_played_kernels PUBLIC stringline_executor)
   stringline_test(cuda_test
-    SOURCES cuda/copy_group_test.cc executor/group_contract.cc cuda/cuda_allocation_test.cc cuda/cuda_bf16_test.cc cuda/cuda_capture_test.cc cuda/cuda_deadline_test.cc cuda/cuda_device_test.cc cuda/cuda_kernels_test.cc cuda/cuda_parts_test.cc cuda/cuda_run_test.cc cuda/cuda_step_test.cc cuda/cuda_training_test.cc cuda/gpu_check_test.cc cuda/gpu_sections_test.cc cuda/kernel_resources_test.cc cuda/nvtx_test.cc cuda/several_gpus_test.cc cuda/slow_wire_test.cc cuda/sm_groups_test.cc cuda/standin_clock_test.cc cuda/standin_devices_test.cc cuda/standin_test.cc
+    SOURCES cuda/copy_group_test.cc executor/group_contract.cc cuda/cuda_allocation_test.cc cuda/cuda_bf16_test.cc cuda/cuda_capture_test.cc cuda/cuda_deadline_test.cc cuda/cuda_device_test.cc cuda/cuda_kernels_test.cc cuda/cuda_parts_test.cc cuda/cuda_run_test.cc cuda/cuda_step_test.cc cuda/cuda_training_test.cc cuda/gpu_check_test.cc cuda/gpu_sections_test.cc cuda/joined_nodes_test.cc cuda/kernel_resources_test.cc cuda/nvtx_test.cc cuda/several_gpus_test.cc cuda/slow_wire_test.cc cuda/sm_groups_test.cc cuda/standin_clock_test.cc cuda/standin_devices_test.cc cuda/standin_test.cc
             cuda/cublas_descriptors_test.cc cuda/cublas_standin_test.cc cuda/known_models.cc cuda/own_products_test.cc cuda/product_shape_test.cc cuda/products_test.cc stages/random_values.cc
     LIBRARIES stringline_gpu_sections stringline_cuda_backend stringline_played_kernels stringline_copies stringline_language stringline_cuda_standin stringline_cublas_standin stringline_cudnn_standin)
   # The stand-ins and no other libraries, whatever LD_LIBRARY_PATH says, also for libraries opened
   # at run time; libraries after them need them too.
   target_link_options(cuda_test PRIVATE -Wl,--disable-new-dtags,--no-as-needed)
   set_target_properties(cuda_test PROPERTIES CUDA_RUNTIME_LIBRARY None)
+  # The same cases with what nvcc compiled, played by an interpreter of PTX. Its operator new is no
+  # sanitizer's.
+  if(NOT STRINGLINE_SANITIZE)
+    stringline_test(compiled_test TOGETHER
+      SOURCES cuda/ptx/heap.cc cuda/ptx/played_environment.cc cuda/ptx/copies_played_test.cc cuda/ptx/ptx_test.cc cuda/ptx/wide_rows_test.cc cuda/ptx/wide_stores_test.cc
+      cuda/copy_group_test.cc executor/group_contract.cc cuda/cuda_bf16_test.cc cuda/cuda_kernels_test.cc cuda/cuda_training_test.cc stages/random_values.cc
+      stages/bodies_attention_test.cc stages/bodies_experts_test.cc stages/bodies_linear_test.cc stages/bodies_test.cc stages/bodies_tokens_test.cc stages/bodies_update_test.cc stages/run_kernel.cc
+      LIBRARIES stringline_ptx stringline_nccl_kernels stringline_copy_kernels stringline_gpu_sections stringline_cuda_backend stringline_cuda_kernels stringline_copies stringline_language stringline_cuda_standin stringline_cublas_standin stringline_cudnn_standin)
+    target_compile_definitions(compiled_test PRIVATE STRINGLINE_PLAYED_BODIES="tests/cuda/ptx/played_body.h")
+    target_link_options(compiled_test PRIVATE -Wl,--disable-new-dtags,--no-as-needed -Wl,--wrap=aligned_alloc,--wrap=free)
+    set_target_properties(compiled_test PROPERTIES CUDA_RUNTIME_LIBRARY None)
+    # All in one process, which sees at the end whether every kernel was played, and every barrier
+    # missed. Of the trainings a few; all, and every case, in the long one.
+    add_test(NAME compiled_kernels COMMAND compiled_test --gtest_brief=1
+      "--gtest_filter=-Tiny/CudaTraining*:CudaTrainer*")
+    set_tests_properties(compiled_kernels PROPERTIES TIMEOUT 900
+      ENVIRONMENT "CUDA_VISIBLE_DEVICES=;STRINGLINE_PLAY_ALL=1;STRINGLINE_TAKE_OUT_BARRIERS=1")
+    add_test(NAME compiled_training COMMAND compiled_test --gtest_brief=1
+      "--gtest_filter=Tiny/CudaTraining.GivesTheNumbers*/s_1f1b_gpt:Tiny/CudaTraining.GivesTheNumbers*/s_1f1b_moe:Tiny/CudaTraining.*Captured/s_dualpipe_v_llama_bf16")
+    set_tests_properties(compiled_training PROPERTIES TIMEOUT 600 ENVIRONMENT CUDA_VISIBLE_DEVICES=)
+    add_test(NAME compiled_all COMMAND compiled_test --gtest_brief=1)
+    set_tests_properties(compiled_all PROPERTIES TIMEOUT 1800 LABELS full ENVIRONMENT CUDA_VISIBLE_DEVICES=)
+    add_dependencies(cuda_test compiled_test)  # whoever builds one builds both
+  endif()
   # The resources of the kernels are read from nvcc's output. Triton brings the tool for this, too.
   file(GLOB triton_tools "${data_home}/stringline/torch/lib/python3*/site-packages/triton/backends/nvidia/bin")
   find_program(STRINGLINE_CUOBJDUMP cuobjdump HINTS "${CUDAToolkit_BIN_DIR}" ${triton_tools})

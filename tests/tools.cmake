@@ -26,6 +26,7 @@ stringline_test(tools_test
     tools/page_columns_test.cc
     tools/page_test.cc
     tools/palette_test.cc
+    tools/paper_test.cc
     tools/picture_options_test.cc
     tools/picture_test.cc
     tools/prepared_run.cc

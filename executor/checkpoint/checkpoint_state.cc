@@ -16,6 +16,7 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr const char* kFormat = "stringline checkpoint 1";
+constexpr const char* kDeterministic = "deterministic";
 constexpr int kDeepest = 4;
 
 struct Key {
@@ -124,6 +125,7 @@ std::string Print(const CheckpointState& state) {
     tree[key] = value;
     return absl::OkStatus();
   });
+  if (!state.deterministic) tree[kDeterministic] = false;
   tree["model"] = state.model;
   for (const auto& [name, file] : state.files) {
     tree["files"][name] = {{"bytes", file.bytes}, {"sum", absl::StrFormat("%016x", file.sum)}};
@@ -149,6 +151,10 @@ absl::StatusOr<CheckpointState> ParseCheckpointState(absl::string_view text) {
         const nlohmann::json* const found = Find(tree, key);
         return found == nullptr ? WrongKey(key, "missing") : Take(*found, key, &value);
       }));
+  if (const nlohmann::json* const found = Find(tree, kDeterministic); found != nullptr) {
+    if (!found->is_boolean()) return WrongKey(kDeterministic, "neither true nor false");
+    state.deterministic = found->get<bool>();
+  }
   SL_RETURN_IF_ERROR(TakeModel(tree, &state));
   SL_RETURN_IF_ERROR(TakeFiles(tree, &state));
   const auto steps = static_cast<size_t>(state.step);

@@ -21,6 +21,7 @@ struct CheckpointState {
   int64_t microbatches = 0;  // per step, over all coordinates
   int64_t microbatch = 0;    // its sequences
   int64_t context = 0;
+  bool deterministic = true;                 // of RunConfig; missing in the text where it is
   std::map<std::string, std::string> model;  // SizesOf
   StepHistory history;                       // all steps so far
   struct File {

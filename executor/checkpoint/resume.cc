@@ -64,6 +64,11 @@ absl::Status CheckFits(const std::string& folder, const CheckpointState& there,
     return Differs(folder, "the checkpoint of a run with model.context",
                    absl::StrCat(there.context), absl::StrCat(now.context));
   }
+  if (there.deterministic != now.deterministic) {
+    const auto print = [](bool deterministic) { return deterministic ? "on" : "off"; };
+    return Differs(folder, "the checkpoint of a run with deterministic", print(there.deterministic),
+                   print(now.deterministic));
+  }
   const auto sequences = [](const CheckpointState& of) { return of.microbatches * of.microbatch; };
   if (sequences(there) == sequences(now)) return absl::OkStatus();
   const auto print = [&sequences](const CheckpointState& of) {

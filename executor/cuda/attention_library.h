@@ -19,8 +19,11 @@ struct AttentionProblem {
   bool gradient;
   int64_t batch, positions;       // B, T
   int64_t heads, kv_heads, size;  // H, K, D
+  bool deterministic = true;      // off: a gradient may have other last bits every time
 
-  auto AsTuple() const { return std::tuple(gradient, batch, positions, heads, kv_heads, size); }
+  auto AsTuple() const {
+    return std::tuple(gradient, batch, positions, heads, kv_heads, size, deterministic);
+  }
   friend bool operator==(const AttentionProblem&, const AttentionProblem&) = default;
   friend bool operator<(const AttentionProblem& a, const AttentionProblem& b) {
     return a.AsTuple() < b.AsTuple();

@@ -114,7 +114,7 @@ void AddGradient(const AttentionProblem& problem, fe::graph::Graph* graph) {
   const Tensor dy = graph->tensor(Mixed(problem, kDy));
   const Tensor lse = graph->tensor(Lse(problem));
   auto attributes = AttributesOf<fe::graph::SDPA_backward_attributes>(problem);
-  attributes.set_deterministic_algorithm(true);
+  attributes.set_deterministic_algorithm(problem.deterministic);
   const auto [dq, dk, dv] = graph->sdpa_backward(q, k, v, y, dy, lse, attributes);
   SetOutput(dq, Packed(problem, kDq));
   SetOutput(dk, Packed(problem, kDk));

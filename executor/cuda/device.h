@@ -12,8 +12,8 @@
 //
 // Each of these duties is a class of its own: the GPUs themselves (opened_gpus.h), memory
 // (device_memory.h), streams and events (device_streams.h), times (timing_events.h), steps captured
-// as a graph (captured_steps.h), the lead of the host (stream_window.h) and the bounded wait for all
-// work (stream_deadline.h). The device puts them together, and keeps the failure.
+// as a graph (captured_steps.h), the lead of the host (stream_window.h) and the bounded wait for
+// all work (stream_deadline.h). The device puts them together, and keeps the failure.
 //
 // An error of CUDA is one status: the call, the stream, and CUDA's text. The device stays in that
 // error, as in that of a group or a deadlock. Work issued before has run, or failed, when
@@ -106,6 +106,8 @@ class CudaDevice final : public Device, private IssueSink {
   void AddWatch(absl::Status (*check)(const void* self), const void* self) {
     deadline_.AddWatch({check, self});
   }
+  // Launches that a stream holds before a call blocks the host; 0: any number (stream_window.h).
+  void set_stream_launches(int64_t launches) { window_.set_stream_launches(launches); }
   // True after a deadline passed with work unfinished on the GPU.
   bool abandoned() const { return deadline_.abandoned(); }
 

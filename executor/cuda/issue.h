@@ -9,8 +9,8 @@
 // order is a topological order of the step, so a GPU that keeps the order of its streams and
 // honours recorded events performs the step; and it can be captured as one graph.
 //
-// A stream that could block the host is left until all others have come as far as they can, and then
-// goes on as the GPU does (IssueSink::MayIssue).
+// A stream that could block the host is left until all others have come as far as they can, and
+// then goes on as the GPU does (IssueSink::MayIssue).
 //
 // A single thread issues all ops. If no op can be issued and some are left, the streams wait for
 // each other in a cycle: the deadlock is known before the GPU has run any of them.

@@ -16,9 +16,14 @@ StreamWindow::~StreamWindow() {
   }
 }
 
+void StreamWindow::set_stream_launches(int64_t launches) {
+  stream_launches_ = launches;
+  ExpectLaunches(0);
+}
+
 void StreamWindow::ExpectLaunches(int64_t launches) {
-  const int64_t fit = kLaunchesOfAStream / std::max<int64_t>(1, launches);
-  ahead_ = static_cast<int>(std::min<int64_t>(ahead_, fit));
+  most_launches_ = std::max(most_launches_, launches);
+  ahead_ = static_cast<int>(std::min<int64_t>(kMostAhead, stream_launches_ / most_launches_));
 }
 
 absl::Status StreamWindow::NoteStart(StreamId stream, Starts* starts) {
@@ -33,6 +38,7 @@ absl::Status StreamWindow::NoteStart(StreamId stream, Starts* starts) {
 }
 
 absl::StatusOr<bool> StreamWindow::MayIssue(StreamId stream) {
+  if (stream_launches_ == 0) return true;
   if (starts_.size() <= static_cast<size_t>(stream.value)) starts_.resize(stream.value + 1);
   Starts& starts = starts_[stream.value];
   if (!starts.noted) SL_RETURN_IF_ERROR(NoteStart(stream, &starts));

@@ -6,7 +6,8 @@
 // stream has come to the start of the op `ahead` before it. Then fewer launches wait behind any
 // message than a stream holds, and the host is never blocked for good.
 //
-// Used by the thread that issues, outside of captures, which hold any number of launches.
+// Only messages between processes can block so. Used by the thread that issues, outside of
+// captures, which hold any number of launches.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -28,7 +29,10 @@ class StreamWindow {
   StreamWindow(const StreamWindow&) = delete;
   StreamWindow& operator=(const StreamWindow&) = delete;
 
-  // Some op launches so many kernels. Called before the first step.
+  // Both are called before the first step: the launches that a stream holds (0, the default: any
+  // number, as without other processes no message waits for one that is not issued), and those of
+  // some op.
+  void set_stream_launches(int64_t launches);
   void ExpectLaunches(int64_t launches);
   // True if the stream's next op may be issued, and then will be. Errors are those of CUDA.
   absl::StatusOr<bool> MayIssue(StreamId stream);
@@ -37,7 +41,6 @@ class StreamWindow {
 
  private:
   static constexpr int kMostAhead = 7;
-  static constexpr int64_t kLaunchesOfAStream = 900;
 
   // The starts of a stream's latest ops, as a ring of events.
   struct Starts {
@@ -49,6 +52,8 @@ class StreamWindow {
 
   OpenedGpus* const gpus_;
   const DeviceStreams* const streams_;
+  int64_t stream_launches_ = 0;
+  int64_t most_launches_ = 1;  // of an op
   int ahead_ = kMostAhead;
   std::vector<Starts> starts_;  // by stream
 };

@@ -40,14 +40,18 @@ struct NodeRun {
 
 // The kernel of one node, prepared for its shapes.
 //
-// A kernel may do an earlier node's work too, if no other node reads the earlier node's only
-// output. The earlier node is then not run and its output not written; NodeRun::in has its inputs,
-// followed by this node's other inputs.
+// A kernel may do an earlier node's work too, if no other node reads the earlier node's first
+// output, and its further ones are outputs of the graph that no node reads. The earlier node is
+// then not run and its first output not written; NodeRun::in has its inputs, followed by this
+// node's other inputs, and NodeRun::out this node's outputs, followed by its further ones.
 struct ReadyKernel {
   void (*run)(const void* self, const NodeRun& run) = nullptr;
   const void* self = nullptr;  // lives as long as the Kernels
   int64_t workspace_bytes = 0;
   int with = -1;  // the index of that earlier node in the graph
+  // Not -1: the node's only output is already in this input, a value from outside the graph. The
+  // node is then not run, and its output has that input's place, or is copied.
+  int same_as = -1;
 };
 
 // Rows of a buffer with room for `most_rows`; the sum of the counts is the number of valid rows.

@@ -1,7 +1,10 @@
 // Every body is written once, for one of `threads` threads that share the work. On the host a
 // single thread does all of it.
-#include "executor/cuda/grid.h"
+#include <algorithm>
+
 #include "executor/cuda/bodies/host_twin.h"
+#include "executor/cuda/declared_use.h"
+#include "executor/cuda/grid.h"
 #include "executor/nccl/kernels.h"
 
 namespace stringline {
@@ -80,6 +83,19 @@ __host__ __device__ void UnpackBody(const PaddedRows& rows, int64_t thread, int6
 
 }  // namespace
 
+namespace {
+
+// Declares the counts, and returns the bytes of all rows.
+int64_t UsesOfBoth(const PaddedRows& rows) {
+  const int64_t counts = int64_t{rows.members} * rows.counts_per_piece;
+  TwinUses(rows.counts, counts * static_cast<int64_t>(sizeof(int32_t)), false);
+  int64_t bytes = 0;
+  for (int piece = 0; piece < rows.members; ++piece) bytes += RowsOf(rows, piece) * rows.row_bytes;
+  return bytes;
+}
+
+}  // namespace
+
 namespace padded_kernels {
 
 template <typename Unit>
@@ -88,6 +104,9 @@ __global__ void PackRows(PaddedRows rows) {
 }
 template <typename Unit>
 void HostPackRows(PaddedRows rows) {
+  const int64_t bytes = UsesOfBoth(rows);
+  TwinUses(rows.rows, bytes, false);
+  TwinUses(rows.pieces, rows.members * rows.piece_bytes, true);
   PackBody<Unit>(rows, 0, 1);
 }
 
@@ -97,7 +116,11 @@ __global__ void UnpackRows(PaddedRows rows) {
 }
 template <typename Unit>
 void HostUnpackRows(PaddedRows rows) {
+  const int64_t bytes = UsesOfBoth(rows);
+  TwinUses(rows.pieces, rows.members * rows.piece_bytes, false);
+  TwinUses(rows.rows, std::min(bytes, rows.most_rows * rows.row_bytes), true);
   UnpackBody<Unit>(rows, 0, 1);
+  if (rows.report->fault != RowsFault::kNone) TwinUses(rows.report, sizeof(RowsReport), true);
 }
 
 }  // namespace padded_kernels

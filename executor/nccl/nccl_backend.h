@@ -25,7 +25,8 @@ class NcclBackend final : public Backend {
   // Errors are those of nccl::Library::Open, TcpWorld::Join, CudaDevice::Make, CudaKernels::Make
   // and NcclGroups::Make; a failure here is reported to the others.
   static absl::StatusOr<std::unique_ptr<Backend>> Make(const TcpWorldSettings& world,
-                                                       const NcclSettings& nccl);
+                                                       const NcclSettings& nccl,
+                                                       const CudaKernelSettings& kernels = {});
 
   Device* device() override { return device_.get(); }
   Groups* groups() override { return groups_.get(); }
@@ -34,7 +35,7 @@ class NcclBackend final : public Backend {
   World* world() override { return world_.get(); }
 
  private:
-  absl::Status TakeGpu(int local);
+  absl::Status TakeGpu(int local, const CudaKernelSettings& kernels);
 
   std::unique_ptr<World> world_;
   std::unique_ptr<CudaDevice> device_;

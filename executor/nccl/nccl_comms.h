@@ -35,7 +35,7 @@ enum class NcclRows : uint8_t {
 struct NcclSettings {
   int64_t start_ms = 300'000;  // bound on making and connecting communicators
   int64_t wait_ms = 600'000;   // for a step's work on the GPU; 0: for ever
-  // Bounds on the CTAs, and so SMs, of a call; 0: NCCL's choice.
+  // Bounds on the CTAs, and so SMs, of a call; 0: that of nccl_groups.h.
   int min_ctas = 0;
   int max_ctas = 0;
   NcclSums sums = NcclSums::kOrdered;
@@ -43,6 +43,8 @@ struct NcclSettings {
   // Calls are captured with the rest of a step. Of counted rows only padded ones can be.
   bool capture = false;
   int64_t workspace_bytes = 32 << 20;  // per group, for sums
+  // Launches that a stream holds before it blocks the host (stream_window.h): CUDA's about 1,024.
+  int64_t stream_launches = 900;
 };
 
 class NcclComms {

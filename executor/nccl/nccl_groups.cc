@@ -24,6 +24,7 @@ namespace stringline {
 namespace {
 
 constexpr int64_t kNsPerMs = 1'000'000;
+constexpr int kMessageCtas = 2, kSumCtas = 8;
 constexpr int64_t kLookEveryNs =
     2 * kNsPerMs;  // between polls of NCCL and the other processes, while the GPU works
 
@@ -109,7 +110,7 @@ absl::Status NcclGroups::ConnectNew() {
     if (group.member_.own() >= 0 && group.members() > 1) own.push_back(&group);
   }
   SL_ASSIGN_OR_RETURN(const std::vector<std::vector<int>> all, AgreeOnNew(own));
-  SL_ASSIGN_OR_RETURN(const int most_ctas, ShareOfSms(all));
+  SL_ASSIGN_OR_RETURN(const int share, ShareOfSms(all));
   // Each group goes into the first round in which all its members are free.
   std::vector<std::vector<int>> rounds;  // the groups of each round
   std::vector<std::vector<bool>> busy;
@@ -141,7 +142,8 @@ absl::Status NcclGroups::ConnectNew() {
     }
     const std::string name =
         color < 0 ? "" : absl::StrCat("ranks ", absl::StrJoin(all[round[color]], ","));
-    SL_ASSIGN_OR_RETURN(nccl::Comm* const comm, comms_->Split(color, key, name, most_ctas));
+    const int ctas = color < 0 ? share : CtasOf(*mine[round[color]], share);
+    SL_ASSIGN_OR_RETURN(nccl::Comm* const comm, comms_->Split(color, key, name, ctas));
     if (color >= 0) mine[round[color]]->member_.set_comm(comm);
   }
   for (NcclGroup* const group : mine) {
@@ -202,6 +204,15 @@ absl::StatusOr<int> NcclGroups::ShareOfSms(absl::Span<const std::vector<int>> gr
   }
   const int most = *std::max_element(groups_of_rank_.begin(), groups_of_rank_.end());
   return std::max(1, least * 3 / 4 / std::max(1, most));
+}
+
+int NcclGroups::CtasOf(const NcclGroup& group, int share) const {
+  const NcclSettings& settings = comms_->settings();
+  const int usual = group.talks_.empty() ? kSumCtas : kMessageCtas;
+  const int most = settings.max_ctas > 0 ? settings.max_ctas : std::max(usual, settings.min_ctas);
+  int ctas = 1;
+  while (2 * ctas <= std::min(share, most)) ctas *= 2;
+  return ctas;
 }
 
 // A byte from every member to each of its receivers, in one call. All processes go through their

@@ -19,10 +19,12 @@
 //
 // Calls of different groups never wait for each other, as the checker and the simulator assume. For
 // this the kernels of all groups must fit on the GPU side by side, since each holds its SMs until
-// its peer has come: so a call takes at most its communicator's share of three quarters of the SMs
-// (max_ctas, if less). NCCL_LAUNCH_ORDER_IMPLICIT=1 would instead start kernels one after the
-// other, in the order of the plan's lists; a plan that lists a receive before a send of another
-// channel on which it depends would then deadlock, as many V-shaped plans would.
+// its peer has come: so a call takes at most its communicator's share of three quarters of the SMs.
+// Nor does it take more than it needs beside computation: 2 SMs for messages, 8 for sums and
+// all-to-alls, unless min_ctas or max_ctas say otherwise. It is a power of two, since NCCL takes
+// the next higher one for messages. NCCL_LAUNCH_ORDER_IMPLICIT=1 would instead start kernels one
+// after the other, in the order of the plan's lists; a plan that lists a receive before a send of
+// another channel on which it depends would then deadlock, as many V-shaped plans would.
 //
 // Bits are those of cuda/copies/group, except for NcclSums::kNccl.
 //
@@ -150,6 +152,8 @@ class NcclGroups final : public Groups {
   // The number of SMs of a call such that the calls of all communicators fit side by side. The same
   // in all processes.
   absl::StatusOr<int> ShareOfSms(absl::Span<const std::vector<int>> groups);
+  // The bound on a call's CTAs, of which `share` are its communicator's.
+  int CtasOf(const NcclGroup& group, int share) const;
   absl::Status WarmUp(NcclGroup* group);
   std::string Awaited() const;
 

@@ -111,6 +111,12 @@ class RunFile : private SectionReader {
     SL_ASSIGN_OR_RETURN(const int capture, WordBeside(root, kCaptureKey));
     config_->device = static_cast<DeviceKind>(device);
     config_->capture = capture == 0;
+    SL_ASSIGN_OR_RETURN(const int deterministic, WordBeside(root, kDeterministicKey));
+    config_->deterministic = deterministic == 0;
+    if (config_->device == DeviceKind::kCpu && !config_->deterministic) {
+      return Complain(root[kDeterministicKey.key],
+                      "deterministic: 'device: cpu' has nothing else than on");
+    }
     SL_RETURN_IF_ERROR(TakeInUnit(root, "timeout", CostUnit::kTime, &config_->timeout_ns));
     SL_RETURN_IF_ERROR(TakeGpus(root["gpus"]));
     if (const YAML::Node sms = root["sms_per_rank"]) {

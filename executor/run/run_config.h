@@ -48,11 +48,14 @@
 //                 all]
 //   capture       steps on GPUs are captured as a graph and replayed: auto [the default], if CUDA
 //                 can, or off
+//   deterministic on [the default], or off, for GPUs alone: cuDNN may add up the gradients of
+//                 attention in any order, which is faster, and gives other last bits every time
 //   timeout       600s [the default]: the longest time of a GPU for a step, and of a rank's wait
 //                 for another process, before the run ends with an error; 0s: no limit. A time
 //                 has a unit
-//   nccl          messages between processes: min_ctas and max_ctas of a call [0: NCCL's choice],
-//                 rows [padded | counted], sums [ordered | nccl], capture [false], of steps with
+//   nccl          messages between processes: min_ctas and max_ctas of a call [0: 2 for messages
+//                 and 8 for sums], free_sms, the SMs that products leave to calls [16], rows
+//                 [padded | counted], sums [ordered | nccl], capture [false], of steps with
 //                 messages too (nccl/nccl_comms.h), and layout [edge | pair | updown | shared], the
 //                 sharing of communicators (communicators.h)
 //   precision     fp32 [the default], or bf16: activations and the weights, tables and biases of
@@ -142,8 +145,9 @@ struct RunConfig {
 
   DeviceKind device = DeviceKind::kAuto;  // device, default auto
   struct {
-    int min_ctas = 0;           // nccl.min_ctas, default 0: as NCCL likes
+    int min_ctas = 0;           // nccl.min_ctas, default 0: as the call needs
     int max_ctas = 0;           // nccl.max_ctas, the same
+    int free_sms = 16;          // nccl.free_sms
     bool counted_rows = false;  // nccl.rows, default padded
     bool own_sums = false;      // nccl.sums, default ordered
     bool capture = false;       // nccl.capture
@@ -151,6 +155,7 @@ struct RunConfig {
   GpuWish gpus;                          // gpus, default 1
   int sms_per_rank = 0;                  // sms_per_rank, default 0: ranks of a GPU share all
   bool capture = true;                   // capture, default auto
+  bool deterministic = true;             // deterministic, default on
   int64_t timeout_ns = 600'000'000'000;  // timeout, default 600s; 0: for ever
 };
 

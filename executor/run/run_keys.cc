@@ -1,3 +1,5 @@
+// The sections of a run file as lists of keys, each with the place that it fills; read one way they
+// are the reader's, and the other way they give a config's settings back.
 #include "executor/run/run_keys.h"
 
 #include "absl/strings/str_cat.h"
@@ -98,6 +100,7 @@ RunSettings SettingsBeside(const RunConfig& config) {
   return {word(kDeviceKey, config.device),
           word(kPrecisionKey, config.shape.dtype == DType::kBF16),
           word(kCaptureKey, !config.capture),
+          word(kDeterministicKey, !config.deterministic),
           word(kShardingKey, config.sharding),
           word(kElasticKey, config.elastic),
           {"timeout", absl::StrCat(config.timeout_ns, "ns")},
@@ -159,6 +162,7 @@ std::vector<Section> RunSections(RunConfig* config, RunWishes* wishes, absl::str
       {"nccl",
        {{"min_ctas", &config->nccl.min_ctas, 0, 64, false},
         {"max_ctas", &config->nccl.max_ctas, 0, 64, false},
+        {"free_sms", &config->nccl.free_sms, 0, 64, false},
         {"rows", &wishes->rows, 0, 0, false},
         {"sums", &wishes->sums, 0, 0, false},
         {"layout", &wishes->layout, 0, 0, false},

@@ -47,11 +47,12 @@ std::vector<Section> RunSections(RunConfig* config, RunWishes* wishes, absl::str
 inline constexpr WordChoice kDeviceKey = {"device", {"auto", "cpu", "cuda"}};
 inline constexpr WordChoice kPrecisionKey = {model_key::kPrecision, {"fp32", "bf16"}};
 inline constexpr WordChoice kCaptureKey = {"capture", {"auto", "off"}};
+inline constexpr WordChoice kDeterministicKey = {"deterministic", {"on", "off"}};
 inline constexpr WordChoice kShardingKey = {model_key::kSharding,
                                             {"none", "optimizer", "gradients", "parameters"}};
 inline constexpr WordChoice kElasticKey = {"elastic", {"false", "true"}};
-inline constexpr WordChoice kWordsBeside[] = {kDeviceKey, kPrecisionKey, kCaptureKey, kShardingKey,
-                                              kElasticKey};
+inline constexpr WordChoice kWordsBeside[] = {kDeviceKey,        kPrecisionKey, kCaptureKey,
+                                              kDeterministicKey, kShardingKey,  kElasticKey};
 inline constexpr const char* kNumbersBeside[] = {"timeout", "gpus", "sms_per_rank", "bucket"};
 
 // The keys of sections whose values are words.

@@ -159,6 +159,7 @@ class Run {
     state.microbatches = trainer_->microbatches();
     state.microbatch = config_.shape.microbatch();
     state.context = config_.shape.context();
+    state.deterministic = config_.deterministic;
     for (auto& [name, value] : SizesOf(config_.shape)) state.model[name] = value;
     return state;
   }

@@ -141,6 +141,18 @@ void ReadyGraph::PlacePorts(const Graph& graph, const StageLayout& layout) {
   }
 }
 
+// `to` is what `from`, an input of the graph, already holds.
+void ReadyGraph::PlaceAsInput(const Graph& graph, ValueId from, ValueId to) {
+  SL_CHECK(placed_[from]) << graph.values[from].name << " is no input";
+  if (placed_[to]) {
+    copies_before_.push_back(
+        {values_[from].location, values_[to].location, graph.values[to].type.bytes()});
+  } else {
+    values_[to].location = values_[from].location;
+    placed_[to] = true;
+  }
+}
+
 void ReadyGraph::PlaceTemporaries(const Graph& graph) {
   std::vector<Lifetime> lifetimes;
   std::vector<int> buffer_of(graph.values.size(), -1);
@@ -154,6 +166,10 @@ void ReadyGraph::PlaceTemporaries(const Graph& graph) {
       last = std::max(last, runs_at_[n]);
     }
     if (runs_at_[n] != step) continue;
+    if (const int input = ready_[n].same_as; input >= 0) {
+      PlaceAsInput(graph, node.inputs[input], node.outputs[0]);
+      continue;
+    }
     for (ValueId value : node.outputs) {
       if (placed_[value]) continue;
       buffer_of[value] = static_cast<int>(lifetimes.size());
@@ -185,7 +201,7 @@ void ReadyGraph::AddSteps(const Graph& graph) {
     step.first_operand = static_cast<uint32_t>(operands_.size());
     step.first_output = static_cast<uint32_t>(accumulates_.size());
     step.workspace = workspaces_[n];
-    if (runs_at_[n] != static_cast<int>(n)) continue;
+    if (runs_at_[n] != static_cast<int>(n) || ready_[n].same_as >= 0) continue;
     step.kernel = ready_[n];
     ValueId unwritten = kNone;
     if (const int with = step.kernel.with; with >= 0) {
@@ -193,7 +209,8 @@ void ReadyGraph::AddSteps(const Graph& graph) {
       unwritten = graph.nodes[with].outputs[0];
     }
     AddInputs(graph, node, unwritten, &step);
-    AddOutputs(node, &step);
+    AddOutputs(node, 0, &step);
+    if (step.kernel.with >= 0) AddOutputs(graph.nodes[step.kernel.with], 1, &step);
     SL_CHECK(step.inputs + step.outputs <= kMostOperands) << RowOf(node.op).name;
   }
 }
@@ -208,9 +225,11 @@ void ReadyGraph::AddInputs(const Graph& graph, const Node& node, ValueId unwritt
   }
 }
 
-void ReadyGraph::AddOutputs(const Node& node, Step* step) {
-  for (const ValueId value : node.outputs) {
-    const auto i = static_cast<int>(step->outputs++);
+void ReadyGraph::AddOutputs(const Node& node, int first, Step* step) {
+  for (auto i = first; i < static_cast<int>(node.outputs.size()); ++i) {
+    const ValueId value = node.outputs[i];
+    ++step->outputs;
+    SL_CHECK(placed_[value]) << RowOf(node.op).name << " has no place for its output " << i;
     SL_CHECK(!adds_[value] || RowOf(node.op).CanAccumulate(i))
         << RowOf(node.op).name << " cannot add into its output " << i;
     operands_.push_back(values_[value]);
@@ -231,7 +250,7 @@ void ReadyGraph::Run(int part, const Regions& regions, NativeStream stream) cons
   bool accumulate[kMostOperands];
   for (int n = parts_[part].first_node; n < parts_[part].end_node; ++n) {
     const Step& step = steps_[n];
-    if (step.kernel.run == nullptr) continue;  // a later node's kernel does its work
+    if (step.kernel.run == nullptr) continue;  // another node's kernel does its work
     const size_t inputs = step.inputs, outputs = step.outputs;
     for (size_t i = 0; i < inputs + outputs; ++i) {
       const Operand& operand = operands_[step.first_operand + i];

@@ -110,10 +110,11 @@ class ReadyGraph {
 
   void CopyAll(const std::vector<Copy>& copies, const Regions& regions, NativeStream stream) const;
   void PlacePorts(const Graph& graph, const StageLayout& layout);
+  void PlaceAsInput(const Graph& graph, ValueId from, ValueId to);
   void PlaceTemporaries(const Graph& graph);
   void AddSteps(const Graph& graph);
   void AddInputs(const Graph& graph, const Node& node, ValueId unwritten, Step* step);
-  void AddOutputs(const Node& node, Step* step);
+  void AddOutputs(const Node& node, int first, Step* step);
 
   Kernels* const kernels_;
   std::vector<GraphPart> parts_;

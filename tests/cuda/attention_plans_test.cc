@@ -153,7 +153,7 @@ Graph OneNode(const AttentionProblem& p) {
 TEST_F(AttentionPlansTest, AreWhatNodesInBf16AskMemoryFor) {
   auto device = CudaDevice::Make();
   ASSERT_TRUE(device.ok()) << device.status();
-  auto kernels = CudaKernels::Make(device->get(), Library);
+  auto kernels = CudaKernels::Make(device->get(), {.attention = Library});
   ASSERT_TRUE(kernels.ok()) << kernels.status();
   EXPECT_FALSE(absl::StrContains((*kernels)->Describe(), "cuDNN"));
   for (const bool gradient : {false, true}) {

@@ -170,6 +170,30 @@ TEST_F(CudaBf16Test, AttentionIsTheLibrarysWhereItHasOne) {
   EXPECT_EQ(by_library, 4);  // two each
 }
 
+// `deterministic: off` is for gradients alone: a forward has the same bits either way.
+TEST_F(CudaBf16Test, TheLibraryIsToldWhetherGradientsAreDeterministic) {
+  int gradients = 0;
+  for (const OpCase& any : cases_) {
+    if (!cuda::IsAttention(any.op)) continue;
+    for (const bool deterministic : {true, false}) {
+      standin_reset(1);
+      standin_cublas_reset();
+      noted = {};
+      const OpCase c = *InBf16(any);
+      auto device = CudaDevice::Make();
+      const auto kernels = CudaKernels::Make(
+          device->get(), {.attention = MakeNoting, .deterministic = deterministic});
+      ASSERT_TRUE(
+          RunOnDevice(device->get(), kernels->get(), c, OutputsBefore(c, false, 1), false).ok());
+      if (noted.runs == 0) continue;
+      const bool gradient = any.op == Op::kAttentionGrad;
+      EXPECT_EQ(noted.problem.deterministic, deterministic || !gradient);
+      gradients += gradient ? 1 : 0;
+    }
+  }
+  EXPECT_GT(gradients, 0);
+}
+
 // Beside the stand-ins cuDNN finds no GPU, or this build is without cuDNN.
 TEST_F(CudaBf16Test, WithoutTheLibraryOurOwnKernelServes) {
   const absl::Status status = cuda::CudnnAttention().status();

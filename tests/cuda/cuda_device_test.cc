@@ -318,7 +318,7 @@ TEST(CudaDevice, AFailedLaunchIsAnErrorThatNamesTheStream) {
   HostWork host;
   const StreamId stream = (*device)->NewStream(Named("rank 0"), 8);
   (*device)->Launch(stream, host.Of([] {}));
-  standin_fail_call(2, cudaErrorInvalidConfiguration);
+  standin_fail_call(3, cudaErrorInvalidConfiguration);  // after two questions for the GPU
   EXPECT_EQ((*device)->Synchronize().message(),
             "work on rank 0: an error of the stand-in (cudaErrorInvalidConfiguration)");
   // The error is cleared for other callers.

@@ -20,7 +20,7 @@ inline absl::Status RunOnCuda(const OpCase& from, const std::vector<cpu::Array>&
   standin_cublas_reset();
   auto device = CudaDevice::Make();
   SL_CHECK(device.ok()) << device.status();
-  const auto kernels = CudaKernels::Make(device->get(), attention);
+  const auto kernels = CudaKernels::Make(device->get(), {.attention = attention});
   SL_CHECK(kernels.ok()) << kernels.status();
   auto ran = RunOnDevice(device->get(), kernels->get(), from, before, accumulate);
   if (ran.ok()) *outputs = std::move(ran->outputs);

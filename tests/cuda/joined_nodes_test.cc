@@ -1,5 +1,5 @@
-// Two nodes of a graph in one call of cuBLASLt: the gradient of a product's input, and the gradient
-// of the GELU before the product.
+// Two nodes of a graph in one launch: the gradient of a product's input with the gradient of the
+// GELU before the product, and the gradient of a norm with the addition of the residual's gradient.
 #include <random>
 #include <vector>
 
@@ -45,6 +45,79 @@ class JoinedNodes : public testing::Test {
     const auto ready = kernels_->ReadyFor(graph, graph.nodes.back());
     SL_CHECK(ready.ok()) << ready.status();
     return ready->with;
+  }
+
+  // All nodes, from inputs drawn at random; the bytes of the graph's outputs, of which gradients
+  // are added to what is there.
+  std::vector<std::vector<char>> Run(const Graph& graph, int* launches) {
+    std::mt19937 random(11);
+    std::normal_distribution<float> draw;
+    std::vector<Tensor> tensors;
+    for (const Value& value : graph.values) {
+      const Type& type = value.type;
+      std::vector<float> numbers(static_cast<size_t>(type.elements()));
+      for (float& number : numbers) number = draw(random);
+      std::vector<uint16_t> narrow(numbers.size());
+      std::transform(numbers.begin(), numbers.end(), narrow.begin(),
+                     [](float number) { return ToBf16(number); });
+      tensors.push_back({device_->Allocate(type.bytes()).value(), &type});
+      const void* const from = type.dtype == DType::kBF16 ? static_cast<void*>(narrow.data())
+                                                          : static_cast<void*>(numbers.data());
+      SL_CHECK(device_->CopyNow(tensors.back().data, from, type.bytes()).ok());
+    }
+    std::vector<ReadyKernel> ready;
+    std::vector<bool> is_done(graph.nodes.size(), false);
+    for (const Node& node : graph.nodes) {
+      ready.push_back(kernels_->ReadyFor(graph, node).value());
+      if (ready.back().with >= 0) is_done[ready.back().with] = true;
+    }
+    const auto call = [&](NativeStream on) {
+      for (size_t n = 0; n < ready.size(); ++n) {
+        if (is_done[n]) continue;
+        ++*launches;
+        std::vector<Tensor> in, out;
+        const auto add = [&](const Node& node, ValueId but, size_t first) {
+          for (const ValueId value : node.inputs) {
+            if (value != but) in.push_back(tensors[value]);
+          }
+          for (size_t i = first; i < node.outputs.size(); ++i) {
+            out.push_back(tensors[node.outputs[i]]);
+          }
+        };
+        ValueId unwritten = kNone;
+        std::vector<Tensor> further;
+        if (ready[n].with >= 0) {
+          const Node& earlier = graph.nodes[ready[n].with];
+          unwritten = earlier.outputs[0];
+          add(earlier, kNone, 1);
+          further.swap(out);
+        }
+        add(graph.nodes[n], unwritten, 0);
+        const size_t own = out.size();
+        out.insert(out.end(), further.begin(), further.end());
+        bool adds[4] = {};
+        for (size_t i = 0; i < out.size(); ++i) adds[i] = ready[n].with >= 0 ? i >= own : i > 0;
+        void* const workspace = device_->Allocate(ready[n].workspace_bytes + 1).value();
+        ready[n].run(ready[n].self, {graph.nodes[n], in, out, absl::MakeConstSpan(adds, out.size()),
+                                     workspace, on});
+      }
+    };
+    const Work work = {[](const void* self, int64_t, NativeStream on) {
+                         (*static_cast<const decltype(call)*>(self))(on);
+                       },
+                       &call, 0};
+    device_->Launch(device_->NewStream({}, 1), work, nullptr);
+    const absl::Status status = device_->Synchronize();
+    SL_CHECK(status.ok()) << status;
+    std::vector<std::vector<char>> outputs;
+    for (const Port& port : graph.outputs) {
+      outputs.emplace_back(static_cast<size_t>(tensors[port.value].type->bytes()));
+      SL_CHECK(device_
+                   ->CopyNow(outputs.back().data(), tensors[port.value].data,
+                             tensors[port.value].type->bytes())
+                   .ok());
+    }
+    return outputs;
   }
 
   std::unique_ptr<CudaDevice> device_;
@@ -157,6 +230,141 @@ TEST_F(JoinedNodes, InEveryProgramOfAModel) {
       }
     }
   }
+}
+
+// sum = z + the gradient of a norm, the operands of the addition turned round or not.
+Graph NormAndSum(Op norm, DType dtype, int64_t columns, bool turned) {
+  const bool is_layer = norm == Op::kLayerNormGrad;
+  const int64_t rows = 21;
+  Graph graph;
+  const auto add = [&](const char* name, DType type, std::vector<int64_t> shape) {
+    graph.values.push_back({{type, std::move(shape)}, name});
+    return static_cast<ValueId>(graph.values.size() - 1);
+  };
+  std::vector<ValueId> inputs = {add("dy", dtype, {rows, columns}),
+                                 add("x", dtype, {rows, columns}),
+                                 add("gamma", DType::kF32, {columns})};
+  if (is_layer) inputs.push_back(add("mean", DType::kF32, {rows}));
+  inputs.push_back(add("rstd", DType::kF32, {rows}));
+  const ValueId z = add("z", dtype, {rows, columns}), dx = add("dx", dtype, {rows, columns});
+  const ValueId sum = add("sum", dtype, {rows, columns});
+  std::vector<ValueId> outputs = {dx, add("dgamma", DType::kF32, {columns})};
+  if (is_layer) outputs.push_back(add("dbeta", DType::kF32, {columns}));
+  for (const ValueId value : inputs) {
+    graph.inputs.push_back({Role::kSaved, static_cast<int>(graph.inputs.size()), value});
+  }
+  graph.inputs.push_back({Role::kSaved, static_cast<int>(graph.inputs.size()), z});
+  graph.outputs = {{Role::kInGrad, 0, sum}};
+  for (size_t i = 1; i < outputs.size(); ++i) {
+    graph.outputs.push_back({Role::kParamGrad, static_cast<int>(i) - 1, outputs[i]});
+  }
+  graph.nodes = {{norm, inputs, outputs, {}},
+                 {Op::kAdd, turned ? std::vector{dx, z} : std::vector{z, dx}, {sum}, {}}};
+  return graph;
+}
+
+TEST_F(JoinedNodes, NormAndSumHaveTheBitsOfTheTwoApart) {
+  for (const Op norm : {Op::kLayerNormGrad, Op::kRmsNormGrad}) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      for (const int64_t columns : {7, 40, 1536, 3000, 4104}) {
+        const Graph graph = NormAndSum(norm, dtype, columns, columns == 40);
+        Graph apart = graph;
+        apart.outputs.push_back({Role::kStash, 0, graph.nodes[0].outputs[0]});
+        EXPECT_EQ(With(graph), 0);
+        EXPECT_EQ(With(apart), -1);
+        int launches = 0, launches_apart = 0;
+        const auto seen = Run(graph, &launches);
+        auto expected = Run(apart, &launches_apart);
+        EXPECT_EQ(launches, 1);
+        EXPECT_EQ(launches_apart, 2);
+        expected.pop_back();
+        EXPECT_EQ(seen, expected) << columns;
+      }
+    }
+  }
+}
+
+TEST_F(JoinedNodes, NormAndSumOnlyWhereNobodyReadsWhatIsBetween) {
+  const Graph graph = NormAndSum(Op::kLayerNormGrad, DType::kF32, 40, false);
+  // No place for the gradients of gamma and beta.
+  Graph unwanted = graph;
+  unwanted.outputs.pop_back();
+  EXPECT_EQ(With(unwanted), -1);
+  Graph doubled = graph;
+  doubled.nodes[1].inputs = {graph.nodes[0].outputs[0], graph.nodes[0].outputs[0]};
+  EXPECT_EQ(With(doubled), -1);
+}
+
+int LossesThatLeaveGradients(const Graph& graph, int* losses) {
+  int found = 0;
+  for (const Node& node : graph.nodes) {
+    if (node.op != Op::kCrossEntropy && node.op != Op::kCrossEntropyGrad) continue;
+    ++*losses;
+    found += cuda::LeavesGradient({graph, node}) ? 1 : 0;
+  }
+  return found;
+}
+
+// A forward that leaves the gradient of the logits in their place, and backwards that find it
+// there, or neither: in every program, whatever is recomputed.
+TEST_F(JoinedNodes, ALossLeavesItsGradientWhereTheBackwardsLook) {
+  int stages_with_loss = 0, leaving = 0;
+  for (const TinyFamily family : kTinyFamilies) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      for (const Recompute what : {Recompute::kNone, Recompute::kAttn, Recompute::kAll}) {
+        AnyShape shape = TinyModel(family, 2);
+        shape.dtype = dtype;
+        const auto stages = BuildModelStages(shape, {1, 1}, {.recompute = {what, true}});
+        ASSERT_TRUE(stages.ok()) << stages.status();
+        for (const StageProgram& stage : *stages) {
+          int losses = 0;
+          const int forward = LossesThatLeaveGradients(stage.forward, &losses);
+          EXPECT_EQ(losses, stage.last ? 1 : 0);
+          EXPECT_EQ(LossesThatLeaveGradients(stage.backward, &losses), forward);
+          EXPECT_EQ(LossesThatLeaveGradients(stage.input_gradient, &losses), forward);
+          stages_with_loss += stage.last ? 1 : 0;
+          leaving += forward;
+          if (what == Recompute::kNone) {
+            EXPECT_EQ(forward, stage.last ? 1 : 0);
+          }
+        }
+      }
+    }
+  }
+  EXPECT_EQ(stages_with_loss, 18);
+  EXPECT_GE(leaving, 6);
+}
+
+// Another reader of the logits, a loss that is scaled, logits that are not kept.
+TEST_F(JoinedNodes, ALossLeavesNoGradientWhereAnythingElseReadsTheLogits) {
+  Graph forward;
+  forward.values = {{{DType::kF32, {4, 8}}, "x"},       {{DType::kF32, {16, 8}}, "w"},
+                    {{DType::kF32, {4, 16}}, "logits"}, {{DType::kI32, {4}}, "target"},
+                    {{DType::kF32, {}}, "loss"},        {{DType::kF32, {4}}, "lse"}};
+  forward.inputs = {{Role::kInput, 0, 0}, {Role::kParam, 0, 1}, {Role::kTarget, 0, 3}};
+  forward.nodes = {{Op::kLinear, {0, 1}, {2}, {}}, {Op::kCrossEntropy, {2, 3}, {4, 5}, {}}};
+  forward.outputs = {{Role::kLoss, 0, 4}, {Role::kSaved, 0, 2}, {Role::kSaved, 1, 5}};
+  const auto leaves = [](const Graph& graph) {
+    return cuda::LeavesGradient({graph, graph.nodes[1]});
+  };
+  EXPECT_TRUE(leaves(forward));
+  Graph other = forward;
+  other.nodes.push_back({Op::kScale, {2}, {6}, {2}});
+  EXPECT_FALSE(leaves(other));
+  other.nodes.back().inputs = {4};
+  EXPECT_FALSE(leaves(other));
+  other = forward;
+  other.outputs[1].value = 0;
+  EXPECT_FALSE(leaves(other));
+  other = forward;
+  other.outputs.pop_back();
+  EXPECT_FALSE(leaves(other));
+  other = forward;
+  other.outputs.push_back({Role::kOutput, 0, 2});
+  EXPECT_FALSE(leaves(other));
+  other = forward;
+  other.nodes[0].op = Op::kMul;
+  EXPECT_FALSE(leaves(other));
 }
 
 TEST_F(JoinedNodes, WhereTheLibraryHasNoneItIsListed) {

@@ -1,10 +1,8 @@
 // The resources of the compiled kernels, for every GPU that they are compiled for: each can be
 // launched, and spills no registers. Read by the toolkit's cuobjdump.
-#include <cxxabi.h>
 #include <gtest/gtest.h>
-#include <stdio.h>
 
-#include <cstdlib>
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -14,6 +12,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "tests/cuda/cuobjdump.h"
+#include "tests/cuda/ptx/wide_rows.h"
+#include "tests/cuda/standin/kernel_names.h"
 
 namespace stringline {
 namespace {
@@ -41,15 +42,30 @@ struct Kernel {
   }
 };
 
-using KernelsByGpu = std::map<std::string, std::vector<Kernel>>;  // by "sm_90"
+// The least number of threads of a multiprocessor of sm_90 that registers allow; a row names the
+// kernels that need more registers, and the blocks that must fit.
+constexpr int kLeastThreads = 1024;
+struct FewBlocks {
+  const char* kernel;  // the beginning of its name
+  int blocks;
+};
+constexpr FewBlocks kFewBlocks[] = {
+    {"AttentionGradKeys<Bf16, 64>", 2},
+    {"AttentionGradKeys<float, 64>", 2},
+    {"AttentionGradKeys<", 1},
+    {"AttentionGradQueries<", 2},
+    {"Attention<Bf16, 64>", 3},
+    {"Attention<float, 64>", 3},
+    {"Attention<", 2},
+    {"LinearOf<", 3},
+    {"LinearInputGradOf<", 3},
+    {"PlaceKeys", 3},
+    {"AdamWUpdate", 3},
+};
+// Stacks in the code of sm_90: doubles' angles, and a spill.
+constexpr const char* kLocalMemory[] = {"RotaryTable", "HeadNormGrad<float, float>"};
 
-std::string Demangled(const std::string& name) {
-  int status = 0;
-  char* const text = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
-  const std::string demangled = status == 0 ? text : name;
-  std::free(text);
-  return demangled;
-}
+using KernelsByGpu = std::map<std::string, std::vector<Kernel>>;  // by "sm_90"
 
 // "REG:40 STACK:0 SHARED:1024 LOCAL:0 …"
 void ReadUsage(absl::string_view line, Kernel* kernel) {
@@ -66,14 +82,7 @@ void ReadUsage(absl::string_view line, Kernel* kernel) {
 }
 
 void ReadKernels(const std::string& file, KernelsByGpu* kernels) {
-  const std::string command =
-      absl::StrCat("'", STRINGLINE_CUOBJDUMP, "' --dump-resource-usage '", file, "' 2>&1");
-  FILE* const pipe = popen(command.c_str(), "r");
-  ASSERT_NE(pipe, nullptr) << command;
-  std::string text;
-  char piece[4096];
-  for (size_t got = 0; (got = fread(piece, 1, sizeof(piece), pipe)) > 0;) text.append(piece, got);
-  ASSERT_EQ(pclose(pipe), 0) << command << "\n" << text;
+  const std::string text = Cuobjdump("--dump-resource-usage", file);
   std::string gpu, name;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     line = absl::StripAsciiWhitespace(line);
@@ -112,5 +121,115 @@ TEST(KernelResources, EveryKernelCanBeLaunchedAndSpillsNothing) {
   }
 }
 
+int LeastBlocks(const Kernel& kernel) {
+  const std::string shown = ShownKernel(kernel.name);
+  for (const FewBlocks& row : kFewBlocks) {
+    if (absl::StartsWith(shown, row.kernel)) return row.blocks;
+  }
+  return kLeastThreads / kernel.threads();
+}
+
+TEST(KernelResources, RegistersLeaveRoomForEnoughBlocks) {
+  if (std::string(STRINGLINE_CUOBJDUMP).empty()) {
+    GTEST_SKIP() << "cuobjdump of the CUDA toolkit is not installed";
+  }
+  KernelsByGpu kernels;
+  for (const absl::string_view file :
+       absl::StrSplit(STRINGLINE_KERNEL_LIBRARIES, ':', absl::SkipEmpty())) {
+    ReadKernels(std::string(file), &kernels);
+  }
+  EXPECT_GT(kernels["sm_90"].size(), 100u);
+  for (const Kernel& kernel : kernels["sm_90"]) {
+    const int registers = (kernel.registers + kRegisterUnit - 1) / kRegisterUnit * kRegisterUnit;
+    EXPECT_GE(kRegisters / (registers * kernel.threads()), LeastBlocks(kernel))
+        << ShownKernel(kernel.name) << ": " << kernel.registers << " registers";
+  }
+}
+
+// The stores and the local memory in the code of each kernel of sm_90.
+struct Code {
+  StoreCounts stores;
+  int local = 0;
+};
+
+std::map<std::string, Code> CodeOf(const std::string& file) {
+  std::map<std::string, Code> all;
+  Code* code = nullptr;
+  for (absl::string_view line :
+       absl::StrSplit(Cuobjdump("--dump-sass --gpu-architecture sm_90", file), '\n')) {
+    line = absl::StripAsciiWhitespace(line);
+    if (absl::ConsumePrefix(&line, "Function : ")) code = &all[ShownKernel(Demangled(line))];
+    if (code == nullptr) continue;
+    for (const absl::string_view word : absl::StrSplit(line, ' ')) {
+      if (absl::StartsWith(word, "STL") || absl::StartsWith(word, "LDL")) ++code->local;
+      if (!absl::StartsWith(word, "STG.E") && word != "STG") continue;
+      if (absl::StrContains(word, ".128")) {
+        ++code->stores.of_16;
+      } else if (absl::StrContains(word, ".64")) {
+        ++code->stores.of_8;
+      } else if (!absl::StrContains(word, ".U16") && !absl::StrContains(word, ".U8")) {
+        ++code->stores.of_4;
+      }
+    }
+  }
+  return all;
+}
+
+TEST(KernelResources, TheCodeStores16BytesAndUsesNoLocalMemory) {
+  if (std::string(STRINGLINE_CUOBJDUMP).empty()) {
+    GTEST_SKIP() << "cuobjdump of the CUDA toolkit is not installed";
+  }
+  size_t kernels = 0;
+  for (const absl::string_view file :
+       absl::StrSplit(STRINGLINE_KERNEL_LIBRARIES, ':', absl::SkipEmpty())) {
+    for (const auto& [shown, code] : CodeOf(std::string(file))) {
+      ++kernels;
+      const bool may_use_local = std::any_of(
+          std::begin(kLocalMemory), std::end(kLocalMemory),
+          [&](const char* name) { return absl::StartsWith(shown, absl::StrCat(name, " (")); });
+      EXPECT_TRUE(code.local == 0 || may_use_local) << shown << ": " << code.local;
+      const WideRows* const row = WideRowsOf(shown);
+      if (row == nullptr || !row->holds) continue;
+      EXPECT_TRUE(Holds(*row, code.stores))
+          << shown << ": " << code.stores.of_16 << " stores of 16 bytes, " << code.stores.of_8
+          << " of 8, " << code.stores.of_4 << " of 4";
+    }
+  }
+  EXPECT_GT(kernels, 100u);
+}
+
+// The instructions of a kernel of sm_90 whose name has this word, by their beginning.
+int CountOf(const std::string& text, const std::string& word, const std::string& instruction) {
+  int count = 0, kernels = 0;
+  bool is_meant = false;
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    const size_t at = line.find("Function : ");
+    if (at != absl::string_view::npos) {
+      is_meant = absl::StrContains(Demangled(std::string(line.substr(at + 11))), word);
+      kernels += is_meant ? 1 : 0;
+    }
+    if (is_meant && absl::StrContains(line, absl::StrCat(" ", instruction))) ++count;
+  }
+  EXPECT_GT(kernels, 0) << word;
+  return count;
+}
+
+TEST(KernelResources, TilesAreMultipliedOnTensorCores) {
+  if (std::string(STRINGLINE_CUOBJDUMP).empty()) {
+    GTEST_SKIP() << "cuobjdump of the CUDA toolkit is not installed";
+  }
+  std::string text;
+  for (const absl::string_view file :
+       absl::StrSplit(STRINGLINE_KERNEL_LIBRARIES, ':', absl::SkipEmpty())) {
+    if (!absl::StrContains(file, "cuda_kernels")) continue;
+    text = Cuobjdump("--dump-sass --gpu-architecture sm_90", std::string(file));
+  }
+  for (const char* const body :
+       {"GroupedTensorLinear", "GroupedTensorInputGrad", "GroupedTensorWeightGrad"}) {
+    EXPECT_EQ(CountOf(text, body, "HMMA.16816.F32.BF16 "), 64) << body;
+    EXPECT_EQ(CountOf(text, body, "LDSM.16.M"), 16) << body;
+    EXPECT_GT(CountOf(text, body, "LDGSTS.E.BYPASS.128 "), 0) << body;
+  }
+}
 }  // namespace
 }  // namespace stringline

@@ -12,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "schedlang/base/sl_check.h"
 #include "stages/models/model.h"
+#include "tests/cuda/cuda_op_cases.h"
 #include "tests/cuda/standin/cublas_standin.h"
 #include "tests/cuda/standin/standin.h"
 #include "tests/executor/plans.h"
@@ -89,6 +90,27 @@ ThreeSteps TrainWith(int sms_per_rank, const std::string& places) {
     seen.params.emplace_back(values.begin(), values.end());  // the stand-in's memory is the host's
   }
   return seen;
+}
+
+// Multiprocessors that products leave to messages.
+TEST_F(SmGroupsTest, ProductsAreToldWhatIsTheirs) {
+  std::mt19937_64 random(5);
+  const OpCase product = {
+      Op::kLinear,
+      {RandomArray({DType::kF32, {4, 8}}, &random), RandomArray({DType::kF32, {16, 8}}, &random)},
+      {}};
+  for (const int free_sms : {0, 16, 200}) {
+    standin_reset(1);
+    standin_cublas_reset();
+    auto device = CudaDevice::Make();
+    ASSERT_TRUE(device.ok()) << device.status();
+    auto kernels = CudaKernels::Make(device->get(), {.free_sms = free_sms});
+    ASSERT_TRUE(kernels.ok()) << kernels.status();
+    const auto ran = RunOnDevice(device->get(), kernels->get(), product,
+                                 OutputsBefore(product, false, 1), false);
+    ASSERT_TRUE(ran.ok()) << ran.status();
+    EXPECT_EQ(standin_cublas_sms(), free_sms == 0 ? 0 : free_sms == 16 ? 116 : 1);
+  }
 }
 
 TEST_F(SmGroupsTest, ChangeNoNumber) {

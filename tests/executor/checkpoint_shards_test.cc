@@ -135,6 +135,7 @@ TEST(CheckpointStateText, WhatIsPrintedIsRead) {
   state.microbatches = 8;
   state.microbatch = 2;
   state.context = 16;
+  state.deterministic = false;
   state.model = {{"layers", "2"}};
   state.history = {{1.0 / 3, 2}, {1e-30, 4}, {5, 6e10}, 7};
   state.files["model-00001-of-00001.safetensors"] = {12, ~uint64_t{0}};

@@ -455,6 +455,8 @@ struct Misfit {
 const Misfit kMisfits[] = {
     {"Seed", [](RunConfig* config, Way*) { config->seed = 6; },
      "the checkpoint of a run with train.seed 5; the run file's has 6"},
+    {"Deterministic", [](RunConfig* config, Way*) { config->deterministic = false; },
+     "the checkpoint of a run with deterministic on; the run file's has off"},
     {"Model", [](RunConfig* config, Way*) { std::get<GptShape>(config->shape.family).layers = 4; },
      "the checkpoint of a model with layers 8; the run file's has 4"},
     {"Microbatches", [](RunConfig*, Way* way) { way->microbatches = 6; },

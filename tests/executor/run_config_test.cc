@@ -258,6 +258,11 @@ TEST(RunConfig, DeviceAndPrecisionAreWordsBesideTheSections) {
   EXPECT_TRUE(ReadWith("", "")->capture);
   EXPECT_TRUE(ReadWith("", "", "device: cuda\ncapture: auto\n")->capture);
   EXPECT_FALSE(ReadWith("", "", "capture: off\ndevice: cuda\n")->capture);
+  EXPECT_TRUE(ReadWith("", "")->deterministic);
+  EXPECT_TRUE(ReadWith("", "", "deterministic: on\ndevice: cpu\n")->deterministic);
+  EXPECT_FALSE(ReadWith("", "", "deterministic: off\n")->deterministic);
+  EXPECT_EQ(ReadWith("", "")->nccl.free_sms, 16);
+  EXPECT_EQ(ReadWith("", "", "nccl: {free_sms: 0}\n")->nccl.free_sms, 0);
   EXPECT_TRUE(ReadWith("", "", "device: cuda\n")->gpus.IsDefault());
   EXPECT_TRUE(ReadWith("", "", "device: cuda\ngpus: 1\n")->gpus.IsDefault());
   EXPECT_EQ(ReadWith("", "")->sms_per_rank, 0);
@@ -281,6 +286,9 @@ TEST(RunConfig, DeviceAndPrecisionAreWordsBesideTheSections) {
        ":1: nccl.layout: expected edge or pair or updown or shared, got 'edges'; did you mean "
        "'edge'?"},
       {"device: cuda\ncapture: on\n", ":2: capture: expected auto or off, got 'on'"},
+      {"device: cpu\ndeterministic: off\n",
+       ":2: deterministic: 'device: cpu' has nothing else than on"},
+      {"deterministic: maybe\n", ":1: deterministic: expected on or off, got 'maybe'"},
       {"device: cuda\ntimeout: 600\n",
        ":2: timeout: '600' has no unit: write 600us, 600ms or 600s"},
       {"timeout: 1.5\n", ":1: timeout: '1.5' has no unit: write 1.5us, 1.5ms or 1.5s"},

@@ -1,5 +1,6 @@
 // Products with weights, for all rows and by expert, against the CPU's kernels.
 #include "executor/cuda/bodies/linear.h"
+#include "executor/cuda/bodies/tensor_products.h"
 #include "tests/stages/body_runs.h"
 #include "tests/stages/experts_ops.h"
 
@@ -132,6 +133,65 @@ TEST_F(LinearBodiesTest, Grouped) {
     RunOnHost(body, run.threads);
     ExpectSame(dw, RunKernel(Op::kScale, {once}, {2.0})[0]);
   });
+}
+
+// More steps than stages in every direction, edges inside of tiles, and rows of several ranks.
+const GroupedCase kTensorCases[] = {
+    {1, {5}, 0, 16, 8},
+    {3, {0, 0, 0}, 4, 8, 8},
+    {2, {130, 0, 0, 1}, 3, 200, 136},
+    {2, {3, 40, 130, 7, 40, 64}, 30, 40, 264},
+    {5, {1, 1, 1, 128, 129}, 0, 256, 128},
+    {1, {70}, 2, 520, 24},
+    {70, std::vector<int32_t>(140, 1), 7, 24, 8},
+};
+
+// Rows past the last hold NaN: they are not read.
+TEST_F(LinearBodiesTest, GroupedOnTensorCores) {
+  for (const GroupedCase& c : kTensorCases) {
+    SCOPED_TRACE(absl::StrCat("case ", &c - kTensorCases));
+    const BodyRun run = {kTensorThreads, 0};
+    const int64_t rows = c.taken() + c.spare;
+    const Array x = Stored<Bf16>(Random({rows, c.size}));
+    const Array dy = Stored<Bf16>(Random({rows, c.width}));
+    const Array w = Stored<Bf16>(Random({c.experts, c.width, c.size}));
+    const Array received = cpu::Integers({c.ranks(), c.experts}, c.received);
+    Buffer<Bf16> from(x, run), weights(w, run), grad(dy, run);
+    for (auto* const buffer : {&from, &grad}) {
+      const int64_t columns = buffer->count() / rows;
+      for (int64_t i = c.taken() * columns; i < buffer->count(); ++i) {
+        Keep(std::numeric_limits<float>::quiet_NaN(), buffer->data() + i);
+      }
+    }
+    Buffer<Bf16> y(rows * c.width, run), dx(rows * c.size, run);
+    Buffer<float> dw(w.type.elements(), run);
+    std::vector<int32_t> plan(static_cast<size_t>(GroupedPlanIntegers(c.ranks(), c.experts)));
+    const GroupedRows grouped = PlanGroupedRows(HostRun{256}, received.i32(), rows, c.ranks(),
+                                                c.experts, plan.data(), kTensorRows);
+    ASSERT_TRUE(TensorProductsFit(c.size, c.width, from.data(), weights.data(), y.data()));
+    RunOnHost(GroupedTensorLinear{from.data(), weights.data(), y.data(), grouped, c.size, c.width},
+              run.threads);
+    ExpectRows(y, RunKernel(Op::kGroupedLinear, {x, w, received}, {})[0], c.taken());
+    RunOnHost(
+        GroupedTensorInputGrad{grad.data(), weights.data(), dx.data(), grouped, c.size, c.width},
+        run.threads);
+    ExpectRows(dx, RunKernel(Op::kGroupedLinearInputGrad, {dy, w, received}, {})[0], c.taken());
+    GroupedTensorWeightGrad body{grad.data(), from.data(), dw.data(), grouped, c.size, c.width};
+    RunOnHost(body, run.threads);
+    const Array once = RunKernel(Op::kGroupedLinearWeightGrad, {dy, x, received}, {})[0];
+    ExpectSame(dw, once);
+    body.accumulate = true;
+    RunOnHost(body, run.threads);
+    ExpectSame(dw, RunKernel(Op::kScale, {once}, {2.0})[0]);
+  }
+}
+
+TEST_F(LinearBodiesTest, WhereTensorCoresDoNotFit) {
+  alignas(16) const Bf16 memory[16] = {};
+  EXPECT_TRUE(TensorProductsFit(8, 16, memory, memory + 8));
+  EXPECT_FALSE(TensorProductsFit(12, 16, memory));
+  EXPECT_FALSE(TensorProductsFit(8, 20, memory));
+  EXPECT_FALSE(TensorProductsFit(8, 16, memory, memory + 4));
 }
 
 // Impossible counts: no access outside the arrays.

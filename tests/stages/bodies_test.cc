@@ -188,7 +188,7 @@ TEST_F(BodiesTest, ColumnSum) {
 // Both norms of whole rows; P is the type of gamma and beta.
 template <NormKind kKind, typename T, typename P>
 void CheckNorm(RowShape shape, BodyRun run, const Array& x, const Array& dy, const Array& gamma,
-               const Array& beta) {
+               const Array& beta, const Array& z) {
   constexpr bool kLayer = kKind == NormKind::kLayer;
   const auto [rows, columns] = shape;
   Buffer<T> from(x, run), grad(dy, run), y(x.type.elements(), run), dx(x.type.elements(), run);
@@ -208,20 +208,46 @@ void CheckNorm(RowShape shape, BodyRun run, const Array& x, const Array& dy, con
               : std::vector<Array>{dy, x, gamma, out[1]};
   const std::vector<Array> grads =
       RunKernel(kLayer ? Op::kLayerNormGrad : Op::kRmsNormGrad, in, {});
-  Buffer<float> partial(NormGradTasks(rows) * 2 * columns, run);
-  const NormGrad<kKind, T, P> body{grad.data(),    from.data(), weight.data(),
-                                   mean.data(),    rstd.data(), dx.data(),
-                                   partial.data(), rows,        columns};
-  RunOnHost(body, run.threads);
-  ExpectSame(dx, grads[0], 1e-5f, Largest(dy) * Largest(gamma) * Largest(out.back()));
-  for (int k = 0; k < NormGrad<kKind, T, P>::kSums; ++k) {
-    Buffer<float> sum(columns, run);
-    const ColumnSum<float> second{partial.data() + k * columns, sum.data(), body.blocks(), columns,
-                                  body.partial_columns()};
-    Buffer<float> room(ColumnSumFloats(body.blocks(), columns), run);
+  constexpr int kSums = NormGradOperands<kKind, T, P>::kSums;
+  const int64_t tasks = NormGradTasks(rows, columns);
+  Buffer<float> partial(tasks * kSums * columns, run);
+  NormGradOperands<kKind, T, P> operands = {
+      grad.data(),   from.data(), weight.data(),  mean.data(), rstd.data(),
+      /*z=*/nullptr, dx.data(),   partial.data(), rows,        columns};
+  Buffer<T> more(z, run), added(rows * columns, run), sum(rows * columns, run);
+  const auto check = [&](auto body, const char* name) {
+    SCOPED_TRACE(name);
+    dx.Set(std::nanf(""));
+    partial.Set(std::nanf(""));
+    RunOnHost(body, run.threads);
+    ExpectSame(dx, grads[0], 1e-5f, Largest(dy) * Largest(gamma) * Largest(out.back()));
+    Buffer<float> left(columns, run), right(columns, run);
+    left.Set(3);
+    right.Set(5);
+    ColumnSum<float> second{partial.data(),  left.data(), tasks, kSums * columns,
+                            kSums * columns, 1,           true};
+    if (kSums == 2) second.right = right.data();
+    Buffer<float> room(ColumnSumFloats(tasks, kSums * columns), run);
     SumColumns(HostRun{run.threads}, second, room.data());
-    ExpectSame(sum, grads[1 + k], 1e-5f, Largest(dy) * Largest(x) * Largest(out.back()));
-  }
+    for (int64_t c = 0; c < columns; ++c) left.data()[c] -= 3;
+    const float term = std::max(3.0f, Largest(dy) * Largest(x) * Largest(out.back()));
+    ExpectSame(left, grads[1], 1e-5f, term);
+    if (kSums == 2) ExpectSame(right, grads[2], 1e-5f, term);
+    // With z every bit is as of an addition afterwards.
+    RunOnHost(Add<T>{dx.data(), more.data(), sum.data(), rows * columns}, run.threads);
+    body.z = more.data();
+    body.dx = added.data();
+    RunOnHost(body, run.threads);
+    EXPECT_EQ(std::memcmp(added.data(), sum.data(), sizeof(T) * rows * columns), 0);
+  };
+  check(NormGrad<kKind, T, P>{operands}, "in scratch memory");
+  const LongestNormGrad<kKind, T, P> longest{operands};
+  if (!longest.fits()) return;
+  check(longest, "in registers");
+  const LongNormGrad<kKind, T, P> in_long{operands};
+  if (in_long.fits()) check(in_long, "in registers, 2048");
+  const ShortNormGrad<kKind, T, P> in_short{operands};
+  if (in_short.fits()) check(in_short, "in registers, 1024");
 }
 
 TEST_F(BodiesTest, Norms) {
@@ -229,12 +255,13 @@ TEST_F(BodiesTest, Norms) {
     using T = decltype(type);
     const Array x = Stored<T>(Random({shape.rows, shape.columns}));
     const Array dy = Stored<T>(Random({shape.rows, shape.columns}));
+    const Array z = Stored<T>(Random({shape.rows, shape.columns}));
     const Array gamma = Stored<Bf16>(Random({shape.columns}));
     const Array beta = Stored<Bf16>(Random({shape.columns}));
-    CheckNorm<NormKind::kLayer, T, float>(shape, run, x, dy, gamma, beta);
-    CheckNorm<NormKind::kLayer, T, T>(shape, run, x, dy, gamma, beta);
-    CheckNorm<NormKind::kRms, T, float>(shape, run, x, dy, gamma, beta);
-    CheckNorm<NormKind::kRms, T, T>(shape, run, x, dy, gamma, beta);
+    CheckNorm<NormKind::kLayer, T, float>(shape, run, x, dy, gamma, beta, z);
+    CheckNorm<NormKind::kLayer, T, T>(shape, run, x, dy, gamma, beta, z);
+    CheckNorm<NormKind::kRms, T, float>(shape, run, x, dy, gamma, beta, z);
+    CheckNorm<NormKind::kRms, T, T>(shape, run, x, dy, gamma, beta, z);
   });
 }
 

@@ -96,6 +96,17 @@ TEST_F(BodiesTest, CrossEntropy) {
       ExpectSame(lse, out[1], 1e-5f, Largest(logits));
       ExpectSame(loss, out[0], 1e-5f, Largest(logits));
       ExpectSame<T>(columns_of(dx), grad, 1e-5f, 0.25f);
+      // Without a number it is 1.
+      const float one = 1;
+      Buffer<T> by_one(rows * stride, run);
+      body.dloss = nullptr;
+      RunOnHost(body, run.threads);
+      body.dloss = &one;
+      body.dlogits = by_one.data();
+      RunOnHost(body, run.threads);
+      EXPECT_EQ(std::memcmp(dx.data(), by_one.data(), sizeof(T) * rows * stride), 0);
+      body.dloss = dloss.f32();
+      body.dlogits = dx.data();
       body.lse_is_known = true;
       dx.Set(7);
       RunOnHost(body, run.threads);

@@ -170,9 +170,16 @@ TEST_F(GpuBlockTest, LayerNormGrad) {
   const BodyRun run = {32, 0};
   Buffer<float> dy(Random({20, 500}), run), x(Random({20, 500}), run), gamma(Random({500}), run);
   Buffer<float> mean(Random({20}), run), rstd(Random({20}), run), dx(20 * 500, run);
-  ExpectSameAsHost(NormGradTasks(20) * 1000, [&](float* partial) {
-    return LayerNormGrad<float, float>{dy.data(), x.data(), gamma.data(), mean.data(), rstd.data(),
-                                       dx.data(), partial,  20,           500};
+  const auto operands = [&](float* partial) {
+    return NormGradOperands<NormKind::kLayer, float, float>{
+        dy.data(), x.data(),  gamma.data(), mean.data(), rstd.data(),
+        nullptr,   dx.data(), partial,      20,          500};
+  };
+  const int64_t sums = NormGradTasks(20, 500) * 1000;
+  ExpectSameAsHost(sums,
+                   [&](float* partial) { return LayerNormGrad<float, float>{operands(partial)}; });
+  ExpectSameAsHost(sums, [&](float* partial) {
+    return ShortNormGrad<NormKind::kLayer, float, float>{operands(partial)};
   });
 }
 

@@ -163,11 +163,13 @@ const Keys kOther = {
     {"checkpoint.folder", "other"},
     {"nccl.min_ctas", "3"},
     {"nccl.max_ctas", "5"},
+    {"nccl.free_sms", "24"},
     {"nccl.rows", "counted"},
     {"nccl.sums", "nccl"},
     {"nccl.layout", "pair"},
     {"nccl.capture", "true"},
     {"precision", "bf16"},
+    {"deterministic", "off"},
     {"sharding", "optimizer"},
     {"bucket", "1048576"},
 };

@@ -41,6 +41,17 @@ TEST(ChooseBackend, AGpuIsThereOrTheErrorSaysWhatIsMissing) {
   EXPECT_TRUE(absl::StartsWith(backend.status().message(), "device: cuda: ")) << backend.status();
 }
 
+// A key that is not honoured is refused.
+TEST(ChooseBackend, ACpuIsDeterministic) {
+  RunConfig config;
+  config.deterministic = false;
+  if (BackendOf(DeviceKind::kCuda).ok()) GTEST_SKIP() << "there is a GPU";
+  for (const int processes : {1, 4}) {
+    EXPECT_EQ(BackendOf(config, processes).status().message(),
+              "deterministic: there is no GPU, and a CPU has nothing else than on");
+  }
+}
+
 TEST(ChooseBackend, AProcessHasARankAtLeast) {
   EXPECT_EQ(BackendOf(DeviceKind::kCpu, 4).status().message(),
             "a test says that there are 4 processes, but the run has 0 ranks");

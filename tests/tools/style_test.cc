@@ -96,6 +96,7 @@ const std::vector<std::string>& Folders() {
       "tests/stages",
       "tests/executor",
       "tests/cuda/standin",
+      "tests/cuda/ptx",
       "tests/cuda",
       "tests/nccl",
       "tests/faults",

@@ -127,6 +127,9 @@ void PrintBeginning(const Plan& plan, const RunConfig& config, const LoadedData&
       << " stages on " << plan.ranks() << (plan.ranks() == 1 ? " rank" : " ranks")
       << (config.shape.dtype == DType::kBF16 ? ", in bf16\n" : "\n");
   if (!places.empty()) out << places << "\n";
+  if (!config.deterministic) {
+    out << "not deterministic: gradients of attention are added up in any order\n";
+  }
   if (saves && !WithoutConfig(config).empty()) out << "--save:  " << WithoutConfig(config);
   const int64_t size = loaded.data().size();
   if (loaded.entropy()) {

@@ -61,7 +61,7 @@ bool SameBits(const std::vector<Array>& one, const std::vector<Array>& other) {
 // Some runs from the same inputs: each by itself, and then in a row to be timed.
 absl::StatusOr<RanOften> RunWith(const OpCase& attention, CudaKernels::AttentionSource source) {
   SL_ASSIGN_OR_RETURN(const auto device, CudaDevice::Make());
-  SL_ASSIGN_OR_RETURN(const auto kernels, CudaKernels::Make(device.get(), source));
+  SL_ASSIGN_OR_RETURN(const auto kernels, CudaKernels::Make(device.get(), {.attention = source}));
   const std::vector<Array> before = OutputsBefore(attention, false, 1);
   RanOften often;
   SL_ASSIGN_OR_RETURN(often.ran,

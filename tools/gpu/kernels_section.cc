@@ -80,7 +80,8 @@ absl::Status CheckCase(const OpCase& from, bool accumulate, CudaDevice* device,
 absl::Status CheckNumbers(bool bf16, CheckRows* rows) {
   SL_ASSIGN_OR_RETURN(const auto device, CudaDevice::Make());
   // The library's attention rounds in between, and has a section of its own.
-  SL_ASSIGN_OR_RETURN(const auto kernels, CudaKernels::Make(device.get(), NoAttentionLibrary));
+  SL_ASSIGN_OR_RETURN(const auto kernels,
+                      CudaKernels::Make(device.get(), {.attention = NoAttentionLibrary}));
   std::mt19937_64 random(1);
   std::map<Op, WorstCase> worst;
   for (const OpCase& any : AllOpCases(&random)) {

@@ -372,6 +372,11 @@ void OpCaseMaker::MakeExpertCases(int64_t rows, int64_t experts, int64_t choices
   Add(Op::kGroupedLinear, {rows_of_experts, Random({experts, 5, width}), received});
   Add(Op::kGroupedLinearInputGrad, {Random({most, 5}), Random({experts, 5, width}), received});
   Add(Op::kGroupedLinearWeightGrad, {Random({most, 5}), rows_of_experts, received});
+  // In bf16 on tensor cores.
+  const Array wide_rows = Random({most, 24}), wide_weights = Random({experts, 40, 24});
+  Add(Op::kGroupedLinear, {wide_rows, wide_weights, received});
+  Add(Op::kGroupedLinearInputGrad, {Random({most, 40}), wide_weights, received});
+  Add(Op::kGroupedLinearWeightGrad, {Random({most, 40}), wide_rows, received});
   Add(Op::kExpertSwiglu, {Random({most, 2 * width}), Random({most}), received});
   Add(Op::kExpertSwigluGrad,
       {Random({most, width}), Random({most, 2 * width}), Random({most}), received});

@@ -78,6 +78,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeRanks(const RunConfig& config, cons
   CudaSettings settings;
   settings.ranks = std::max(1, plan.ranks() * config.mesh.coordinates());
   settings.sms_per_rank = config.sms_per_rank;
+  settings.deterministic = config.deterministic;
   settings.timeout_ns = config.timeout_ns;
   settings.link = config.link;
   SL_ASSIGN_OR_RETURN(settings.gpus, cuda::ChooseGpus(config.gpus, settings.ranks));
@@ -98,7 +99,8 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeRank(const RunConfig& config, const
   nccl.sums = config.nccl.own_sums ? NcclSums::kNccl : NcclSums::kOrdered;
   nccl.capture = config.nccl.capture;
   nccl.wait_ms = WaitMs(config);
-  return NcclBackend::Make(world, nccl);
+  return NcclBackend::Make(
+      world, nccl, {.deterministic = config.deterministic, .free_sms = config.nccl.free_sms});
 }
 #endif
 
@@ -116,9 +118,16 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const RunConfig& config, co
                                                      const Identity& identity,
                                                      const ConfigLines& agreement) {
   const bool alone = identity.processes == 1;
+  const auto on_cpu = [&]() -> absl::StatusOr<std::unique_ptr<Backend>> {
+    if (!config.deterministic) {
+      return absl::InvalidArgumentError(
+          "deterministic: there is no GPU, and a CPU has nothing else than on");
+    }
+    return alone ? std::unique_ptr<Backend>() : MakeThreads(config, plan, identity, agreement);
+  };
   if (config.device == DeviceKind::kCpu ||
       (!alone && config.device == DeviceKind::kAuto && !HasGpu())) {
-    return alone ? std::unique_ptr<Backend>() : MakeThreads(config, plan, identity, agreement);
+    return on_cpu();
   }
 #ifdef STRINGLINE_HAS_CUDA
   absl::StatusOr<std::unique_ptr<Backend>> backend =
@@ -132,7 +141,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const RunConfig& config, co
       "CUDA 13)");
 #endif
   const bool wanted = config.device == DeviceKind::kCuda || !alone;
-  if (!wanted && absl::IsUnavailable(status)) return std::unique_ptr<Backend>();
+  if (!wanted && absl::IsUnavailable(status)) return on_cpu();
   return absl::Status(status.code(), absl::StrCat("device: cuda: ", status.message()));
 }
 

@@ -67,19 +67,20 @@ OpLaunch AttentionLaunch(Op op) {
   }
 }
 
-AttentionProblem AttentionProblemOf(const NodeTypes& types) {
+AttentionProblem AttentionProblemOf(const NodeTypes& types, bool deterministic) {
   const AttentionShape shape = ShapeFor(QkvOf(types), types.node);
   return {types.node.op == Op::kAttentionGrad,
           shape.batch,
           shape.positions,
           shape.heads.queries,
           shape.heads.keys,
-          shape.heads.size};
+          shape.heads.size,
+          deterministic || types.node.op == Op::kAttention};
 }
 
-absl::Status ChooseAttention(const NodeTypes& types, AttentionLibrary* library, NodeData* data,
-                             int64_t* workspace_bytes) {
-  const AttentionProblem problem = AttentionProblemOf(types);
+absl::Status ChooseAttention(const NodeTypes& types, AttentionLibrary* library, bool deterministic,
+                             NodeData* data, int64_t* workspace_bytes) {
+  const AttentionProblem problem = AttentionProblemOf(types, deterministic);
   if (library != nullptr) {
     const absl::StatusOr<const AttentionPlan*> plan = library->Choose(problem);
     if (plan.ok()) {

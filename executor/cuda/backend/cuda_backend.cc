@@ -9,7 +9,8 @@ absl::StatusOr<std::unique_ptr<Backend>> CudaBackend::Make(const CudaSettings& s
   SL_ASSIGN_OR_RETURN(auto device,
                       CudaDevice::Make(settings.gpus, settings.ranks, settings.sms_per_rank));
   device->set_timeout_ns(settings.timeout_ns);
-  SL_ASSIGN_OR_RETURN(auto kernels, CudaKernels::Make(device.get()));
+  SL_ASSIGN_OR_RETURN(auto kernels,
+                      CudaKernels::Make(device.get(), {.deterministic = settings.deterministic}));
   return std::unique_ptr<Backend>(new CudaBackend(std::move(device), std::move(kernels), settings));
 }
 

@@ -18,6 +18,7 @@ struct CudaSettings {
   std::vector<int> gpus = {0};  // their numbers (gpus.h)
   int ranks = 1;                // the mesh's, on these GPUs
   int sms_per_rank = 0;         // multiprocessors for each rank's kernels alone; 0: ranks share all
+  bool deterministic = true;    // CudaKernelSettings
   int64_t timeout_ns = 0;       // bound on the wait of Synchronize; 0: none
   LinkSpeed link;               // simulated speed of messages and exchanges
 };

@@ -27,17 +27,20 @@ bool HasBf16(const Graph& graph, const Node& node) {
          std::any_of(node.outputs.begin(), node.outputs.end(), is);
 }
 
-// All operands, whole, and the workspace.
-absl::InlinedVector<StringlineUse, 16> UsesOf(const NodeRun& run, int64_t workspace_bytes) {
+// All operands, whole, the workspace, and the node's table.
+absl::InlinedVector<StringlineUse, 16> UsesOf(const NodeRun& run, int64_t workspace_bytes,
+                                              const cuda::NodeData& data) {
   absl::InlinedVector<StringlineUse, 16> uses;
   if (stringline_declare == nullptr) return uses;
   for (const Tensor& in : run.in) {
-    uses.push_back({in.data, static_cast<size_t>(in.type->bytes()), 0});
+    const bool writes = data.leaves_gradient && uses.empty();
+    uses.push_back({in.data, static_cast<size_t>(in.type->bytes()), writes ? 1 : 0});
   }
   for (const Tensor& out : run.out) {
     uses.push_back({out.data, static_cast<size_t>(out.type->bytes()), 1});
   }
   uses.push_back({run.workspace, static_cast<size_t>(workspace_bytes), 1});
+  uses.push_back({data.rotary, static_cast<size_t>(data.rotary_bytes), 0});
   return uses;
 }
 
@@ -47,10 +50,13 @@ StringlineUse UseOf(absl::Span<Number> values, bool writes) {
 }
 
 // The memory used by a sum of squares, which only reads gradients, or by an update, which writes
-// all.
-std::vector<StringlineUse> UsesOf(absl::Span<const ParamBlock> blocks, bool updates) {
+// all; and that of the list.
+std::vector<StringlineUse> UsesOf(absl::Span<const ParamBlock> blocks, const cuda::ParamList& list,
+                                  bool updates) {
   std::vector<StringlineUse> uses;
   if (stringline_declare == nullptr) return uses;
+  uses = updates ? list.UsesOfUpdate() : list.UsesOfSums();
+  uses.insert(uses.begin(), StringlineUse{});  // known at the launch
   for (const ParamBlock& block : blocks) {
     uses.push_back(UseOf(block.gradient, updates));
     if (!updates) continue;
@@ -60,22 +66,33 @@ std::vector<StringlineUse> UsesOf(absl::Span<const ParamBlock> blocks, bool upda
   return uses;
 }
 
+// The number of multiprocessors for a product; 0: all.
+absl::StatusOr<int> ProductSms(const CudaDevice& device, int free_sms) {
+  if (device.sms_per_rank() > 0 || free_sms == 0) return device.sms_per_rank();
+  int sms = 0;
+  const cudaError_t error =
+      cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device.ordinal());
+  if (error != cudaSuccess) return absl::InternalError(cuda::ErrorText(error));
+  return std::max(1, sms - free_sms);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CudaKernels>> CudaKernels::Make(CudaDevice* device,
-                                                               AttentionSource attention) {
+                                                               const CudaKernelSettings& settings) {
   std::vector<Gpu> gpus(static_cast<size_t>(device->places()));
+  SL_ASSIGN_OR_RETURN(const int sms, ProductSms(*device, settings.free_sms));
   for (int place = 0; place < device->places(); ++place) {
     SL_RETURN_IF_ERROR(device->Enter(place));
-    SL_ASSIGN_OR_RETURN(gpus[place].products, place == 0
-                                                  ? cuda::Products::Make(device->sms_per_rank())
-                                                  : gpus[0].products->ForAnotherGpu());
+    SL_ASSIGN_OR_RETURN(gpus[place].products,
+                        place == 0 ? cuda::Products::Make(sms) : gpus[0].products->ForAnotherGpu());
   }
-  return std::unique_ptr<CudaKernels>(new CudaKernels(device, std::move(gpus), attention));
+  return std::unique_ptr<CudaKernels>(new CudaKernels(device, std::move(gpus), settings));
 }
 
-CudaKernels::CudaKernels(CudaDevice* device, std::vector<Gpu> gpus, AttentionSource attention)
-    : device_(device), gpus_(std::move(gpus)), attention_source_(attention) {
+CudaKernels::CudaKernels(CudaDevice* device, std::vector<Gpu> gpus,
+                         const CudaKernelSettings& settings)
+    : device_(device), gpus_(std::move(gpus)), settings_(settings) {
   device->AddCheck(FirstError, this);
 }
 
@@ -113,35 +130,42 @@ absl::StatusOr<ReadyKernel> CudaKernels::ReadyFor(const Graph& graph, const Node
     ready.workspace_bytes = std::max(ready.workspace_bytes, bytes);
   }
   // The GPUs are of one kind and share a table of products.
-  const int32_t with = ready.data.front().with;
-  if (with >= 0) ready.launch = cuda::LaunchJoined;
-  return ReadyKernel{RunNode, &ready, ready.workspace_bytes, with};
+  const int with = ready.data.front().with;
+  if (with >= 0) {
+    const cuda::OpLaunch joined = cuda::JoinedLaunch(graph.nodes[static_cast<size_t>(with)].op);
+    ready.launch = bf16 ? joined.in_bf16 : joined.in_f32;
+  }
+  const bool is_there = node.op == Op::kCrossEntropyGrad && ready.data.front().leaves_gradient;
+  return ReadyKernel{RunNode, &ready, ready.workspace_bytes, with, is_there ? 1 : -1};
 }
 
 absl::StatusOr<cuda::NodeData> CudaKernels::DataFor(int gpu, const cuda::NodeTypes& types,
                                                     int64_t* workspace_bytes) {
   cuda::NodeData data;
   const Node& node = types.node;
+  data.leaves_gradient = cuda::LeavesGradient(types);
   if (node.op == Op::kRotary) {
     const int64_t heads =
         static_cast<int64_t>(node.attributes[0]) + 2 * static_cast<int64_t>(node.attributes[1]);
     const Type& x = types.in(0);
-    SL_ASSIGN_OR_RETURN(data.rotary, RotaryTable(gpu, x.shape[1], cuda::ColumnsOf(x) / heads / 2,
-                                                 node.attributes[2]));
+    const int64_t half = cuda::ColumnsOf(x) / heads / 2;
+    SL_ASSIGN_OR_RETURN(data.rotary, RotaryTable(gpu, x.shape[1], half, node.attributes[2]));
+    data.rotary_bytes = 2 * x.shape[1] * half * static_cast<int64_t>(sizeof(float));
   }
   if (cuda::IsAttention(node.op)) {
     cuda::AttentionLibrary* const library =
         HasBf16(types.graph, node) ? Attention(&gpus_[gpu]) : nullptr;
-    SL_RETURN_IF_ERROR(cuda::ChooseAttention(types, library, &data, workspace_bytes));
+    SL_RETURN_IF_ERROR(
+        cuda::ChooseAttention(types, library, settings_.deterministic, &data, workspace_bytes));
   }
   cuda::Products* const products = gpus_[gpu].products.get();
   SL_RETURN_IF_ERROR(cuda::ChooseProducts(types, products, &data, workspace_bytes));
-  cuda::JoinProduct(types, products, &data, workspace_bytes);
+  cuda::JoinNodes(types, products, &data, workspace_bytes);
   return data;
 }
 
 cuda::AttentionLibrary* CudaKernels::Attention(Gpu* gpu) {
-  if (!gpu->attention.has_value()) gpu->attention = attention_source_();
+  if (!gpu->attention.has_value()) gpu->attention = settings_.attention();
   return gpu->attention->ok() ? (*gpu->attention)->get() : nullptr;
 }
 
@@ -157,10 +181,10 @@ std::string CudaKernels::Describe() const {
 
 void CudaKernels::RunNode(const void* self, const NodeRun& run) {
   const auto& ready = *static_cast<const ReadyNode*>(self);
-  const auto uses = UsesOf(run, ready.workspace_bytes);
+  const cuda::NodeData& data = ready.data[ready.kernels->device_->current_place()];
+  const auto uses = UsesOf(run, ready.workspace_bytes, data);
   const DeclaredUse declared(uses.data(), uses.size());
   const cuda::StreamRun launch(StreamOf(run.stream));
-  const cuda::NodeData& data = ready.data[ready.kernels->device_->current_place()];
   const cuda::OpRun op = {run, data, launch, cuda::Workspace(run.workspace)};
   ready.launch(op);
   ready.kernels->Keep(launch.error(), RowOf(run.node.op).name);
@@ -201,12 +225,14 @@ absl::StatusOr<const float*> CudaKernels::RotaryTable(int gpu, int64_t positions
 absl::Status CudaKernels::Prepare(absl::Span<const ParamBlock> blocks) {
   if (blocks.empty()) return absl::OkStatus();
   SL_ASSIGN_OR_RETURN(cuda::ParamList list, cuda::ParamList::Make(blocks, device_));
+  std::vector<StringlineUse> sums = UsesOf(blocks, list, false);
+  std::vector<StringlineUse> update = UsesOf(blocks, list, true);
   lists_.insert_or_assign(blocks.data(),
-                          ReadyList{std::move(list), UsesOf(blocks, false), UsesOf(blocks, true)});
+                          ReadyList{std::move(list), std::move(sums), std::move(update)});
   return absl::OkStatus();
 }
 
-const CudaKernels::ReadyList& CudaKernels::ListOf(absl::Span<const ParamBlock> blocks) const {
+CudaKernels::ReadyList& CudaKernels::ListOf(absl::Span<const ParamBlock> blocks) {
   const auto found = lists_.find(blocks.data());
   SL_CHECK(found != lists_.end()) << "a list of parameters that was not prepared";
   return found->second;
@@ -244,7 +270,8 @@ void CudaKernels::SumOfSquares(absl::Span<const ParamBlock> blocks, double* sums
                                NativeStream stream) {
   if (blocks.empty()) return;
   const cuda::StreamRun launch(StreamOf(stream));
-  const ReadyList& ready = ListOf(blocks);
+  ReadyList& ready = ListOf(blocks);
+  if (!ready.sums.empty()) ready.sums.front() = {sums, blocks.size() * sizeof(double), 1};
   const DeclaredUse declared(ready.sums.data(), ready.sums.size());
   ready.list.SumOfSquares(launch, sums);
   Keep(launch.error(), "the sum of squares");
@@ -254,7 +281,8 @@ void CudaKernels::Update(const UpdateStep& step, absl::Span<const ParamBlock> bl
                          NativeStream stream) {
   if (blocks.empty()) return;
   const cuda::StreamRun launch(StreamOf(stream));
-  const ReadyList& ready = ListOf(blocks);
+  ReadyList& ready = ListOf(blocks);
+  if (!ready.update.empty()) ready.update.front() = {&step, sizeof step, 0};
   const DeclaredUse declared(ready.update.data(), ready.update.size());
   ready.list.Update(launch, step);
   Keep(launch.error(), "the update");

@@ -26,15 +26,25 @@ namespace stringline {
 
 // An error of a launch is returned by the device's Synchronize, with the name of the first failed
 // op.
+struct CudaKernelSettings {
+  // The source of attention in bf16, called when the first is prepared; its error is the reason for
+  // using our own kernel.
+  absl::StatusOr<std::unique_ptr<cuda::AttentionLibrary>> (*attention)() = cuda::CudnnAttention;
+  // Off: the library's gradient of attention may have other last bits every time.
+  bool deterministic = true;
+  // The multiprocessors that products leave to messages, where ranks share all: constant in a run,
+  // since algorithms and so bits depend on it.
+  int free_sms = 0;
+};
+
 class CudaKernels final : public Kernels {
  public:
-  // The source of attention in bf16; its error is the reason for using our own kernel.
-  using AttentionSource = absl::StatusOr<std::unique_ptr<cuda::AttentionLibrary>> (*)();
+  using AttentionSource = decltype(CudaKernelSettings::attention);
 
   // `device` outlives the kernels, and calls none of them afterwards. Unavailable without the
-  // library of products. `attention` is called when an attention in bf16 is first prepared.
-  static absl::StatusOr<std::unique_ptr<CudaKernels>> Make(
-      CudaDevice* device, AttentionSource attention = cuda::CudnnAttention);
+  // library of products.
+  static absl::StatusOr<std::unique_ptr<CudaKernels>> Make(CudaDevice* device,
+                                                           const CudaKernelSettings& settings = {});
   ~CudaKernels() override;
   CudaKernels(const CudaKernels&) = delete;
   CudaKernels& operator=(const CudaKernels&) = delete;
@@ -67,7 +77,7 @@ class CudaKernels final : public Kernels {
     std::map<std::tuple<int64_t, int64_t, double>, const float*> rotary;
   };
 
-  CudaKernels(CudaDevice* device, std::vector<Gpu> gpus, AttentionSource attention);
+  CudaKernels(CudaDevice* device, std::vector<Gpu> gpus, const CudaKernelSettings& settings);
   static void RunNode(const void* self, const NodeRun& run);
   static absl::Status FirstError(const void* self);
   void Keep(cudaError_t error, const char* what) const;
@@ -84,11 +94,11 @@ class CudaKernels final : public Kernels {
     cuda::ParamList list;
     std::vector<StringlineUse> sums, update;
   };
-  const ReadyList& ListOf(absl::Span<const ParamBlock> blocks) const;
+  ReadyList& ListOf(absl::Span<const ParamBlock> blocks);
 
   CudaDevice* const device_;
   std::vector<Gpu> gpus_;  // by place of the device
-  const AttentionSource attention_source_;
+  const CudaKernelSettings settings_;
   std::deque<ReadyNode> nodes_;
   absl::flat_hash_map<const ParamBlock*, ReadyList> lists_;
   mutable absl::Status error_;  // the first error not yet reported

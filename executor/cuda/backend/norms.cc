@@ -21,47 +21,49 @@ void LaunchRmsNorm(const OpRun& run) {
 // Bytes of partial sums for `sums` gradients of `columns` each, and of the workspace to add them
 // up.
 int64_t PartialBytes(int64_t tasks, int sums, int64_t columns) {
-  return Workspace::BytesOf({tasks * sums * columns, ColumnSumFloats(tasks, columns)});
+  return Workspace::BytesOf({tasks * sums * columns, ColumnSumFloats(tasks, sums * columns)});
 }
 
-// The sums, side by side in `partial`, to the outputs from 1 on.
+// The sums, of one gradient or of two side by side in `partial`, to the outputs from 1 on: both in
+// the same launches.
 void AddUpPartial(const OpRun& run, const float* partial, int64_t tasks, int sums,
                   int64_t columns) {
-  float* const further = run.workspace.Take<float>(ColumnSumFloats(tasks, columns));
-  for (int k = 0; k < sums; ++k) {
-    SumColumns(run.launch,
-               ColumnSum<float>{partial + k * columns, run.out(1 + k), tasks, columns,
-                                sums * columns, /*parts=*/1, run.adds(1 + k)},
-               further);
+  const int64_t all = sums * columns;
+  ColumnSum<float> sum = {partial, run.out(1), tasks, all, all, /*parts=*/1, run.adds(1)};
+  if (sums == 2) {
+    sum.right = run.out(2);
+    sum.accumulate_right = run.adds(2);
   }
+  SumColumns(run.launch, sum, run.workspace.Take<float>(ColumnSumFloats(tasks, all)));
 }
 
-int64_t LayerNormGradBytes(const NodeTypes& types) {
+constexpr int SumsOf(NormKind kind) { return kind == NormKind::kLayer ? 2 : 1; }
+
+template <NormKind kKind>
+int64_t NormGradBytes(const NodeTypes& types) {
   const Type& x = types.in(1);
-  return PartialBytes(NormGradTasks(RowsOf(x)), 2, ColumnsOf(x));
+  return PartialBytes(NormGradTasks(RowsOf(x), ColumnsOf(x)), SumsOf(kKind), ColumnsOf(x));
 }
-template <typename T>
-void LaunchLayerNormGrad(const OpRun& run) {
+// RMS norm has no mean. With a sum, what is added to dx comes after the gradient's own inputs.
+template <NormKind kKind, typename T, bool kWithSum>
+void LaunchNormGrad(const OpRun& run) {
+  constexpr bool kLayer = kKind == NormKind::kLayer;
   const int64_t rows = RowsOf(run.in_type(1)), columns = ColumnsOf(run.in_type(1));
-  const int64_t tasks = NormGradTasks(rows);
-  float* const partial = run.workspace.Take<float>(tasks * 2 * columns);
-  run.launch(LayerNormGrad<T, float>{run.in<T>(0), run.in<T>(1), run.in(2), run.in(3), run.in(4),
-                                     run.out<T>(0), partial, rows, columns});
-  AddUpPartial(run, partial, tasks, 2, columns);
+  const int64_t tasks = NormGradTasks(rows, columns);
+  float* const partial = run.workspace.Take<float>(tasks * SumsOf(kKind) * columns);
+  NormGradOperands<kKind, T, float> at = {run.in<T>(0), run.in<T>(1),  run.in(2),     run.in(3),
+                                          run.in(3),    /*z=*/nullptr, run.out<T>(0), partial,
+                                          rows,         columns};
+  if (kLayer) at.rstd = run.in(4);
+  if (kWithSum) at.z = run.in<T>(kLayer ? 5 : 4);
+  RunNormGrad(run.launch, at);
+  AddUpPartial(run, partial, tasks, SumsOf(kKind), columns);
 }
 
-int64_t RmsNormGradBytes(const NodeTypes& types) {
-  const Type& x = types.in(1);
-  return PartialBytes(NormGradTasks(RowsOf(x)), 1, ColumnsOf(x));
-}
-template <typename T>
-void LaunchRmsNormGrad(const OpRun& run) {
-  const int64_t rows = RowsOf(run.in_type(1)), columns = ColumnsOf(run.in_type(1));
-  const int64_t tasks = NormGradTasks(rows);
-  float* const partial = run.workspace.Take<float>(tasks * columns);
-  run.launch(RmsNormGrad<T, float>{run.in<T>(0), run.in<T>(1), run.in(2), nullptr, run.in(3),
-                                   run.out<T>(0), partial, rows, columns});
-  AddUpPartial(run, partial, tasks, 1, columns);
+template <NormKind kKind, bool kWithSum>
+OpLaunch NormGradLaunch() {
+  return {LaunchNormGrad<kKind, float, kWithSum>, LaunchNormGrad<kKind, Bf16, kWithSum>,
+          NormGradBytes<kKind>};
 }
 
 // The length of either gamma is that of a head.
@@ -98,11 +100,11 @@ OpLaunch NormLaunch(Op op) {
     case Op::kLayerNorm:
       return {LaunchLayerNorm<float>, LaunchLayerNorm<Bf16>};
     case Op::kLayerNormGrad:
-      return {LaunchLayerNormGrad<float>, LaunchLayerNormGrad<Bf16>, LayerNormGradBytes};
+      return NormGradLaunch<NormKind::kLayer, false>();
     case Op::kRmsNorm:
       return {LaunchRmsNorm<float>, LaunchRmsNorm<Bf16>};
     case Op::kRmsNormGrad:
-      return {LaunchRmsNormGrad<float>, LaunchRmsNormGrad<Bf16>, RmsNormGradBytes};
+      return NormGradLaunch<NormKind::kRms, false>();
     case Op::kHeadNorm:
       return {LaunchHeadNorm<float>, LaunchHeadNorm<Bf16>};
     case Op::kHeadNormGrad:
@@ -110,6 +112,11 @@ OpLaunch NormLaunch(Op op) {
     default:
       return {};
   }
+}
+
+OpLaunch NormWithSumLaunch(Op norm) {
+  return norm == Op::kLayerNormGrad ? NormGradLaunch<NormKind::kLayer, true>()
+                                    : NormGradLaunch<NormKind::kRms, true>();
 }
 
 }  // namespace stringline::cuda

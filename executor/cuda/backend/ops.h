@@ -34,10 +34,12 @@ struct NodeTypes {
 // A node's data besides its operands, alive as long as the kernels.
 struct NodeData {
   const float* rotary = nullptr;  // cosines, then sines, of kRotary
+  int64_t rotary_bytes = 0;
   // A product that overwrites its result, and one that adds to it; null: by a body of our own.
   const Products* library = nullptr;
   const Product* products[2] = {};
-  int with = -1;  // ReadyKernel::with
+  int with = -1;                 // ReadyKernel::with
+  bool leaves_gradient = false;  // see LeavesGradient
   // For attention by a library; null if our own kernel is used.
   const AttentionLibrary* attention = nullptr;
   const AttentionPlan* attention_plan = nullptr;
@@ -122,17 +124,27 @@ std::optional<ProductShape> ProductShapeOf(const NodeTypes& types);
 // does nothing for other ops.
 absl::Status ChooseProducts(const NodeTypes& types, Products* library, NodeData* data,
                             int64_t* workspace_bytes);
-// If a GELU's gradient follows a product, and the library has the two fused: chooses the fused
-// product and sets `with` (ReadyKernel); LaunchJoined then launches both.
-void JoinProduct(const NodeTypes& types, Products* library, NodeData* data,
-                 int64_t* workspace_bytes);
-void LaunchJoined(const OpRun& run);
+// If the node can be launched with an earlier one (joined.cc), chooses that and sets `with`
+// (ReadyKernel); JoinedLaunch, of the earlier node's op, then launches both.
+void JoinNodes(const NodeTypes& types, Products* library, NodeData* data, int64_t* workspace_bytes);
+OpLaunch JoinedLaunch(Op earlier);
+// The product for a product's input gradient and a GELU's gradient after it; false if the library
+// has none.
+bool ChooseProductWithGelu(const NodeTypes& product, Products* library, NodeData* data,
+                           int64_t* workspace_bytes);
+void LaunchProductWithGelu(const OpRun& run);
+// A norm's gradient with the addition of another tensor to dx.
+OpLaunch NormWithSumLaunch(Op norm);
+// A loss whose kernel leaves the gradient of the logits in their place, so that they are read once.
+// True of the loss in a forward, and of its gradient in the backwards of the same stage, if the
+// loss's own gradient is 1 and nothing else reads the logits, which the forward saves.
+bool LeavesGradient(const NodeTypes& types);
 // The problem that an attention, or its gradient, poses to a library.
-AttentionProblem AttentionProblemOf(const NodeTypes& types);
+AttentionProblem AttentionProblemOf(const NodeTypes& types, bool deterministic = true);
 // Chooses the library's plan, if it has one; otherwise, as without a library, our own kernel stays.
 // Unimplemented if neither can run the node.
-absl::Status ChooseAttention(const NodeTypes& types, AttentionLibrary* library, NodeData* data,
-                             int64_t* workspace_bytes);
+absl::Status ChooseAttention(const NodeTypes& types, AttentionLibrary* library, bool deterministic,
+                             NodeData* data, int64_t* workspace_bytes);
 inline bool IsAttention(Op op) { return op == Op::kAttention || op == Op::kAttentionGrad; }
 
 // By family; each returns the launches of its ops, and empty ones for others.

@@ -13,6 +13,11 @@ absl::StatusOr<T*> TableOf(const std::vector<T>& values, Device* device) {
   return static_cast<T*>(memory);
 }
 
+template <typename T>
+StringlineUse UseOf(const T* table, int64_t count, int writes) {
+  return {table, static_cast<size_t>(count) * sizeof(T), writes};
+}
+
 Bf16* WorkingCopyOf(const ParamBlock& block) {
   return block.working.empty() ? nullptr : reinterpret_cast<Bf16*>(block.working.data());
 }
@@ -56,6 +61,16 @@ absl::StatusOr<ParamList> ParamList::Make(absl::Span<const ParamBlock> blocks, D
   SL_ASSIGN_OR_RETURN(list.step_, TableOf(std::vector<AdamWStep>(1), device));
   SL_ASSIGN_OR_RETURN(list.scale_, TableOf(std::vector<float>(1), device));
   return list;
+}
+
+std::vector<StringlineUse> ParamList::UsesOfSums() const {
+  return {UseOf(params_, params_count_, 0), UseOf(counted_.chunks, counted_.count, 0),
+          UseOf(first_, params_count_ + 1, 0), UseOf(squares_, counted_.count, 1)};
+}
+
+std::vector<StringlineUse> ParamList::UsesOfUpdate() const {
+  return {UseOf(params_, params_count_, 0), UseOf(updated_.chunks, updated_.count, 0),
+          UseOf(step_, 1, 1), UseOf(scale_, 1, 1)};
 }
 
 void ParamList::SumOfSquares(const StreamRun& run, double* sums) const {

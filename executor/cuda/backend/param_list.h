@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "executor/cuda/declared_use.h"
 #include "executor/cuda/kernels/kernels.h"
 #include "executor/engine/device.h"
 #include "executor/engine/optimizer.h"
@@ -20,6 +21,9 @@ class ParamList {
   // As Kernels::SumOfSquares and Kernels::Update.
   void SumOfSquares(const StreamRun& run, double* sums) const;
   void Update(const StreamRun& run, const UpdateStep& step) const;
+  // The list's own memory that their launches use.
+  std::vector<StringlineUse> UsesOfSums() const;
+  std::vector<StringlineUse> UsesOfUpdate() const;
 
  private:
   struct Chunks {

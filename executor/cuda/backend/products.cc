@@ -1,8 +1,9 @@
 // Products of rows with weights: by cuBLASLt if all rows share a matrix, with the algorithm chosen
-// for their types; by bodies of our own if each row has its expert's matrix, or if the library
-// refuses the shape.
+// for their types; by bodies of our own if each row has its expert's matrix, in bf16 on tensor
+// cores, or if the library refuses the shape.
 #include <algorithm>
 #include <optional>
+#include <type_traits>
 
 #include "executor/cuda/backend/ops.h"
 #include "schedlang/base/status.h"
@@ -72,47 +73,54 @@ int64_t GroupedBytes(const NodeTypes& types) {
   const Type& received = types.in(2);
   return Workspace::BytesOf({GroupedPlanIntegers(received.shape[0], received.shape[1])});
 }
-GroupedRows RowsByExpert(const OpRun& run) {
+GroupedRows RowsByExpert(const OpRun& run, int64_t tile) {
   const int64_t ranks = run.in_type(2).shape[0], experts = run.in_type(2).shape[1];
   return PlanGroupedRows(run.launch, run.integers_in(2), run.in_type(0).shape[0], ranks, experts,
-                         run.workspace.Take<int32_t>(GroupedPlanIntegers(ranks, experts)));
+                         run.workspace.Take<int32_t>(GroupedPlanIntegers(ranks, experts)), tile);
+}
+
+// On tensor cores where that fits: in bf16, by the sizes of `weights` alone, since buffers are
+// aligned.
+template <typename T>
+bool OnTensorCores(const OpRun& run, const Type& weights) {
+  return std::is_same_v<T, Bf16> &&
+         TensorProductsFit(weights.shape[2], weights.shape[1], run.in(0), run.in(1), run.out(0));
 }
 
 template <typename T>
 void LaunchGroupedLinear(const OpRun& run) {
   const Type& w = run.in_type(1);
-  run.launch(GroupedLinear<T>{run.in<T>(0), run.in<T>(1), run.out<T>(0), RowsByExpert(run),
-                              w.shape[2], w.shape[1]});
+  if (OnTensorCores<T>(run, w)) {
+    return run.launch(GroupedTensorLinear{run.in<Bf16>(0), run.in<Bf16>(1), run.out<Bf16>(0),
+                                          RowsByExpert(run, kTensorRows), w.shape[2], w.shape[1]});
+  }
+  run.launch(GroupedLinear<T>{run.in<T>(0), run.in<T>(1), run.out<T>(0),
+                              RowsByExpert(run, kProductTile), w.shape[2], w.shape[1]});
 }
 
 template <typename T>
 void LaunchGroupedLinearInputGrad(const OpRun& run) {
   const Type& w = run.in_type(1);
-  run.launch(GroupedLinearInputGrad<T>{run.in<T>(0), run.in<T>(1), run.out<T>(0), RowsByExpert(run),
-                                       w.shape[2], w.shape[1]});
+  if (OnTensorCores<T>(run, w)) {
+    return run.launch(GroupedTensorInputGrad{run.in<Bf16>(0), run.in<Bf16>(1), run.out<Bf16>(0),
+                                             RowsByExpert(run, kTensorRows), w.shape[2],
+                                             w.shape[1]});
+  }
+  run.launch(GroupedLinearInputGrad<T>{run.in<T>(0), run.in<T>(1), run.out<T>(0),
+                                       RowsByExpert(run, kProductTile), w.shape[2], w.shape[1]});
 }
 
 template <typename T>
 void LaunchGroupedLinearWeightGrad(const OpRun& run) {
   const Type& dw = run.out_type(0);
-  run.launch(GroupedLinearWeightGrad<T>{run.in<T>(0), run.in<T>(1), run.out(0), RowsByExpert(run),
-                                        dw.shape[2], dw.shape[1], run.adds(0)});
-}
-
-// The index of the product whose result is read by this gradient of a GELU alone; or -1.
-int ProductBefore(const NodeTypes& types) {
-  const ValueId product = types.node.inputs[0];
-  int64_t readers = 0;
-  for (const Port& port : types.graph.outputs) readers += port.value == product ? 1 : 0;
-  for (const Node& node : types.graph.nodes) {
-    readers += std::count(node.inputs.begin(), node.inputs.end(), product);
+  if (OnTensorCores<T>(run, dw)) {
+    return run.launch(GroupedTensorWeightGrad{run.in<Bf16>(0), run.in<Bf16>(1), run.out(0),
+                                              RowsByExpert(run, kTensorRows), dw.shape[2],
+                                              dw.shape[1], run.adds(0)});
   }
-  if (readers != 1) return -1;
-  const std::vector<Node>& nodes = types.graph.nodes;
-  const auto found = std::find_if(nodes.begin(), nodes.end(), [&](const Node& node) {
-    return node.op == Op::kLinearInputGrad && node.outputs[0] == product;
-  });
-  return found == nodes.end() ? -1 : static_cast<int>(found - nodes.begin());
+  run.launch(GroupedLinearWeightGrad<T>{run.in<T>(0), run.in<T>(1), run.out(0),
+                                        RowsByExpert(run, kProductTile), dw.shape[2], dw.shape[1],
+                                        run.adds(0)});
 }
 
 }  // namespace
@@ -142,27 +150,24 @@ OpLaunch ProductLaunch(Op op) {
   }
 }
 
-void LaunchJoined(const OpRun& run) {
+void LaunchProductWithGelu(const OpRun& run) {
   ProductRun operands = {};
   operands.gelu_input = run.in(2);
   RunProduct(run, operands);
 }
 
-void JoinProduct(const NodeTypes& types, Products* library, NodeData* data,
-                 int64_t* workspace_bytes) {
+bool ChooseProductWithGelu(const NodeTypes& product, Products* library, NodeData* data,
+                           int64_t* workspace_bytes) {
   // In float32 the library's GELU is less exact than our own.
-  if (types.node.op != Op::kGeluGrad || types.out(0).dtype != DType::kBF16) return;
-  const int with = ProductBefore(types);
-  if (with < 0) return;
-  const NodeTypes product = {types.graph, types.graph.nodes[static_cast<size_t>(with)]};
+  if (product.out(0).dtype != DType::kBF16) return false;
   ProductShape shape = {ProductKind::kInputGrad, RowsOf(product.in(0)), ColumnsOf(product.out(0)),
                         ColumnsOf(product.in(0))};
   shape.bf16 = shape.gelu_grad = true;
   data->products[0] = library->ChooseIfThere(shape);
-  if (data->products[0] == nullptr) return;
+  if (data->products[0] == nullptr) return false;
   data->library = library;
-  data->with = with;
   *workspace_bytes = PaddedBytes(data->products[0]);
+  return true;
 }
 
 std::optional<ProductShape> ProductShapeOf(const NodeTypes& types) {

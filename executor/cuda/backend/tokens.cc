@@ -1,4 +1,7 @@
 // Embedding, positions, and the loss.
+#include <algorithm>
+#include <vector>
+
 #include "executor/cuda/backend/ops.h"
 
 namespace stringline::cuda {
@@ -46,7 +49,8 @@ void LaunchCrossEntropy(const OpRun& run) {
   const int64_t rows = RowsOf(run.in_type(0)), columns = ColumnsOf(run.in_type(0));
   float* const losses = run.workspace.Take<float>(rows);
   run.launch(CrossEntropy<T>{run.in<T>(0), run.integers_in(1), run.out(1), losses,
-                             /*dlogits=*/nullptr, /*dloss=*/nullptr, rows, columns, columns});
+                             run.data.leaves_gradient ? run.in<T>(0) : nullptr,
+                             /*dloss=*/nullptr, rows, columns, columns});
   run.launch(SumOfAll{losses, run.out(0), rows});
 }
 
@@ -58,7 +62,58 @@ void LaunchCrossEntropyGrad(const OpRun& run) {
                              /*lse_is_known=*/true});
 }
 
+// The value is among the ports only with this role, and only this often.
+bool IsPort(const std::vector<Port>& ports, ValueId value, Role role) {
+  int64_t found = 0, all = 0;
+  for (const Port& port : ports) {
+    if (port.value != value) continue;
+    ++all;
+    found += port.role == role ? 1 : 0;
+  }
+  return found == 1 && all == 1;
+}
+
+int64_t NodesThatRead(const Graph& graph, ValueId value) {
+  int64_t readers = 0;
+  for (const Node& node : graph.nodes) {
+    readers += std::count(node.inputs.begin(), node.inputs.end(), value);
+  }
+  return readers;
+}
+
+const Node* MakerOf(const Graph& graph, ValueId value) {
+  for (const Node& node : graph.nodes) {
+    if (std::count(node.outputs.begin(), node.outputs.end(), value) > 0) return &node;
+  }
+  return nullptr;
+}
+
+// A product's gradient does not read what the product gave, so the logits' only other reader is in
+// the backwards; and those begin with a gradient of 1 for a loss that is the graph's own.
+bool LossLeavesGradient(const Graph& graph, const Node& node) {
+  const ValueId logits = node.inputs[0], loss = node.outputs[0], lse = node.outputs[1];
+  const Node* const maker = MakerOf(graph, logits);
+  return maker != nullptr && (maker->op == Op::kLinear || maker->op == Op::kLinearBias) &&
+         NodesThatRead(graph, logits) == 1 && IsPort(graph.outputs, logits, Role::kSaved) &&
+         NodesThatRead(graph, lse) == 0 && IsPort(graph.outputs, lse, Role::kSaved) &&
+         NodesThatRead(graph, loss) == 0 && IsPort(graph.outputs, loss, Role::kLoss);
+}
+
+bool LossGradIsThere(const Graph& graph, const Node& node) {
+  const ValueId dloss = node.inputs[0], logits = node.inputs[1], lse = node.inputs[3];
+  const Node* const maker = MakerOf(graph, dloss);
+  return maker != nullptr && maker->op == Op::kConstant && maker->attributes[0] == 1 &&
+         NodesThatRead(graph, logits) == 1 && IsPort(graph.inputs, logits, Role::kSaved) &&
+         NodesThatRead(graph, lse) == 1 && IsPort(graph.inputs, lse, Role::kSaved);
+}
+
 }  // namespace
+
+bool LeavesGradient(const NodeTypes& types) {
+  const Node& node = types.node;
+  return (node.op == Op::kCrossEntropy && LossLeavesGradient(types.graph, node)) ||
+         (node.op == Op::kCrossEntropyGrad && LossGradIsThere(types.graph, node));
+}
 
 OpLaunch TokenLaunch(Op op) {
   switch (op) {

@@ -21,6 +21,8 @@
 //   own<S, N>()           a zeroed S for each i = 0 .. N-1, kept by the thread that gets i
 //                         in each(N, f): in registers
 //   each(own, f)          f(i, s) for i = 0 .. N-1 by that thread, s the S of i
+//   reduce(own, start, step, combine)
+//                         as reduce above, with step(i, s of i, s) for i = 0 .. N-1
 //   sync()                writes of any thread to scratch memory before it are visible to
 //                         all after it; the same holds for reduce
 //   scratch<T>(at)        the task's scratch memory from word `at` on (4 bytes a word), as elements

@@ -8,7 +8,8 @@ namespace stringline::cuda {
 // Tasks (row part, tile of columns): sum[part,c] = sum over the part's rows n of x[n,c].
 //
 // In a part, every 32nd row is added to the same partial sum, then the 32 of them one after the
-// other. x: rows `stride` elements apart; sum (parts,C), overwritten or added to.
+// other. x: rows `stride` elements apart; sum (parts,C), overwritten or added to. With `right`, of
+// one part, the second half of the columns has its sums there.
 template <typename T>
 struct ColumnSum {
   const T* x;
@@ -16,6 +17,8 @@ struct ColumnSum {
   int64_t rows, columns, stride;
   int64_t parts = 1;
   bool accumulate = false;
+  float* right = nullptr;
+  bool accumulate_right = false;
 
   static constexpr int kTile = 64, kLanes = 32;
   int64_t tiles() const { return (columns + kTile - 1) / kTile; }
@@ -45,8 +48,10 @@ struct ColumnSum {
     block.each(wide, [&](int c) {
       float s = lanes.get(c);
       for (int lane = 1; lane < kLanes; ++lane) s += lanes.get(lane * kTile + c);
-      float* const to = sum + part * columns + first + c;
-      *to = accumulate ? *to + s : s;
+      const int64_t at = first + c, half = columns / 2;
+      const bool is_right = right != nullptr && at >= half;
+      float* const to = is_right ? right + at - half : sum + part * columns + at;
+      *to = (is_right ? accumulate_right : accumulate) ? *to + s : s;
     });
   }
 };
@@ -69,9 +74,10 @@ void SumColumns(const Run& run, ColumnSum<T> whole, float* partial) {
   first.sum = partial;
   first.parts = parts;
   first.accumulate = false;
+  first.right = nullptr;
   run(first);
-  run(ColumnSum<float>{partial, whole.sum, parts, whole.columns, whole.columns, 1,
-                       whole.accumulate});
+  run(ColumnSum<float>{partial, whole.sum, parts, whole.columns, whole.columns, 1, whole.accumulate,
+                       whole.right, whole.accumulate_right});
 }
 
 // table[c] (+)= sum over n, ascending, of x[n,c]: for few rows, and as many columns as a table has.

@@ -123,11 +123,10 @@ struct PlaceItems {
   template <class Block>
   STRINGLINE_BODY void operator()(const Block& block) const {
     const int64_t chunk = block.index(), begin = chunk * kSortChunk;
-    const int size = LoadChunk(block, keys, chunk);
     const auto own = block.template scratch<int32_t>(0);
     const auto is_left = block.template scratch<int32_t>(kSortChunk);
-    block.each(size, [&](int i) { is_left.put(i, 0); });
-    block.sync();
+    block.each(kSortChunk, [&](int i) { is_left.put(i, 0); });
+    const int size = LoadChunk(block, keys, chunk);
     block.each(keys.keys, [&](int key) {
       int32_t rank = counts[chunk * keys.keys + key];
       const int32_t start = starts[key];
@@ -143,7 +142,7 @@ struct PlaceItems {
     });
     if (capacity == 0) return;
     // Items beyond capacity in earlier chunks: the excess over capacity of each key's count there.
-    block.sync();
+    // The reduction's barrier also stands between is_left's writers and readers.
     const Sums<1, int32_t> before = block.reduce(
         keys.keys, Sums<1, int32_t>{},
         [&](int key, Sums<1, int32_t>& s) {

@@ -55,7 +55,7 @@ struct CrossEntropy {
   float* lse;
   float* losses;
   T* dlogits;
-  const float* dloss;  // one float, for dlogits
+  const float* dloss;  // one float, for dlogits; null: 1
   int64_t rows, columns, stride;
   bool lse_is_known = false;  // then lse is read, not computed: the gradient alone
 
@@ -86,7 +86,7 @@ struct CrossEntropy {
       });
     }
     if (dlogits == nullptr) return;
-    const float scale = *dloss;
+    const float scale = dloss == nullptr ? 1.0f : *dloss;
     T* const to = dlogits + n * stride;
     EachStep(block, steps, [&](int c, auto width) {
       auto v = Load(row + c, width);

@@ -15,6 +15,7 @@ class GpuScratch {
   __device__ T get(int i) const { return words_[i]; }
   __device__ void put(int i, T value) const { words_[i] = value; }
   __device__ void add(int i, T value) const { words_[i] += value; }
+  __device__ T* address(int i) const { return words_ + i; }
 
   template <class V>
   __device__ V take(int i) const {
@@ -92,6 +93,27 @@ class GpuBlock {
   __device__ S reduce(int n, S start, Step step, Combine combine) const {
     S s = start;
     for (int i = threadIdx.x; i < n; i += kThreads) step(i, s);
+    return Joined(s, start, combine);
+  }
+  template <class S, int N, class R, class Step, class Combine>
+  __device__ R reduce(Own<S, N>& own, R start, Step step, Combine combine) const {
+    R s = start;
+    each(own, [&](int i, S& of_i) { step(i, of_i, s); });
+    return Joined(s, start, combine);
+  }
+
+  template <typename T>
+  __device__ GpuScratch<T> scratch(int at) const {
+    extern __shared__ int4 memory[];
+    static_assert(sizeof(T) == 4);
+    T* const words = reinterpret_cast<T*>(memory);
+    return GpuScratch<T>(words + (kIsWarp ? threadIdx.y * scratch_words_ : 0) + at);
+  }
+
+ private:
+  // The tree over all threads' s, for all of them.
+  template <class S, class Combine>
+  __device__ S Joined(S s, S start, Combine combine) const {
     OverWarp(combine, s);
     if constexpr (kIsWarp) {
       __syncwarp();
@@ -110,15 +132,6 @@ class GpuBlock {
     return Shuffled(s, [](int word) { return __shfl_sync(~0u, word, 0); });
   }
 
-  template <typename T>
-  __device__ GpuScratch<T> scratch(int at) const {
-    extern __shared__ int4 memory[];
-    static_assert(sizeof(T) == 4);
-    T* const words = reinterpret_cast<T*>(memory);
-    return GpuScratch<T>(words + (kIsWarp ? threadIdx.y * scratch_words_ : 0) + at);
-  }
-
- private:
   template <class S, class Move>
   static __device__ S Shuffled(S s, Move move) {
     static_assert(sizeof(S) % sizeof(int) == 0);

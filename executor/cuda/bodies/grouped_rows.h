@@ -46,11 +46,12 @@ STRINGLINE_BODY int64_t LastUpTo(const int32_t* at, int64_t count, int64_t value
 struct GroupedRows {
   const int32_t* plan;  // see PlanGroups
   int64_t rows, ranks, experts;
+  int64_t tile;  // rows of a tile
 
   int64_t matrices() const { return experts; }
   int64_t tiles() const {
     const int64_t partial = rows < experts ? rows : experts;
-    return (rows + (kProductTile - 1) * partial) / kProductTile;
+    return (rows + (tile - 1) * partial) / tile;
   }
 
   STRINGLINE_BODY int64_t segments() const { return ranks * experts; }
@@ -62,11 +63,11 @@ struct GroupedRows {
     return {expert, by_expert()[expert * ranks], by_expert()[(expert + 1) * ranks]};
   }
   // An empty span: no such tile.
-  STRINGLINE_BODY RowSpan OfTile(int64_t tile) const {
-    if (tile >= tiles_before()[experts]) return {0, 0, 0};
-    RowSpan span = OfMatrix(LastUpTo(tiles_before(), experts, tile));
-    span.first += (tile - tiles_before()[span.matrix]) * kProductTile;
-    if (span.end > span.first + kProductTile) span.end = span.first + kProductTile;
+  STRINGLINE_BODY RowSpan OfTile(int64_t index) const {
+    if (index >= tiles_before()[experts]) return {0, 0, 0};
+    RowSpan span = OfMatrix(LastUpTo(tiles_before(), experts, index));
+    span.first += (index - tiles_before()[span.matrix]) * tile;
+    if (span.end > span.first + tile) span.end = span.first + tile;
     return span;
   }
   STRINGLINE_BODY int64_t InMemory(const RowSpan& span, int64_t v) const {
@@ -74,6 +75,23 @@ struct GroupedRows {
     const int64_t rank = LastUpTo(segments, ranks, v);
     return in_memory()[rank * experts + span.matrix] + v - segments[rank];
   }
+};
+
+// InMemory for rows of one span in ascending order: a search for each segment, not for each row.
+class RowCursor {
+ public:
+  STRINGLINE_BODY int64_t InMemory(const GroupedRows& rows, const RowSpan& span, int64_t v) {
+    if (v >= end_) {
+      const int32_t* const segments = rows.by_expert() + span.matrix * rows.ranks;
+      const int64_t rank = LastUpTo(segments, rows.ranks, v);
+      end_ = segments[rank + 1];
+      shift_ = rows.in_memory()[rank * rows.experts + span.matrix] - segments[rank];
+    }
+    return v + shift_;
+  }
+
+ private:
+  int32_t end_ = 0, shift_ = 0;
 };
 
 // From received I32 (X,e), the rows of each segment, three running sums, each with the total behind
@@ -92,6 +110,7 @@ struct PlanGroups {
   const int32_t* received;
   int32_t* plan;
   int64_t rows, ranks, experts;
+  int64_t tile = kProductTile;
 
   static constexpr int kChunks = 64;
   int64_t blocks() const { return 1; }
@@ -111,9 +130,10 @@ struct PlanGroups {
       const int segment = i % x * e + i / x;
       return in_memory[segment + 1] - in_memory[segment];
     });
+    const int wide = static_cast<int>(tile);
     RunningSums(block, e, most, tiles_before, [&](int j) {
       const int count = by_expert[(j + 1) * x] - by_expert[j * x];
-      return (count + kProductTile - 1) / kProductTile;
+      return (count + wide - 1) / wide;
     });
   }
 
@@ -156,9 +176,9 @@ struct PlanGroups {
 // GroupedPlanIntegers, and the result reads them.
 template <class Run>
 GroupedRows PlanGroupedRows(const Run& run, const int32_t* received, int64_t rows, int64_t ranks,
-                            int64_t experts, int32_t* integers) {
-  run(PlanGroups{received, integers, rows, ranks, experts});
-  return {integers, rows, ranks, experts};
+                            int64_t experts, int32_t* integers, int64_t tile = kProductTile) {
+  run(PlanGroups{received, integers, rows, ranks, experts, tile});
+  return {integers, rows, ranks, experts, tile};
 }
 
 }  // namespace stringline::cuda

@@ -89,7 +89,7 @@ struct HeadNormGrad {
       const bool is_key = head >= heads.queries;
       const NormStatistics row = {0.0f, rstd[i / heads.all() * heads.normed() + head]};
       NormRowGrad<NormKind::kRms>(block, steps, dy + at, x + at, is_key ? key_gamma : query_gamma,
-                                  row, size, dx + at,
+                                  row, size, static_cast<const T*>(nullptr), dx + at,
                                   block.template scratch<float>(is_key ? size : 0));
     }
     for (int k = 0; k < 2; ++k) {

@@ -149,19 +149,14 @@ class HostBlock {
 
   template <class S, class Step, class Combine>
   S reduce(int n, S start, Step step, Combine combine) const {
-    std::vector<S> threads(static_cast<size_t>(threads_), start), warps(kLanes, start);
-    for (int t = 0; t < threads_; ++t) {
-      memory_->SetThread(t);
-      for (int i = t; i < n; i += threads_) step(i, threads[t]);
-    }
-    memory_->SetThread(HostScratchMemory::kEvery);
-    for (int t = 0; t < threads_; t += kLanes) {
-      OverLanes(combine, threads.data() + t);
-      warps[t / kLanes] = threads[t];
-    }
-    if (threads_ > kLanes) OverLanes(combine, warps.data());
-    sync();
-    return warps[0];
+    std::vector<S> threads(static_cast<size_t>(threads_), start);
+    each(n, [&](int i) { step(i, threads[static_cast<size_t>(i % threads_)]); });
+    return Joined(std::move(threads), start, combine);
+  }
+  template <class S, int N, class R, class Step, class Combine>
+  R reduce(Own<S, N>& own, R start, Step step, Combine combine) const {
+    return reduce(
+        N, start, [&](int i, R& s) { step(i, own.at[static_cast<size_t>(i)], s); }, combine);
   }
 
   template <typename T>
@@ -171,6 +166,18 @@ class HostBlock {
 
  private:
   static constexpr int kLanes = 32;
+
+  template <class S, class Combine>
+  S Joined(std::vector<S> threads, S start, Combine combine) const {
+    std::vector<S> warps(kLanes, start);
+    for (int t = 0; t < threads_; t += kLanes) {
+      OverLanes(combine, threads.data() + t);
+      warps[t / kLanes] = threads[t];
+    }
+    if (threads_ > kLanes) OverLanes(combine, warps.data());
+    sync();
+    return warps[0];
+  }
 
   template <class Combine, class S>
   static void OverLanes(Combine combine, S* lanes) {

@@ -2,10 +2,10 @@
 // single thread does all of it.
 #include <algorithm>
 
+#include "executor/cuda/bodies/host_twin.h"
 #include "executor/cuda/copies/kernels.h"
 #include "executor/cuda/declared_use.h"
 #include "executor/cuda/grid.h"
-#include "executor/cuda/bodies/host_twin.h"
 
 namespace stringline {
 namespace {
@@ -147,6 +147,7 @@ void HostPlanRows(RowsPlan plan) {
   TwinUses(plan.faulty, sizeof(int32_t), true);
   PiecesBody(plan, 0, 1);
   FaultsBody(plan);
+  if (*plan.faulty != 0) TwinUses(plan.report, sizeof(RowsReport), true);
 }
 
 template <typename Unit>

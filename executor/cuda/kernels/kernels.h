@@ -20,6 +20,7 @@
 #include "executor/cuda/bodies/norms.h"
 #include "executor/cuda/bodies/rotary.h"
 #include "executor/cuda/bodies/route.h"
+#include "executor/cuda/bodies/tensor_products.h"
 #include "executor/cuda/bodies/update.h"
 
 namespace stringline::cuda {
@@ -32,6 +33,13 @@ namespace stringline::cuda {
   STRINGLINE_LAUNCH(body<float, float>); \
   STRINGLINE_LAUNCH(body<Bf16, float>);  \
   STRINGLINE_LAUNCH(body<Bf16, Bf16>)
+#define STRINGLINE_LAUNCH_NORM_GRAD(body)                  \
+  STRINGLINE_LAUNCH(body<NormKind::kLayer, float, float>); \
+  STRINGLINE_LAUNCH(body<NormKind::kLayer, Bf16, float>);  \
+  STRINGLINE_LAUNCH(body<NormKind::kLayer, Bf16, Bf16>);   \
+  STRINGLINE_LAUNCH(body<NormKind::kRms, float, float>);   \
+  STRINGLINE_LAUNCH(body<NormKind::kRms, Bf16, float>);    \
+  STRINGLINE_LAUNCH(body<NormKind::kRms, Bf16, Bf16>)
 #define STRINGLINE_LAUNCH_SIZES(body)  \
   STRINGLINE_LAUNCH(body<float, 64>);  \
   STRINGLINE_LAUNCH(body<float, 128>); \
@@ -53,9 +61,11 @@ STRINGLINE_LAUNCH_BOTH(GeluGrad);
 STRINGLINE_LAUNCH_BOTH(Swiglu);
 STRINGLINE_LAUNCH_BOTH(SwigluGrad);
 STRINGLINE_LAUNCH_NORM(LayerNorm);
-STRINGLINE_LAUNCH_NORM(LayerNormGrad);
 STRINGLINE_LAUNCH_NORM(RmsNorm);
-STRINGLINE_LAUNCH_NORM(RmsNormGrad);
+STRINGLINE_LAUNCH_NORM_GRAD(NormGrad);
+STRINGLINE_LAUNCH_NORM_GRAD(ShortNormGrad);
+STRINGLINE_LAUNCH_NORM_GRAD(LongNormGrad);
+STRINGLINE_LAUNCH_NORM_GRAD(LongestNormGrad);
 STRINGLINE_LAUNCH_BOTH(ColumnSum);
 STRINGLINE_LAUNCH_BOTH(SumOfFewRows);
 STRINGLINE_LAUNCH_NORM(HeadNorm);
@@ -92,6 +102,9 @@ STRINGLINE_LAUNCH(PlanGroups);
 STRINGLINE_LAUNCH_BOTH(GroupedLinear);
 STRINGLINE_LAUNCH_BOTH(GroupedLinearInputGrad);
 STRINGLINE_LAUNCH_BOTH(GroupedLinearWeightGrad);
+STRINGLINE_LAUNCH(GroupedTensorLinear);
+STRINGLINE_LAUNCH(GroupedTensorInputGrad);
+STRINGLINE_LAUNCH(GroupedTensorWeightGrad);
 STRINGLINE_LAUNCH(SquaresOfChunks);
 STRINGLINE_LAUNCH(SumOfSquaredChunks);
 STRINGLINE_LAUNCH(ClipScale);
@@ -102,6 +115,7 @@ STRINGLINE_LAUNCH(SetStep);
 
 #undef STRINGLINE_LAUNCH_SIZES
 #undef STRINGLINE_LAUNCH_NORM
+#undef STRINGLINE_LAUNCH_NORM_GRAD
 #undef STRINGLINE_LAUNCH_BOTH
 #undef STRINGLINE_LAUNCH
 

@@ -11,9 +11,20 @@
 
 namespace stringline::cuda {
 
+// Blocks that a multiprocessor shall hold at once: the compiler limits registers for that. 0: as it
+// likes.
+template <class Body>
+constexpr int LeastBlocks() {
+  if constexpr (requires { Body::kLeastBlocks; }) {
+    return Body::kLeastBlocks;
+  } else {
+    return 0;
+  }
+}
+
 #ifdef __CUDACC__
 template <int kThreads, class Body>
-__global__ void __launch_bounds__(kThreads == 32 ? 256 : kThreads)
+__global__ void __launch_bounds__(kThreads == 32 ? 256 : kThreads, LeastBlocks<Body>())
     BodyKernel(const Body body, int64_t count, int scratch_words) {
   const GpuBlock<kThreads> block(count, scratch_words);
   if (block.index() < count) body(block);

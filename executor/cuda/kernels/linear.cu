@@ -22,6 +22,15 @@ LAUNCH_PRODUCT(GroupedLinearInputGrad<Bf16>)
 LAUNCH_PRODUCT(GroupedLinearWeightGrad<float>)
 LAUNCH_PRODUCT(GroupedLinearWeightGrad<Bf16>)
 
+// Eight warps.
+#define LAUNCH_TENSOR_PRODUCT(body)                              \
+  cudaError_t Launch(cudaStream_t stream, const body& product) { \
+    return LaunchBody<kTensorThreads>(stream, product);          \
+  }
+LAUNCH_TENSOR_PRODUCT(GroupedTensorLinear)
+LAUNCH_TENSOR_PRODUCT(GroupedTensorInputGrad)
+LAUNCH_TENSOR_PRODUCT(GroupedTensorWeightGrad)
+
 cudaError_t Launch(cudaStream_t stream, const PlanGroups& body) {
   return LaunchBody<256>(stream, body);
 }

@@ -21,10 +21,12 @@ LAUNCH_TOKEN_ROWS(SumRows<Bf16>)
 LAUNCH_TOKEN_ROWS(CopyTaken<float>)
 LAUNCH_TOKEN_ROWS(CopyTaken<Bf16>)
 
-// Logits are long rows, and few of them are in flight at once.
+// Logits are long rows. As many threads as there can be, so that few rows are in flight at once:
+// two a multiprocessor, and a row's second reading finds it in the L2 cache (26 MB of 50 on an
+// H100, if it has 50,000 numbers in bf16).
 #define LAUNCH_LOGITS(...)                                           \
   cudaError_t Launch(cudaStream_t stream, const __VA_ARGS__& body) { \
-    return LaunchBody<512>(stream, body);                            \
+    return LaunchBody<1024>(stream, body);                           \
   }
 LAUNCH_LOGITS(CrossEntropy<float>)
 LAUNCH_LOGITS(CrossEntropy<Bf16>)

@@ -20,7 +20,16 @@ bool Machine::Reaches(int device, const void* pointer) const {
   return device < 0 || owner < 0 || owner == device || devices[device].peers.count(owner) != 0;
 }
 
+std::vector<Use> Machine::ReachedMemory() const {
+  std::vector<Use> reached;
+  for (const auto& [begin, piece] : memory) {
+    if (Reaches(running_on_, begin)) reached.push_back({begin, piece.bytes, true});
+  }
+  return reached;
+}
+
 void Machine::NoteUse(const Use& use) {
+  if (watch_use && use.bytes > 0) watch_use(use);
   uses.Add(use);
   if (use.bytes == 0 || !fault.empty() || Reaches(running_on_, use.begin)) return;
   fault = std::string(running_what_) + " on GPU " + std::to_string(running_on_) +

@@ -93,7 +93,7 @@ cudaError_t Machine::Enqueue(Stream* stream, Run run, bool takes_time) {
     stream->last = {static_cast<int>(capture->graph->nodes.size()) - 1};
     return cudaSuccess;
   }
-  if (const cudaError_t error = MakeRoom(*stream); error != cudaSuccess) return error;
+  if (takes_time) STANDIN_RETURN_IF_ERROR(MakeRoom(*stream));
   Op op;
   op.run = std::move(run);
   op.takes_time = takes_time;
@@ -106,8 +106,13 @@ cudaError_t Machine::Enqueue(Stream* stream, Run run, bool takes_time) {
 // Other processes may be slow, so only real time tells a hang from a wait.
 cudaError_t Machine::MakeRoom(const Stream& stream) {
   using Clock = std::chrono::steady_clock;
+  const auto is_full = [&] {
+    return std::count_if(stream.ops.begin(), stream.ops.end(), [](const Op& op) {
+             return op.takes_time || op.graph != nullptr;
+           }) >= stream_depth;
+  };
   auto last_run = Clock::now();
-  while (stream_depth > 0 && stream.ops.size() >= stream_depth) {
+  while (stream_depth > 0 && is_full()) {
     if (RunNext()) {
       last_run = Clock::now();
       continue;
@@ -118,7 +123,7 @@ cudaError_t Machine::MakeRoom(const Stream& stream) {
     }
     if (blocked.empty()) {
       blocked = "the host is blocked: stream " + std::to_string(stream.line) + " holds " +
-                std::to_string(stream.ops.size()) + " ops, and nothing on this GPU can run";
+                std::to_string(stream_depth) + " launches, and nothing on this GPU can run";
     }
     return Fail(cudaErrorLaunchTimeout);
   }
@@ -132,7 +137,7 @@ cudaError_t Machine::EnqueueUntil(Stream* stream, std::function<Over()> begin) {
     if (error == cudaSuccess) stream->capture->graph->nodes.back().begin = std::move(begin);
     return error;
   }
-  if (const cudaError_t error = MakeRoom(*stream); error != cudaSuccess) return error;
+  STANDIN_RETURN_IF_ERROR(MakeRoom(*stream));
   Op op;
   op.over = begin();
   op.takes_time = true;
@@ -155,7 +160,6 @@ cudaError_t Machine::Record(Stream* stream, Event* event, bool external) {
     event->recorded = nullptr;
     return cudaSuccess;
   }
-  if (const cudaError_t error = MakeRoom(*stream); error != cudaSuccess) return error;
   event->capture = nullptr;
   event->recorded = std::make_shared<Recorded>();
   Op op;
@@ -192,7 +196,6 @@ cudaError_t Machine::Wait(Stream* stream, Event* event) {
     return Fail(cudaErrorStreamCaptureIsolation);
   }
   if (event->recorded == nullptr) return cudaSuccess;
-  if (const cudaError_t error = MakeRoom(*stream); error != cudaSuccess) return error;
   Op op;
   op.wait = event->recorded;
   op.enqueued_ns = host_ns;
@@ -462,8 +465,8 @@ void standin_set_memory(int64_t bytes) { Machine::Get().memory_bytes = bytes; }
 void standin_use_memory(int64_t bytes) {
   Machine::Get().devices[standin::current_device].memory_used += bytes;
 }
-void standin_set_stream_depth(int ops, int64_t blocked_ms) {
-  Machine::Get().stream_depth = static_cast<size_t>(ops);
+void standin_set_stream_depth(int launches, int64_t blocked_ms) {
+  Machine::Get().stream_depth = launches;
   Machine::Get().blocked_ms = blocked_ms;
 }
 const char* standin_blocked() {

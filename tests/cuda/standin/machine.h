@@ -155,8 +155,9 @@ class Machine {
   bool MayLaunch(const Stream& stream) const {
     return &stream == &legacy || stream.device == current_device;
   }
-  // A stream that holds `stream_depth` ops takes another only when one of them has run, and blocks
-  // the host until then. An error if the work already given can never make room.
+  // A stream that holds `stream_depth` launches (kernels, copies, a library's operations, graphs)
+  // takes another only when one of them has run, and blocks the host until then. An error if the
+  // work already given can never make room.
   cudaError_t MakeRoom(const Stream& stream);
   // Appends an operation with other processes, which begins now, or in every launch of the captured
   // graph.
@@ -187,6 +188,8 @@ class Machine {
   bool Reaches(int device, const void* pointer) const;
   // The running op uses these bytes.
   void NoteUse(const Use& use);
+  // All memory that the running op's device may use.
+  std::vector<Use> ReachedMemory() const;
 
   MemoryKind KindOf(const void* pointer, size_t bytes, bool* whole) const;
   void Reset(unsigned seed);
@@ -208,11 +211,12 @@ class Machine {
   int64_t until_hang = 0;    // number of timed ops up to the hanging op; 0: no op hangs
   bool may_hang = false;     // then a query runs all ready ops, however seldom queries come
   int64_t memory_bytes = 0;  // on each device
-  size_t stream_depth = 0;   // most ops of a stream; 0: any number
+  int64_t stream_depth = 0;  // most launches of a stream; 0: any number
   int64_t blocked_ms = 0;    // a host blocked for so long, while nothing here runs, is a hang
   std::string blocked;       // the first such hang
   std::vector<Device> devices;
-  std::string fault;  // the first use of memory out of reach
+  std::string fault;                          // the first use of memory out of reach
+  std::function<void(const Use&)> watch_use;  // called by NoteUse; null: no watch
 
   Stream legacy;
   std::set<Stream*> streams;

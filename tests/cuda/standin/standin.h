@@ -17,6 +17,32 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <string>
+#include <vector>
+
+// A launch whose compiled code is played. args[i] points to the i-th parameter.
+struct StandinLaunch {
+  struct Bytes {
+    const void* begin;
+    size_t bytes;
+    bool writes;
+  };
+  const char* kernel;  // mangled
+  unsigned grid[3], block[3];
+  size_t shared;
+  void* const* args;
+  std::vector<Bytes> memory;    // all that its GPU reaches
+  std::vector<Bytes> declared;  // by declared_use.h; empty: nothing
+};
+struct StandinPlayed {
+  std::string fault;  // empty: none
+  int64_t ns;         // 0: the usual duration
+};
+struct StandinPlayer {
+  // The bytes of a kernel's parameters; false: the kernel is not known, and its twin runs.
+  std::function<bool(const char* kernel, std::vector<size_t>* sizes)> sizes;
+  std::function<StandinPlayed(const StandinLaunch& launch)> play;
+};
 
 extern "C" {
 
@@ -57,11 +83,12 @@ void standin_driver_without(const char* name);
 // The current GPU of this thread.
 int standin_current_device();
 
-// From now on a stream holds at most `ops` ops (0, as after a reset: any number); a call that finds
-// it full blocks the host until one of them has run, as CUDA does after about a thousand. If then
+// From now on a stream holds at most so many launches: kernels, copies, a library's operations and
+// graphs (0, as after a reset: any number). A call that finds it full blocks the host until one of
+// them has run, as CUDA does after about a thousand. If then
 // nothing on this GPU runs for `blocked_ms`, the call and all later ones fail with
 // cudaErrorLaunchTimeout, and standin_blocked says so; null: the host was never blocked for good.
-void standin_set_stream_depth(int ops, int64_t blocked_ms);
+void standin_set_stream_depth(int launches, int64_t blocked_ms);
 const char* standin_blocked();
 // Sets the memory of each GPU; 1 GiB after a reset.
 void standin_set_memory(int64_t bytes);
@@ -77,6 +104,12 @@ void standin_set_call_ns(int64_t ns);
 // lines are streams in order of creation, from 1, followed by each stream's part of every graph.
 // All later calls return an error with this text.
 const char* standin_race();
+
+// Plays the compiled code of kernels from now on, in place of their host twins; null: the twins. A
+// fault of the code is an illegal address: all later calls return an error with its text. A twin
+// that declares its uses runs before, and its results must be the code's in every bit.
+void standin_play_with(const StandinPlayer* player);
+const char* standin_fault();  // null: none
 
 // The number of live streams, events, graphs and pieces of memory.
 int64_t standin_alive();
