@@ -87,6 +87,9 @@ if(STRINGLINE_HAS_CUDA)
       endif()
       target_compile_definitions(attention_plans_test PRIVATE STRINGLINE_${library}_LIBRARY="${path}")
     endforeach()
+    target_compile_definitions(attention_plans_test PRIVATE
+      STRINGLINE_NOTING_CUDNN="$<TARGET_FILE:stringline_noting_cudnn>")
+    add_dependencies(attention_plans_test stringline_noting_cudnn)
     target_link_options(attention_plans_test PRIVATE -Wl,--disable-new-dtags,--no-as-needed)
     set_target_properties(attention_plans_test PROPERTIES CUDA_RUNTIME_LIBRARY None)
     add_dependencies(cuda_test attention_plans_test)  # whoever builds one builds both

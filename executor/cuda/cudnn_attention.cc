@@ -198,7 +198,12 @@ absl::Status Cudnn::Run(const AttentionPlan* plan, const AttentionRun& run,
     operands.insert(
         {{kDy, const_cast<void*>(run.dy)}, {kDq, dqkv}, {kDk, dqkv + keys}, {kDv, dqkv + values}});
   }
-  SL_RETURN_IF_ERROR(AsStatus(cudnnSetStream(handle_, stream), "cudnnSetStream"));
+  const absl::Status set = AsStatus(cudnnSetStream(handle_, stream), "cudnnSetStream");
+  if (!set.ok()) {
+    return absl::Status(set.code(), absl::StrCat(set.message(),
+                                                 "; cuDNN may refuse the streams of a run with "
+                                                 "`sms_per_rank`: leave that out"));
+  }
   const auto& graph = static_cast<const CudnnPlan*>(plan)->graph;
   return WithoutExceptions([&] {
     const absl::Status status = AsStatus(graph.execute(handle_, operands, run.workspace));
@@ -231,13 +236,16 @@ absl::StatusOr<std::unique_ptr<AttentionLibrary>> CudnnAttention() {
   return std::make_unique<Cudnn>(handle, nullptr);
 }
 
-absl::StatusOr<std::unique_ptr<AttentionLibrary>> CudnnAttentionFor(const std::string& device) {
+absl::StatusOr<std::unique_ptr<AttentionLibrary>> CudnnAttentionFor(const std::string& device,
+                                                                    bool with_handle) {
   SL_RETURN_IF_ERROR(OpenCudnn());
   auto properties = std::make_shared<fe::DeviceProperties>();
   SL_RETURN_IF_ERROR(WithoutExceptions([&] {
     return AsStatus(properties->deserialize(std::vector<uint8_t>(device.begin(), device.end())));
   }));
-  return std::make_unique<Cudnn>(nullptr, std::move(properties));
+  cudnnHandle_t handle = nullptr;
+  if (with_handle) SL_RETURN_IF_ERROR(AsStatus(cudnnCreate(&handle), "cudnnCreate"));
+  return std::make_unique<Cudnn>(handle, std::move(properties));
 }
 
 }  // namespace stringline::cuda

@@ -18,7 +18,8 @@ namespace stringline::cuda {
 absl::StatusOr<std::unique_ptr<AttentionLibrary>> CudnnAttention();
 
 // For a GPU that need not be present, described in cuDNN's JSON: its plans can be chosen, but not
-// run.
-absl::StatusOr<std::unique_ptr<AttentionLibrary>> CudnnAttentionFor(const std::string& device);
+// run; with a handle they can, by a library that gives a handle without a GPU, as in tests.
+absl::StatusOr<std::unique_ptr<AttentionLibrary>> CudnnAttentionFor(const std::string& device,
+                                                                    bool with_handle = false);
 
 }  // namespace stringline::cuda

@@ -9,7 +9,7 @@ absl::StatusOr<std::unique_ptr<AttentionLibrary>> CudnnAttention() {
       "were not there");
 }
 
-absl::StatusOr<std::unique_ptr<AttentionLibrary>> CudnnAttentionFor(const std::string&) {
+absl::StatusOr<std::unique_ptr<AttentionLibrary>> CudnnAttentionFor(const std::string&, bool) {
   return CudnnAttention();
 }
 

@@ -14,10 +14,12 @@
 #include "absl/strings/str_cat.h"
 #include "executor/cuda/backend/cuda_kernels.h"
 #include "executor/cuda/cudnn_attention.h"
+#include "executor/cuda/cudnn_library.h"
 #include "gtest/gtest.h"
 #include "stages/models/model.h"
 #include "stages/ops.h"
 #include "tests/cuda/known_models.h"
+#include "tests/cuda/standin/noting_cudnn.h"
 #include "tests/cuda/standin/standin.h"
 
 namespace stringline::cuda {
@@ -50,16 +52,27 @@ class AttentionPlansTest : public testing::Test {
     const auto version = reinterpret_cast<size_t (*)()>(dlsym(opened, "cudnnGetVersion"));
     ASSERT_NE(version, nullptr);
     version_ = version();
+    // Behind functions that note its runs.
+    void* const noting = dlopen(STRINGLINE_NOTING_CUDNN, RTLD_NOW | RTLD_LOCAL);
+    ASSERT_NE(noting, nullptr) << dlerror();
+    start_ = reinterpret_cast<NotingCudnnStart*>(dlsym(noting, "noting_cudnn_start"));
+    last_ = reinterpret_cast<NotingCudnnLast*>(dlsym(noting, "noting_cudnn_last"));
+    ASSERT_TRUE(start_ != nullptr && last_ != nullptr);
+    const absl::Status opened_noting = OpenCudnn(STRINGLINE_NOTING_CUDNN);
+    ASSERT_TRUE(opened_noting.ok()) << opened_noting;
   }
   void SetUp() override {
     if (*STRINGLINE_CUDNN_LIBRARY == '\0') {
       GTEST_SKIP() << "the libraries of cuDNN are not installed: tools/install --cuda";
     }
     standin_reset(1);
+    start_(/*has_handle=*/false, /*refuses=*/false);
     auto library = Library();
     ASSERT_TRUE(library.ok()) << library.status();
     library_ = *std::move(library);
   }
+  static inline NotingCudnnStart* start_ = nullptr;
+  static inline NotingCudnnLast* last_ = nullptr;
   static inline size_t version_ = 0;  // 92500 is 9.25.0
   std::unique_ptr<AttentionLibrary> library_;
 };
@@ -198,6 +211,80 @@ TEST_F(AttentionPlansTest, OfAGpuThatIsNotHereDoNotRun) {
   EXPECT_EQ(here.code(), absl::StatusCode::kUnavailable);
   EXPECT_TRUE(absl::StartsWith(here.message(), "cudnnCreate: CUDNN_STATUS_")) << here;
   EXPECT_EQ(CudnnAttentionFor("{}").status().code(), absl::StatusCode::kUnimplemented);
+}
+
+// The addresses of a run's operands, as Run has to give them to the library.
+std::map<int64_t, void*> OperandsOf(const AttentionProblem& problem, const AttentionRun& run) {
+  const auto at = [](const void* begin, int64_t elements) {
+    return const_cast<char*>(static_cast<const char*>(begin)) + 2 * elements;
+  };
+  const int64_t keys = problem.heads * problem.size;
+  const int64_t values = keys + problem.kv_heads * problem.size;
+  std::map<int64_t, void*> operands = {{1, at(run.qkv, 0)},
+                                       {2, at(run.qkv, keys)},
+                                       {3, at(run.qkv, values)},
+                                       {4, run.y},
+                                       {5, run.lse}};
+  if (!problem.gradient) return operands;
+  operands.insert(
+      {{6, at(run.dy, 0)}, {7, run.dqkv}, {8, at(run.dqkv, keys)}, {9, at(run.dqkv, values)}});
+  return operands;
+}
+
+// By the library's own plans, with a handle that notes.
+TEST_F(AttentionPlansTest, RunsGiveOperandsWorkspaceAndStream) {
+  start_(/*has_handle=*/true, /*refuses=*/false);
+  const auto library = CudnnAttentionFor(kH100, /*with_handle=*/true);
+  ASSERT_TRUE(library.ok()) << library.status();
+  auto device = CudaDevice::Make();
+  ASSERT_TRUE(device.ok()) << device.status();
+  cudaStream_t const stream = (*device)->native((*device)->NewStream({}, 4));
+  int runs = 0;
+  for (const AttentionProblem& problem : {AttentionProblem{false, 2, 100, 6, 6, 16},
+                                          {false, 2, 100, 6, 2, 64},
+                                          {true, 2, 100, 6, 6, 16},
+                                          {true, 2, 100, 6, 2, 64}}) {
+    SCOPED_TRACE(ToString(problem));
+    const auto plan = (*library)->Choose(problem);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    const int64_t rows = problem.batch * problem.positions, of_heads = problem.heads * problem.size;
+    const int64_t packed = of_heads + 2 * problem.kv_heads * problem.size;
+    const auto take = [&](int64_t bytes) { return (*device)->Allocate(bytes).value(); };
+    AttentionRun run = {.qkv = take(2 * rows * packed),
+                        .y = take(2 * rows * of_heads),
+                        .lse = static_cast<float*>(take(4 * rows * problem.heads))};
+    if (problem.gradient) {
+      run.dy = take(2 * rows * of_heads);
+      run.dqkv = take(2 * rows * packed);
+    }
+    const int64_t bytes = std::max<int64_t>(256, (*plan)->workspace_bytes);
+    run.workspace = take(bytes);
+    const absl::Status status = (*library)->Run(*plan, run, stream);
+    ASSERT_TRUE(status.ok()) << status;
+    const NotedCudnnRun& noted = *last_();
+    EXPECT_EQ(noted.runs, ++runs);
+    EXPECT_EQ(noted.stream, stream);
+    for (const auto& [id, pointer] : OperandsOf(problem, run)) {
+      EXPECT_EQ(noted.operands.count(id) == 0 ? nullptr : noted.operands.at(id), pointer) << id;
+    }
+    // The frontend keeps the first bytes for itself.
+    const char* const begin = static_cast<const char*>(run.workspace);
+    EXPECT_GE(static_cast<const char*>(noted.workspace), begin);
+    EXPECT_LE(static_cast<const char*>(noted.workspace), begin + bytes);
+    EXPECT_TRUE((*device)->Synchronize().ok());
+  }
+}
+
+TEST_F(AttentionPlansTest, ARefusedStreamIsAnErrorWithAWayOut) {
+  start_(/*has_handle=*/true, /*refuses=*/true);
+  const auto library = CudnnAttentionFor(kH100, /*with_handle=*/true);
+  ASSERT_TRUE(library.ok()) << library.status();
+  const auto plan = (*library)->Choose({false, 1, 16, 1, 1, 16});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const absl::Status status = (*library)->Run(*plan, {}, nullptr);
+  EXPECT_TRUE(absl::StartsWith(status.message(), "cudnnSetStream: CUDNN_STATUS_BAD_PARAM"))
+      << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "`sms_per_rank`: leave that out")) << status;
 }
 
 }  // namespace
