@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -33,6 +35,7 @@ int Paper(const std::string& arguments, std::string* said) {
 struct Row {
   int times;
   double megabytes, teraflops;  // each; 0: no product
+  double milliseconds;          // of all
 };
 // By part and launch.
 std::map<std::string, Row> RowsOf(const std::string& said) {
@@ -47,6 +50,7 @@ std::map<std::string, Row> RowsOf(const std::string& said) {
     if (!cells[5].empty()) {
       EXPECT_TRUE(absl::SimpleAtod(cells[5], &row.teraflops)) << line;
     }
+    EXPECT_TRUE(absl::SimpleAtod(cells[7], &row.milliseconds)) << line;
     rows[absl::StrCat(cells[1], ": ", cells[2])] = row;
   }
   return rows;
@@ -111,6 +115,26 @@ TEST(PaperTest, ListsTheLaunchesOfAStep) {
   const double less = rows.at("backward: gradient of attention").megabytes -
                       RowsOf(other).at("backward: gradient of attention").megabytes;
   EXPECT_NEAR(less, 2 * 32 * 12 * 1024e-6 * 1024, 0.2);
+
+  // The ops are those of the programs, and their times are those of the launches.
+  const std::string file = ScratchFolder() + "/paper.json";
+  ASSERT_EQ(
+      Paper(absl::StrCat("--ops '", file, "' --tool '", STRINGLINE_TOOL, "' '", run, "'"), &other),
+      0)
+      << other;
+  const auto ops = nlohmann::json::parse(ReadText(file));
+  double us = 0, of_launches = 0;
+  for (const auto& [op, value] : ops.items()) {
+    const bool is_known = std::any_of(AllOps().begin(), AllOps().end(),
+                                      [&op = op](const OpRow& row) { return row.name == op; });
+    EXPECT_TRUE(is_known) << op;
+    us += value.get<double>();
+  }
+  for (const auto& [name, row] : rows) {
+    if (!absl::StartsWith(name, "update: ")) of_launches += row.milliseconds * 1000;
+  }
+  EXPECT_NEAR(us, of_launches, 0.01 * static_cast<double>(rows.size()) * 1000);
+  EXPECT_GT(us, 1000);
 }
 
 TEST(PaperTest, EveryOpHasARow) {
