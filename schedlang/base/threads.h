@@ -10,7 +10,9 @@
 
 namespace stringline {
 
-// Starts `count` threads that run `work`, and appends them to `threads`. ResourceExhausted when the
+// Starts `count` threads that run `work`, and appends them to `threads`. They block SIGINT and
+// SIGTERM: these are for the thread that waits for them, and would else end the process in whatever
+// thread the system picks. ResourceExhausted when the
 // system refuses a thread; earlier threads run, and the caller joins them.
 absl::Status StartThreads(int count, const std::function<void()>& work,
                           std::vector<std::thread>* threads);

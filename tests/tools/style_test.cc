@@ -296,7 +296,6 @@ TEST(StyleTest, ClassesHaveOneDuty) {
 constexpr const char* kHeadersOfOneUser[] = {
     // Compiled apart from their users: oneDNN's, cuDNN's and Boost's headers, embedded files.
     "executor/cpu/kernels/bf16_products.h",
-    "executor/cuda/cudnn_library.h",
     "tools/commands/commit.h",
     "tools/view/page/page_files.h",
     // An algorithm or a format with an idea of its own behind one function.
