@@ -1,5 +1,10 @@
 #include "tools/io/stop_signals.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+
 #include "schedlang/base/threads.h"
 
 namespace stringline {
@@ -43,19 +48,30 @@ StopSignals::StopSignals() {
   }
 }
 
-StopSignals::~StopSignals() {
-  if (!watcher_.empty()) {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      ending_ = true;
-      // Wakes the watcher, which waits for a first signal, or after one for the end.
-      if (watching_) pthread_kill(watcher_[0].native_handle(), wakes_watcher_);
-    }
-    ended_ = true;
-    ended_.notify_one();
-    watcher_[0].join();
-  }
+StopSignals::~StopSignals() { (void)End(); }
+
+// A signal of the process and the one that wakes the watcher may come at the same time. The watcher
+// takes either first: its own is recognised (Watch), and the process's is taken here if it is left.
+int StopSignals::End() {
+  if (watcher_.empty()) return came_;
+  Join();
+  const timespec at_once = {};
+  if (begun_ && came_ == 0) came_ = std::max(0, sigtimedwait(&waited_for_, nullptr, &at_once));
   pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
+  return came_;
+}
+
+void StopSignals::Join() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ending_ = true;
+    // Wakes the watcher, which waits for a first signal, or after one for the end.
+    if (watching_) pthread_kill(watcher_[0].native_handle(), wakes_watcher_);
+  }
+  ended_ = true;
+  ended_.notify_one();
+  watcher_[0].join();
+  watcher_.clear();
 }
 
 void StopSignals::Begin() {
@@ -64,14 +80,16 @@ void StopSignals::Begin() {
 }
 
 void StopSignals::Watch() {
-  int number = 0;
-  // A signal to this thread alone: the destructor's.
-  if (sigwait(&waited_for_, &number) != 0) return;
+  siginfo_t signal;
+  int number = -1;
+  while (number < 0) number = sigwaitinfo(&waited_for_, &signal);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (ending_) return;
+    // Join's, from this process. (The C library hides that it was sent to this thread alone.)
+    if (ending_ && signal.si_pid == getpid()) return;
     watching_ = false;
     if (begun_) came_ = number;
+    if (ending_ && begun_) return;
     // The next signal comes to this thread, with its usual effect on a process.
     pthread_sigmask(SIG_UNBLOCK, &waited_for_, nullptr);
     if (!begun_) raise(number);

@@ -40,9 +40,13 @@ class StopSignals {
   void Begin();
   // The signal noted; 0: none so far.
   int came() const { return came_; }
+  // Ends the watch, and returns the signal that came until now, even if no thread has noticed it
+  // yet. Later signals have the same effect as without this object.
+  int End();
 
  private:
   void Watch();
+  void Join();
 
   sigset_t waited_for_;
   int wakes_watcher_ = 0;  // a signal among them; 0: none

@@ -91,7 +91,7 @@ class Recording {
     RecordedRun run;
     run.result = std::move(result);
     run.saved = saved_;
-    if (run.result.stopped) run.signal = signals_.came();
+    if (run.result.stopped) run.signal = signals_.End();
     if (!writes_) return run;
     if (run.result.stopped) {
       run.losses = losses_->part();
