@@ -84,8 +84,8 @@ class ReadyGraph {
   // An upper bound on the kernels that a part launches, and its copies.
   int64_t most_launches() const {
     constexpr int64_t kMostOfANode = 8;
-    return kMostOfANode * static_cast<int64_t>(steps_.size() + copies_before_.size() +
-                                               copies_after_.size());
+    return kMostOfANode *
+           static_cast<int64_t>(steps_.size() + copies_before_.size() + copies_after_.size());
   }
 
  private:
