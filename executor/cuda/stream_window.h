@@ -1,4 +1,4 @@
-// How far the host runs ahead of the GPU on each stream.
+// The lead of the host over the GPU on each stream, kept short.
 //
 // A CUDA stream holds about a thousand launches; a call that finds it full blocks the host until
 // one of them has run. A host that is blocked behind a message issues nothing more: neither what

@@ -1,6 +1,6 @@
 // Many schedules with many parameters: all plans are listed first, and then made on all cores.
-// What is asked of each plan stands in check_sweep.h (is it right?) and sim_sweep.h (how long does
-// it take?).
+// Questions about each plan stand in check_sweep.h (is it right?) and sim_sweep.h (how long does it
+// take?).
 #pragma once
 
 #include <functional>

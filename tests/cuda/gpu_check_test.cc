@@ -1,4 +1,4 @@
-// What the table of gpu_check has beside its checks: algorithms, time by op, branches side by side,
+// The rows of gpu_check's table beside its checks: algorithms, time by op, branches side by side,
 // the sanitizer; and its two halves.
 #include <algorithm>
 #include <cstdio>

@@ -104,15 +104,25 @@ void ReadKernels(const std::string& file, KernelsByGpu* kernels) {
   }
 }
 
-TEST(KernelResources, EveryKernelCanBeLaunchedAndSpillsNothing) {
-  if (std::string(STRINGLINE_CUOBJDUMP).empty()) {
-    GTEST_SKIP() << "cuobjdump of the CUDA toolkit is not installed";
-  }
+KernelsByGpu AllKernels() {
   KernelsByGpu kernels;
   for (const absl::string_view file :
        absl::StrSplit(STRINGLINE_KERNEL_LIBRARIES, ':', absl::SkipEmpty())) {
     ReadKernels(std::string(file), &kernels);
   }
+  return kernels;
+}
+
+// Registers of a thread, as they are allocated.
+int AllocatedRegisters(const Kernel& kernel) {
+  return (kernel.registers + kRegisterUnit - 1) / kRegisterUnit * kRegisterUnit;
+}
+
+TEST(KernelResources, EveryKernelCanBeLaunchedAndSpillsNothing) {
+  if (std::string(STRINGLINE_CUOBJDUMP).empty()) {
+    GTEST_SKIP() << "cuobjdump of the CUDA toolkit is not installed";
+  }
+  KernelsByGpu kernels = AllKernels();
   ASSERT_FALSE(kernels.empty());
   const size_t count = kernels.begin()->second.size();
   EXPECT_GT(count, 100u);
@@ -120,7 +130,7 @@ TEST(KernelResources, EveryKernelCanBeLaunchedAndSpillsNothing) {
     EXPECT_EQ(of_gpu.size(), count) << gpu;
     for (const Kernel& kernel : of_gpu) {
       SCOPED_TRACE(absl::StrCat(kernel.name, " on ", gpu));
-      const int registers = (kernel.registers + kRegisterUnit - 1) / kRegisterUnit * kRegisterUnit;
+      const int registers = AllocatedRegisters(kernel);
       EXPECT_LE(registers * kernel.threads(), kRegisters) << kernel.registers << " a thread";
       EXPECT_LE(kernel.shared, kMostStaticBytes);
       EXPECT_LE(kernel.stack, kMostStackBytes);
@@ -143,14 +153,10 @@ TEST(KernelResources, RegistersLeaveRoomForEnoughBlocks) {
   if (std::string(STRINGLINE_CUOBJDUMP).empty()) {
     GTEST_SKIP() << "cuobjdump of the CUDA toolkit is not installed";
   }
-  KernelsByGpu kernels;
-  for (const absl::string_view file :
-       absl::StrSplit(STRINGLINE_KERNEL_LIBRARIES, ':', absl::SkipEmpty())) {
-    ReadKernels(std::string(file), &kernels);
-  }
+  KernelsByGpu kernels = AllKernels();
   EXPECT_GT(kernels["sm_90"].size(), 100u);
   for (const Kernel& kernel : kernels["sm_90"]) {
-    const int registers = (kernel.registers + kRegisterUnit - 1) / kRegisterUnit * kRegisterUnit;
+    const int registers = AllocatedRegisters(kernel);
     EXPECT_GE(kRegisters / (registers * kernel.threads()), LeastBlocks(kernel))
         << ShownKernel(kernel.name) << ": " << kernel.registers << " registers";
   }

@@ -271,7 +271,7 @@ void WriteResults(const std::string& folder) {
   WriteText(folder + "/others.json", Print(results));
 }
 
-// What the lines read: schedules, results of suites, run files.
+// The files that the lines read: schedules, results of suites, run files.
 std::string PrepareFolder() {
   fs::remove_all(ScratchFolder());  // of a run of this test before
   const std::string folder = PrepareRun();

@@ -86,7 +86,7 @@ TEST(PaperTest, ListsTheLaunchesOfAStep) {
       {"forward: gelu", 2, 4 * 32768 * 3072e-6},
       {"forward: y = x w'", 1, 3424.3},
       {"forward: loss with its gradient", 1, 2 * 2 * 32768 * 50304e-6 + 0.3},
-      // Of five norms one has no residual after it.
+      // One of five norms has no residual after it.
       {"backward: gradient of layer norm", 1, 156.1},
       {"backward: gradient of layer norm, z added", 4, 206.5},
       {"backward: gradient of layer norm, sums", 5, 4.9},

@@ -1,4 +1,4 @@
-// How many branches of a captured graph run side by side: each waits on the GPU until all have
+// The branches of a captured graph that run side by side: each waits on the GPU until all have
 // begun, so a graph ends in time only if all of them run at once. The number is doubled until a
 // graph does not, and then halved in between.
 #include <algorithm>

@@ -54,7 +54,8 @@ void CheckOps(const std::string& folder, const SpeedCase& model, const std::stri
 // its tools for memory, races and barriers. Skipped without it.
 void CheckSanitizer(const std::string& sanitizer, const std::string& watched, CheckRows* rows);
 
-// How many branches of a captured graph, and how many streams, wait for each other without a hang.
+// The numbers of branches of a captured graph, and of streams, that wait for each other without a
+// hang.
 void CheckBranches(CheckRows* rows);
 
 // The output of a command, "NAME TOKENS" a line: torch's speed on the model of the first speed case

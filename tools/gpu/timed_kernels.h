@@ -19,8 +19,8 @@ struct OpTime {
   double us = 0;  // of all, on the GPU, each with the gap before it if the GPU waited for the host
 };
 
-// Those of another backend, for steps that are issued and not captured. A node that does an earlier
-// node's work too counts as the later node's op.
+// The kernels of another backend, timed, for steps that are issued and not captured. A node that
+// does an earlier node's work too counts as the later node's op.
 class TimedKernels final : public Kernels {
  public:
   explicit TimedKernels(Kernels* timed) : timed_(timed) {}

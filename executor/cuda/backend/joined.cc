@@ -11,7 +11,7 @@
 namespace stringline::cuda {
 namespace {
 
-// How many nodes and ports read the value.
+// The number of nodes and ports that read the value.
 int64_t ReadersOf(const Graph& graph, ValueId value) {
   int64_t readers = 0;
   for (const Port& port : graph.outputs) readers += port.value == value ? 1 : 0;

@@ -47,7 +47,7 @@ thread_local std::vector<standin::Use> declared;
 
 constexpr size_t kUnit = sizeof(std::max_align_t);
 
-// What a twin wrote.
+// Memory that a twin wrote.
 struct Written {
   standin::Use use;
   std::vector<char> before, after;
