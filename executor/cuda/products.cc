@@ -17,6 +17,7 @@
 #include "executor/cuda/cublas_lt.h"
 #include "executor/cuda/cuda_error.h"
 #include "executor/cuda/product_descriptors.h"
+#include "executor/cuda/run_on_zeros.h"
 #include "schedlang/base/status.h"
 
 namespace stringline::cuda {
@@ -39,7 +40,8 @@ struct Products::Table {
   absl::Status Prepare(cublasLtHandle_t handle, Product* product) const;
 
   CublasLt library;
-  int32_t sms = 0;   // 0: all
+  int32_t sms = 0;  // 0: all
+  bool load = false;
   std::mutex mutex;  // guards the members below
   absl::flat_hash_map<ProductShape, std::unique_ptr<const Product>> products;
   std::map<std::string, std::string> refused;  // lines for people, by refused shape
@@ -196,9 +198,10 @@ absl::Status Products::Table::Prepare(cublasLtHandle_t handle, Product* product)
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<Products>> Products::Make(int sms) {
+absl::StatusOr<std::unique_ptr<Products>> Products::Make(int sms, bool load) {
   auto table = std::make_shared<Table>();
   table->sms = sms;
+  table->load = load;
   SL_ASSIGN_OR_RETURN(table->library, CublasLt::Open());
   return MakeWith(std::move(table));
 }
@@ -231,12 +234,38 @@ absl::StatusOr<const Product*> Products::Choose(const ProductShape& shape) {
   product->shape = shape;
   absl::Status status = CheckShape(shape);
   if (status.ok()) status = table_->Prepare(handle_->handle, product.get());
+  if (status.ok() && table_->load) status = Load(product.get());
   if (!status.ok()) {
     table_->products.erase(shape);
     return AboutProduct(shape, status);
   }
   place = std::move(product);
   return place.get();
+}
+
+// On zeros, with all matrices in one piece of memory that is freed again.
+absl::Status Products::Load(const Product* product) const {
+  const ProductShape& shape = product->shape;
+  const ProductMapping mapping = MappingOf(shape);
+  constexpr int64_t kMostElementBytes = 4;
+  const auto bytes_of = [](int64_t rows, int64_t columns) {
+    return kMostElementBytes * rows * columns;
+  };
+  const int64_t out_bytes = bytes_of(mapping.m, mapping.n);
+  const std::vector<int64_t> sizes = {bytes_of(mapping.b_rows(), mapping.b_columns()),
+                                      bytes_of(mapping.a_rows(), mapping.a_columns()),
+                                      out_bytes,
+                                      out_bytes,
+                                      bytes_of(shape.outputs, 1),
+                                      product->workspace_bytes};
+  return RunOnZeros(sizes, [&](absl::Span<char* const> at, cudaStream_t stream) {
+    ProductRun run = {at[0], at[1], at[2]};
+    if (shape.residual) run.residual = at[3];
+    if (shape.gelu_grad) run.gelu_input = at[3];
+    if (shape.bias) run.bias = at[4];
+    run.workspace = at[5];
+    return Run(product, run, stream);
+  });
 }
 
 const Product* Products::ChooseIfThere(const ProductShape& shape) {

@@ -36,8 +36,9 @@ struct ProductRun {
 class Products {
  public:
   // For the current GPU. Unavailable: no library, or no GPU. `sms`: the number of multiprocessors
-  // for a product; 0: all.
-  static absl::StatusOr<std::unique_ptr<Products>> Make(int sms = 0);
+  // for a product; 0: all. `load`: every product runs once when it is chosen, so that its code is
+  // loaded before any message waits (own_kernels.h).
+  static absl::StatusOr<std::unique_ptr<Products>> Make(int sms = 0, bool load = false);
   // The same table for another GPU of the same kind, which is the current GPU.
   absl::StatusOr<std::unique_ptr<Products>> ForAnotherGpu() const;
   ~Products();
@@ -73,6 +74,7 @@ class Products {
   struct Table;
   struct Handle;
   Products(std::shared_ptr<Table> table, std::unique_ptr<Handle> handle);
+  absl::Status Load(const Product* product) const;
   void KeepRefusal(const ProductShape& shape, const char* instead, const absl::Status& why);
   static absl::StatusOr<std::unique_ptr<Products>> MakeWith(std::shared_ptr<Table> table);
   const std::shared_ptr<Table> table_;

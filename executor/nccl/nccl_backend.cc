@@ -13,7 +13,9 @@ absl::StatusOr<std::unique_ptr<Backend>> NcclBackend::Make(const TcpWorldSetting
   const absl::StatusOr<nccl::Library> library = nccl::Library::Open();
   TcpWorldSettings joined = world;
   joined.trouble.Update(library.status());
-  joined.trouble.Update(backend->TakeGpu(world.identity.local, kernels));
+  CudaKernelSettings loaded = kernels;
+  loaded.load = true;
+  joined.trouble.Update(backend->TakeGpu(world.identity.local, loaded));
   if (backend->device_ != nullptr) backend->device_->set_stream_launches(nccl.stream_launches);
   if (library.ok()) joined.config.emplace_back("NCCL", library->Version());
   joined.config.emplace_back("nccl.sums", nccl.sums == NcclSums::kOrdered ? "ordered" : "nccl");

@@ -57,6 +57,7 @@ NcclComms::~NcclComms() {
   if (aborted_) return;
   const int64_t until_ns = NowNs() + kEndNs;
   for (nccl::Comm* const comm : comms_) {
+    if (comm == nullptr) continue;
     nccl::Result result = library_.CommFinalize(comm);
     while (result == nccl::kInProgress && NowNs() < until_ns && world_->state().ok()) {
       std::this_thread::sleep_for(std::chrono::microseconds(100));
@@ -88,11 +89,16 @@ nccl::Config NcclComms::NewConfig(absl::string_view name, int most_ctas) {
 absl::StatusOr<nccl::Comm*> NcclComms::Split(int color, int key, absl::string_view name,
                                              int most_ctas) {
   nccl::Config config = NewConfig(name, most_ctas);
-  nccl::Comm* made = nullptr;
+  // A thread of NCCL's writes the communicator here, at any time until the parent has settled or is
+  // aborted. The call returns success although that thread still works.
+  nccl::Comm*& made = comms_.emplace_back(nullptr);
   const nccl::Result result = library_.CommSplit(all_, color, key, &made, &config);
-  if (made != nullptr) comms_.push_back(made);
-  SL_RETURN_IF_ERROR(Settle(all_, result, "ncclCommSplit"));
-  if (color == nccl::kNoColor) return nullptr;
+  SL_RETURN_IF_ERROR(
+      Settle(all_, result == nccl::kSuccess ? nccl::kInProgress : result, "ncclCommSplit"));
+  if (color == nccl::kNoColor) {
+    comms_.pop_back();
+    return nullptr;
+  }
   if (made == nullptr) return absl::InternalError("ncclCommSplit made no communicator");
   SL_RETURN_IF_ERROR(Settle(made, nccl::kInProgress, "ncclCommSplit"));
   return made;
@@ -134,6 +140,7 @@ absl::Status NcclComms::ErrorOf(nccl::Comm* comm, nccl::Result result, const cha
 absl::Status NcclComms::Poll() {
   SL_RETURN_IF_ERROR(world_->state());
   for (nccl::Comm* const comm : comms_) {
+    if (comm == nullptr) continue;
     nccl::Result error = nccl::kSuccess;
     const nccl::Result asked = library_.CommGetAsyncError(comm, &error);
     if (asked != nccl::kSuccess) error = asked;
@@ -147,7 +154,10 @@ void NcclComms::Abort(const absl::Status& failure) {
   if (aborted_) return;
   aborted_ = true;
   world_->Fail(failure);
-  for (nccl::Comm* const comm : comms_) (void)library_.CommAbort(comm);
+  // The parent of all comes first: after its abort no communicator is still being made.
+  for (nccl::Comm* const& comm : comms_) {
+    if (comm != nullptr) (void)library_.CommAbort(comm);
+  }
   comms_.clear();
 }
 

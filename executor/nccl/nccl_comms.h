@@ -88,7 +88,8 @@ class NcclComms {
   World* const world_;
   std::deque<std::string> names_;  // NCCL keeps pointers into them
   nccl::Comm* all_ = nullptr;
-  std::vector<nccl::Comm*> comms_;
+  // In the order of creation, all_ first; null while one is being made, and if that failed.
+  std::deque<nccl::Comm*> comms_;
   bool aborted_ = false;
 };
 

@@ -148,6 +148,7 @@ TEST_P(NcclTraining, IsInEveryBitThatOfOneProcess) {
   Processes all(ranks.processes, [&](int p) -> std::string {
     standin_reset(p);
     standin_set_stream_depth(kStreamLaunches, /*blocked_ms=*/20'000);
+    standin_load_late(true);
     auto backend = NcclBackend::Make(WorldSettings(ranks, p, port), ranks.settings);
     if (!backend.ok()) return backend.status().ToString();
     const std::string text = absl::StrJoin(LinesOf(config, plan, *std::move(backend)), "\n");

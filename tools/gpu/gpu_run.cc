@@ -27,6 +27,7 @@ absl::StatusOr<GpuRun> TrainOnGpu(const RunConfig& config, const Plan& plan) {
   CudaSettings settings;
   settings.ranks = plan.ranks() * config.mesh.coordinates();
   settings.sms_per_rank = config.sms_per_rank;
+  settings.deterministic = config.deterministic;
   settings.timeout_ns = 60'000'000'000;
   settings.link = config.link;
   SL_ASSIGN_OR_RETURN(settings.gpus, cuda::ChooseGpus(config.gpus, settings.ranks));

@@ -6,10 +6,13 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "executor/engine/bf16.h"
 #include "schedlang/base/status.h"
 #include "stages/ops.h"
@@ -27,8 +30,9 @@ constexpr double kLeastOfMemoryRate = 0.7;  // relative to a copy's
 constexpr int kTimes = 6;
 
 // The largest error as a share of the tolerance: half a step of BF16 plus kMostOfLargest. Infinity
-// if only one of the two is NaN, or integers differ.
-double HowWrong(const Array& seen, const Array& expected) {
+// if only one of the two is NaN, or integers differ. `added`, where it is not null, was added last:
+// the sum before it may have been rounded to BF16, too.
+double HowWrong(const Array& seen, const Array& expected, const Array* added) {
   const int64_t count = expected.type.elements();
   if (expected.type.dtype == DType::kI32) {
     return std::equal(seen.i32(), seen.i32() + count, expected.i32()) ? 0 : INFINITY;
@@ -43,8 +47,12 @@ double HowWrong(const Array& seen, const Array& expected) {
   for (int64_t i = 0; i < count; ++i) {
     const double want = expected.f32()[i], got = wide.f32()[i];
     if (std::isnan(want) && std::isnan(got)) continue;  // not written
-    const double step = bf16 && want != 0 ? std::ldexp(1.0, std::ilogb(want) - 7) : 0;
-    const double off = std::fabs(got - want) / (step / 2 + kMostOfLargest * largest);
+    const auto step = [bf16](double value) {
+      return bf16 && value != 0 ? std::ldexp(1.0, std::ilogb(value) - 7) : 0;
+    };
+    const double before = added == nullptr ? 0 : step(want - double{added->f32()[i]});
+    const double off =
+        std::fabs(got - want) / ((step(want) + before) / 2 + kMostOfLargest * largest);
     if (!(off <= wrong)) wrong = std::isnan(off) ? INFINITY : off;
   }
   return wrong;
@@ -56,10 +64,22 @@ struct WorstCase {
   std::string name;
 };
 
+// The library's choice for a case, or "" if it has none.
+std::string ChoiceFor(CudaDevice* device, const OpCase& from) {
+  const auto kernels = CudaKernels::Make(device, {.attention = NoAttentionLibrary});
+  if (!kernels.ok()) return "";
+  const auto ran = RunOnDevice(device, kernels->get(), from, OutputsBefore(from, false, 7), false);
+  if (!ran.ok()) return "";
+  const std::vector<std::string> lines =
+      absl::StrSplit((*kernels)->Describe(), '\n', absl::SkipEmpty());
+  return lines.size() < 2 ? "" : lines[1];  // behind the library's version
+}
+
 absl::Status CheckCase(const OpCase& from, bool accumulate, CudaDevice* device,
                        CudaKernels* kernels, std::map<Op, WorstCase>* worst) {
   std::vector<Array> before = OutputsBefore(from, accumulate, 7);
   SL_ASSIGN_OR_RETURN(const RanOp seen, RunOnDevice(device, kernels, from, before, accumulate));
+  const OpCase wide = InF32(from);
   bool adds = accumulate;
   for (Array& output : before) {
     const bool bf16 = output.type.dtype == DType::kBF16;
@@ -67,12 +87,14 @@ absl::Status CheckCase(const OpCase& from, bool accumulate, CudaDevice* device,
     // Outputs in BF16, which cannot be added to, are overwritten.
     adds = adds && !(bf16 && before.size() == 1);
   }
-  const std::vector<Array> expected = RunOnCpu(InF32(from), before, adds);
+  const std::vector<Array> expected = RunOnCpu(wide, before, adds);
+  const Array* const added = from.op == Op::kLinearResidual ? &wide.inputs[3] : nullptr;
   for (size_t i = 0; i < expected.size(); ++i) {
-    const double wrong = HowWrong(seen.outputs[i], expected[i]);
+    const double wrong = HowWrong(seen.outputs[i], expected[i], added);
     WorstCase& of = (*worst)[from.op];
     if (!of.name.empty() && wrong <= of.wrong) continue;
     of = {wrong, absl::StrCat(ToString(from), accumulate ? ", added" : "")};
+    if (!(wrong <= 1)) absl::StrAppend(&of.name, "; ", ChoiceFor(device, from));
   }
   return absl::OkStatus();
 }

@@ -14,11 +14,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "executor/cuda/backend/cuda_backend.h"
 #include "executor/cuda/gpus.h"
 #include "executor/nccl/nccl_backend.h"
 #include "executor/run/train.h"
 #include "schedlang/ask/library_plan.h"
+#include "schedlang/base/clock.h"
 #include "schedlang/lower/message_order.h"
 #include "stages/models/model.h"
 #include "tools/gpu/processes.h"
@@ -130,12 +132,15 @@ void CompareLosses(const std::string& name, const RunConfig& config, const Plan&
                    bool own_gpus, CheckRows* rows) {
   const std::string expected = InOneProcess(config, plan);
   if (!absl::StartsWith(expected, "losses")) return rows->Fail(name, "one process: " + expected);
+  const int64_t begin_ns = NowNs();
   const std::vector<std::string> said = InProcesses(config, plan, own_gpus, -1);
+  const double seconds = static_cast<double>(NowNs() - begin_ns) * 1e-9;
   for (size_t rank = 0; rank < said.size(); ++rank) {
     if (said[rank] == expected) continue;
     return rows->Fail(name, absl::StrCat("rank ", rank, ": ", said[rank], ", and not ", expected));
   }
-  rows->Pass(name, absl::StrCat(said.size(), " processes, in every bit as with copies"));
+  rows->Pass(name, absl::StrFormat("%d processes, in every bit as with copies; %.1f s", said.size(),
+                                   seconds));
 }
 
 // As many ranks as GPUs, in the sizes used on one GPU.

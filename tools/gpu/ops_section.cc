@@ -87,7 +87,7 @@ void CheckOps(const std::string& folder, const SpeedCase& model, const std::stri
   std::map<std::string, double> paper;
   if (!read.ok()) {
     rows->Fail("paper.json", std::string(read.status().message()));
-  } else if (paper = *read; paper.empty()) {
+  } else if (paper = *read; paper.empty() && !paper_path.empty()) {
     rows->Skip("paper.json", absl::StrCat("there is none at ", paper_path));
   }
   OpTime all;
@@ -99,14 +99,15 @@ void CheckOps(const std::string& folder, const SpeedCase& model, const std::stri
       absl::StrAppendFormat(&said, "; on paper %.1f us", found->second);
       paper.erase(found);
     }
-    rows->Pass(op, said, figures);
+    rows->Pass(absl::StrCat(model.name, ": ", op), said, figures);
     all.launches += time.launches;
     all.us += time.us;
   }
   for (const auto& [op, us] : paper) {
-    rows->Skip(op, absl::StrFormat("on paper %.1f us, and not in this step", us));
+    rows->Skip(absl::StrCat(model.name, ": ", op),
+               absl::StrFormat("on paper %.1f us, and not in this step", us));
   }
-  rows->Pass(absl::StrCat("all, ", model.name, ", one microbatch"),
+  rows->Pass(absl::StrCat(model.name, ": all, one microbatch"),
              absl::StrFormat("%.1f us in %d launches", all.us, all.launches), {.us = all.us});
 }
 

@@ -72,6 +72,7 @@ std::vector<CheckSection> AllSections(const CheckFiles& files) {
       {"ops",
        [files](CheckRows* rows) {
          CheckOps(files.schedules, AllSpeedCases().front(), files.paper, rows);
+         CheckOps(files.schedules, AllSpeedCases().back(), "", rows);
        },
        40, 2, "time by op for a microbatch of GPT-2 124M, beside build/paper.json"},
       {"prediction",

@@ -40,13 +40,14 @@ struct SpeedCase {
   std::string name;
   AnyShape shape;
   int microbatches = 1;
-  double goal = 0;  // tokens a second
+  double goal = 0;            // tokens a second
+  bool deterministic = true;  // of RunConfig
 };
 std::vector<SpeedCase> AllSpeedCases();
 void CheckSpeed(const std::string& folder, const std::vector<SpeedCase>& cases, CheckRows* rows);
 
 // The time of every op in a step of one microbatch of the model, beside those of the file, {op:
-// us}, where it is.
+// us}, where it is; "": there is none for this model.
 void CheckOps(const std::string& folder, const SpeedCase& model, const std::string& paper_path,
               CheckRows* rows);
 

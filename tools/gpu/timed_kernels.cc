@@ -42,9 +42,11 @@ void TimedKernels::Time(const char* name, NativeStream stream, const Launch& lau
 }
 
 absl::StatusOr<ReadyKernel> TimedKernels::ReadyFor(const Graph& graph, const Node& node) {
-  SL_ASSIGN_OR_RETURN(const ReadyKernel ready, timed_->ReadyFor(graph, node));
+  SL_ASSIGN_OR_RETURN(ReadyKernel ready, timed_->ReadyFor(graph, node));
   const TimedNode& timed = nodes_.emplace_back(TimedNode{this, ready, RowOf(node.op).name});
-  return ReadyKernel{RunNode, &timed, ready.workspace_bytes, ready.with};
+  ready.run = RunNode;
+  ready.self = &timed;
+  return ready;
 }
 
 void TimedKernels::RunNode(const void* self, const NodeRun& run) {

@@ -1,6 +1,7 @@
 // Attention and its gradient, by a library with a plan for them, else by bodies of our own.
 #include "absl/strings/str_cat.h"
 #include "executor/cuda/backend/ops.h"
+#include "executor/cuda/run_on_zeros.h"
 #include "schedlang/base/status.h"
 #include "stages/ops.h"
 
@@ -95,6 +96,22 @@ absl::Status ChooseAttention(const NodeTypes& types, AttentionLibrary* library, 
   return absl::UnimplementedError(absl::StrCat("the CUDA backend has ", RowOf(types.node.op).name,
                                                " for heads of at most ", kMostHeadSize,
                                                " channels"));
+}
+
+absl::Status LoadAttention(const AttentionLibrary& library, const AttentionPlan* plan) {
+  const AttentionProblem& of = plan->problem;
+  const int64_t rows = of.batch * of.positions;
+  const int64_t packed = 2 * rows * (of.heads + 2 * of.kv_heads) * of.size;  // bf16
+  const int64_t mixed = 2 * rows * of.heads * of.size;
+  const int64_t lse = static_cast<int64_t>(sizeof(float)) * rows * of.heads;
+  return RunOnZeros({packed, mixed, lse, mixed, packed, plan->workspace_bytes},
+                    [&](absl::Span<char* const> at, cudaStream_t stream) {
+                      AttentionRun run = {at[0], at[1], reinterpret_cast<float*>(at[2])};
+                      if (of.gradient) run.dy = at[3];
+                      if (of.gradient) run.dqkv = at[4];
+                      run.workspace = at[5];
+                      return library.Run(plan, run, stream);
+                    });
 }
 
 }  // namespace stringline::cuda

@@ -10,6 +10,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "executor/cuda/bodies/own_kernels.h"
 #include "executor/cuda/cuda_error.h"
 #include "executor/cuda/declared_use.h"
 #include "schedlang/base/sl_check.h"
@@ -76,6 +77,16 @@ absl::StatusOr<int> ProductSms(const CudaDevice& device, int free_sms) {
   return std::max(1, sms - free_sms);
 }
 
+// A kernel is loaded when its attributes are asked for.
+absl::Status LoadOwnKernels() {
+  for (const void* const kernel : OwnKernels()) {
+    cudaFuncAttributes attributes;
+    const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);
+    if (error != cudaSuccess) return absl::InternalError(cuda::ErrorText(error));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CudaKernels>> CudaKernels::Make(CudaDevice* device,
@@ -84,8 +95,9 @@ absl::StatusOr<std::unique_ptr<CudaKernels>> CudaKernels::Make(CudaDevice* devic
   SL_ASSIGN_OR_RETURN(const int sms, ProductSms(*device, settings.free_sms));
   for (int place = 0; place < device->places(); ++place) {
     SL_RETURN_IF_ERROR(device->Enter(place));
-    SL_ASSIGN_OR_RETURN(gpus[place].products,
-                        place == 0 ? cuda::Products::Make(sms) : gpus[0].products->ForAnotherGpu());
+    if (settings.load) SL_RETURN_IF_ERROR(LoadOwnKernels());
+    SL_ASSIGN_OR_RETURN(gpus[place].products, place == 0 ? cuda::Products::Make(sms, settings.load)
+                                                         : gpus[0].products->ForAnotherGpu());
   }
   return std::unique_ptr<CudaKernels>(new CudaKernels(device, std::move(gpus), settings));
 }
@@ -157,6 +169,10 @@ absl::StatusOr<cuda::NodeData> CudaKernels::DataFor(int gpu, const cuda::NodeTyp
         HasBf16(types.graph, node) ? Attention(&gpus_[gpu]) : nullptr;
     SL_RETURN_IF_ERROR(
         cuda::ChooseAttention(types, library, settings_.deterministic, &data, workspace_bytes));
+    if (settings_.load && data.attention_plan != nullptr &&
+        gpus_[gpu].loaded.insert(data.attention_plan).second) {
+      SL_RETURN_IF_ERROR(cuda::LoadAttention(*data.attention, data.attention_plan));
+    }
   }
   cuda::Products* const products = gpus_[gpu].products.get();
   SL_RETURN_IF_ERROR(cuda::ChooseProducts(types, products, &data, workspace_bytes));

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -32,6 +33,9 @@ struct CudaKernelSettings {
   absl::StatusOr<std::unique_ptr<cuda::AttentionLibrary>> (*attention)() = cuda::CudnnAttention;
   // Off: the library's gradient of attention may have other last bits every time.
   bool deterministic = true;
+  // All code is loaded before the first step, for processes whose messages wait on the GPU
+  // (own_kernels.h).
+  bool load = false;
   // The multiprocessors that products leave to messages, where ranks share all: constant in a run,
   // since algorithms and so bits depend on it.
   int free_sms = 0;
@@ -74,6 +78,7 @@ class CudaKernels final : public Kernels {
     std::unique_ptr<cuda::Products> products;
     // Set by the first request.
     std::optional<absl::StatusOr<std::unique_ptr<cuda::AttentionLibrary>>> attention;
+    std::set<const cuda::AttentionPlan*> loaded;
     std::map<std::tuple<int64_t, int64_t, double>, const float*> rotary;
   };
 

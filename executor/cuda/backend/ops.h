@@ -145,6 +145,8 @@ AttentionProblem AttentionProblemOf(const NodeTypes& types, bool deterministic =
 // Unimplemented if neither can run the node.
 absl::Status ChooseAttention(const NodeTypes& types, AttentionLibrary* library, bool deterministic,
                              NodeData* data, int64_t* workspace_bytes);
+// Runs the plan once, on zeros: its code is loaded then (own_kernels.h).
+absl::Status LoadAttention(const AttentionLibrary& library, const AttentionPlan* plan);
 inline bool IsAttention(Op op) { return op == Op::kAttention || op == Op::kAttentionGrad; }
 
 // By family; each returns the launches of its ops, and empty ones for others.

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <utility>
 
+#include "executor/cuda/bodies/own_kernels.h"
+
 extern "C" {
 
 // Grid and block as launched; args[i] points to the i-th argument.
@@ -23,10 +25,13 @@ __attribute__((weak)) void stringline_twin_takes(long long ns);
 
 namespace stringline {
 
-// Makes kTwin the twin of kKernel:  static const bool registered = HasTwin<Kernel, Twin>();
+// Lists kKernel among OwnKernels, and makes kTwin its twin, in an initialiser before main:
+//
+//   const bool has_twin = HasTwin<Kernel, Twin>();
 template <auto kKernel, auto kTwin>
 bool HasTwin() {
   return []<typename... Args>(void (*kernel)(Args...)) {
+    ListKernel(reinterpret_cast<const void*>(kernel));
     if (stringline_host_twin == nullptr) return false;
     static constexpr size_t kSizes[] = {sizeof(Args)...};
     const HostTwinCall call = [](const unsigned*, const unsigned*, void* const* args) {

@@ -5,7 +5,9 @@
 #include <cuda_runtime.h>
 
 #include "executor/cuda/bodies/block.h"
-#ifndef __CUDACC__
+#ifdef __CUDACC__
+#include "executor/cuda/bodies/own_kernels.h"
+#else
 #include "executor/cuda/bodies/host_twin.h"
 #endif
 
@@ -29,11 +31,15 @@ __global__ void __launch_bounds__(kThreads == 32 ? 256 : kThreads, LeastBlocks<B
   const GpuBlock<kThreads> block(count, scratch_words);
   if (block.index() < count) body(block);
 }
+template <int kThreads, class Body>
+inline const bool kIsListed = ListKernel(reinterpret_cast<const void*>(BodyKernel<kThreads, Body>));
 #else
 template <int kThreads, class Body>
 void BodyKernel(const Body body, int64_t /*count*/, int /*scratch_words*/) {
   RunOnHost(body, kThreads);
 }
+template <int kThreads, class Body>
+inline const bool kIsListed = HasTwin<BodyKernel<kThreads, Body>, BodyKernel<kThreads, Body>>();
 #endif
 
 template <class Body>
@@ -52,10 +58,7 @@ cudaError_t LaunchBody(cudaStream_t stream, const Body& body) {
   // More than 48 KiB of shared memory must be requested; reductions have some of their own.
   constexpr int kUsualBytes = 40 << 10;
   const auto kernel = BodyKernel<kThreads, Body>;
-#ifndef __CUDACC__
-  static const bool has_twin = HasTwin<BodyKernel<kThreads, Body>, BodyKernel<kThreads, Body>>();
-  if (!has_twin) return cudaErrorInvalidDeviceFunction;
-#endif
+  if (!kIsListed<kThreads, Body>) return cudaErrorInvalidDeviceFunction;
   const auto* const address = reinterpret_cast<const void*>(kernel);
   int64_t count = body.blocks();
   if (count <= 0) return cudaSuccess;

@@ -355,6 +355,11 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
   if (status != CUBLAS_STATUS_SUCCESS) return status;
   problem.workspace_bytes = algorithm.workspace;
   problem.rounds_parts = algorithm.rounds_parts;
+  // A problem stands for its kernel.
+  if (!standin_capturing() &&
+      standin_load(reinterpret_cast<const void*>(algorithm.problem), "a product") != cudaSuccess) {
+    return CUBLAS_STATUS_EXECUTION_FAILED;
+  }
   ++State().products;
   State().sms = problem.operation.sms;
   const auto run = [problem] {

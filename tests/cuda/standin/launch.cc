@@ -115,6 +115,9 @@ cudaError_t Launch(standin::Machine& machine, const void* entry, dim3 grid, dim3
   }
   const Kernel& kernel = found->second;
   if (shared > kernel.most_shared) return machine.Fail(cudaErrorInvalidValue);
+  if (stream->capture == nullptr) {
+    STANDIN_RETURN_IF_ERROR(machine.Load(entry, "a kernel", /*at_launch=*/true));
+  }
   // The present arguments, each aligned for any type.
   if (!compiled) sizes = kernel.sizes;
   std::vector<std::vector<std::max_align_t>> kept;
@@ -225,6 +228,13 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t run, void* self
   STANDIN_ENTER("cudaLaunchHostFunc");
   STANDIN_FIND(stream, handle);
   return machine.Enqueue(stream, {[run, self] { run(self); }, "a host function", {}});
+}
+
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* entry) {
+  STANDIN_ENTER("cudaFuncGetAttributes");
+  if (Kernels().find(entry) == Kernels().end()) return machine.Fail(cudaErrorInvalidDeviceFunction);
+  *attributes = {};
+  return machine.Load(entry, "", /*at_launch=*/false);
 }
 
 cudaError_t cudaFuncSetAttribute(const void* entry, cudaFuncAttribute attribute, int value) {

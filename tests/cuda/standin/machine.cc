@@ -103,16 +103,37 @@ cudaError_t Machine::Enqueue(Stream* stream, Run run, bool takes_time) {
   return cudaSuccess;
 }
 
-// Other processes may be slow, so only real time tells a hang from a wait.
 cudaError_t Machine::MakeRoom(const Stream& stream) {
-  using Clock = std::chrono::steady_clock;
+  if (stream_depth == 0) return cudaSuccess;
   const auto is_full = [&] {
     return std::count_if(stream.ops.begin(), stream.ops.end(), [](const Op& op) {
              return op.takes_time || op.graph != nullptr;
            }) >= stream_depth;
   };
+  return BlockWhile(is_full, [&] {
+    return "stream " + std::to_string(stream.line) + " holds " + std::to_string(stream_depth) +
+           " launches";
+  });
+}
+
+cudaError_t Machine::Load(const void* kernel, const std::string& name, bool at_launch) {
+  if (!loaded.emplace(current_device, kernel).second || !loads_late || !at_launch) {
+    return cudaSuccess;
+  }
+  const auto is_busy = [&] {
+    return std::any_of(streams.begin(), streams.end(), [](const Stream* stream) {
+      return stream->device == current_device && !stream->ops.empty();
+    });
+  };
+  return BlockWhile(is_busy, [&] { return "the first launch of " + name + " loads its code"; });
+}
+
+// Other processes may be slow, so only real time tells a hang from a wait.
+cudaError_t Machine::BlockWhile(const std::function<bool()>& blocks,
+                                const std::function<std::string()>& why) {
+  using Clock = std::chrono::steady_clock;
   auto last_run = Clock::now();
-  while (stream_depth > 0 && is_full()) {
+  while (blocks()) {
     if (RunNext()) {
       last_run = Clock::now();
       continue;
@@ -122,8 +143,7 @@ cudaError_t Machine::MakeRoom(const Stream& stream) {
       continue;
     }
     if (blocked.empty()) {
-      blocked = "the host is blocked: stream " + std::to_string(stream.line) + " holds " +
-                std::to_string(stream_depth) + " launches, and nothing on this GPU can run";
+      blocked = "the host is blocked: " + why() + ", and nothing on this GPU can run";
     }
     return Fail(cudaErrorLaunchTimeout);
   }
@@ -412,6 +432,8 @@ void Machine::Reset(unsigned seed) {
   stream_depth = 0;
   blocked_ms = 60'000;
   blocked.clear();
+  loads_late = false;
+  loaded.clear();
   devices.assign(1, Device());
   current_device = 0;
   fault.clear();
@@ -468,6 +490,11 @@ void standin_use_memory(int64_t bytes) {
 void standin_set_stream_depth(int launches, int64_t blocked_ms) {
   Machine::Get().stream_depth = launches;
   Machine::Get().blocked_ms = blocked_ms;
+}
+void standin_load_late(bool late) { Machine::Get().loads_late = late; }
+int standin_load(const void* key, const char* name) {
+  Machine& machine = Machine::Get();
+  return machine.Load(key, name, /*at_launch=*/true);
 }
 const char* standin_blocked() {
   const std::string& blocked = Machine::Get().blocked;

@@ -159,6 +159,9 @@ class Machine {
   // takes another only when one of them has run, and blocks the host until then. An error if the
   // work already given can never make room.
   cudaError_t MakeRoom(const Stream& stream);
+  // The host loads the code of a kernel, unless it has been: at a launch it waits until this GPU is
+  // idle. An error if that never comes.
+  cudaError_t Load(const void* kernel, const std::string& name, bool at_launch);
   // Appends an operation with other processes, which begins now, or in every launch of the captured
   // graph.
   cudaError_t EnqueueUntil(Stream* stream, std::function<Over()> begin);
@@ -214,6 +217,8 @@ class Machine {
   int64_t stream_depth = 0;  // most launches of a stream; 0: any number
   int64_t blocked_ms = 0;    // a host blocked for so long, while nothing here runs, is a hang
   std::string blocked;       // the first such hang
+  bool loads_late = false;   // loading waits for the GPU
+  std::set<std::pair<int, const void*>> loaded;  // kernels by device
   std::vector<Device> devices;
   std::string fault;                          // the first use of memory out of reach
   std::function<void(const Use&)> watch_use;  // called by NoteUse; null: no watch
@@ -251,6 +256,9 @@ class Machine {
   // On this device and line, after all ops in the clock.
   void Perform(const Run& run, int device, int line, Clock* clock);
   bool AwaitsOthers() const;
+  // Runs ops while `blocks` holds; an error once none can run any more.
+  cudaError_t BlockWhile(const std::function<bool()>& blocks,
+                         const std::function<std::string()>& why);
   std::shared_ptr<const Clock> host_ = std::make_shared<Clock>();
   int lines_ = 1;  // 0 is the legacy stream's
   std::vector<Stream*> ready_;

@@ -403,21 +403,24 @@ Result ncclCommSplit(Comm* handle, int color, int key, Comm** made, Config* how)
     return kInvalidUsage;
   }
   const int split = parent->splits++;
-  CommPtr child;
-  *made = color == kNoColor ? nullptr : NewComm(&child);
-  if (child != nullptr) child->ctas = how->max_ctas == kUnset ? 32 : how->max_ctas;
+  const int64_t ctas = how->max_ctas == kUnset ? 32 : how->max_ctas;
+  *made = nullptr;
   const NcclLock lock;
   standin::NcclSplit& shared = parent->shared().splits[split];
   shared.color[parent->rank] = color;
   shared.key[parent->rank] = key;
   shared.given[parent->rank] = true;
-  parent->pending = [own = parent.get(), child, split, color] {
+  // Success, although the communicator is only made at a later query, and `made` written then.
+  parent->pending = [own = parent.get(), made, ctas, split, color] {
     const NcclLock inner;
     const standin::NcclSplit& given = own->shared().splits[split];
     for (int m = 0; m < own->size; ++m) {
       if (!given.given[m]) return false;
     }
-    if (child == nullptr) return true;
+    if (color == kNoColor) return true;
+    CommPtr child;
+    Comm* const handle = NewComm(&child);
+    child->ctas = ctas;
     std::vector<std::pair<int, int>> members;
     for (int m = 0; m < own->size; ++m) {
       if (given.color[m] == color) members.emplace_back(given.key[m], m);
@@ -427,9 +430,10 @@ Result ncclCommSplit(Comm* handle, int color, int key, Comm** made, Config* how)
     while (members[child->rank].second != own->rank) ++child->rank;
     child->number = NcclShared::Get().Find(nullptr, own->number, split, color, child->size);
     child->unready = false;
+    *made = handle;
     return true;
   };
-  return kInProgress;
+  return kSuccess;
 }
 
 Result ncclCommGetAsyncError(Comm* handle, Result* error) {
@@ -447,8 +451,6 @@ Result ncclCommGetAsyncError(Comm* handle, Result* error) {
     } else {
       *error = kInProgress;
     }
-  } else if (comm->unready) {
-    *error = kInProgress;  // split from a parent
   }
   return kSuccess;
 }

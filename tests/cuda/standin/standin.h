@@ -90,6 +90,12 @@ int standin_current_device();
 // cudaErrorLaunchTimeout, and standin_blocked says so; null: the host was never blocked for good.
 void standin_set_stream_depth(int launches, int64_t blocked_ms);
 const char* standin_blocked();
+// From now on the first launch of a kernel loads its code: the host waits until its GPU is idle, as
+// CUDA may; not if cudaFuncGetAttributes has asked for the kernel before. A wait without an end is
+// found as above.
+void standin_load_late(bool late);
+// The same for a library's kernel; `key` stands for its code. Returns a cudaError_t.
+int standin_load(const void* key, const char* name);
 // Sets the memory of each GPU; 1 GiB after a reset.
 void standin_set_memory(int64_t bytes);
 // Sets the duration of kernels, host functions and copies, unless their twin sets it: 1000 after a
