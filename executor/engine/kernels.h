@@ -38,6 +38,10 @@ struct NodeRun {
   NativeStream stream;
 };
 
+// A run of a node launches so many kernels, copies and fills, at most: a gradient of an embedding
+// sorts its tokens in four passes of three.
+inline constexpr int64_t kMostLaunchesOfNode = 16;
+
 // The kernel of one node, prepared for its shapes.
 //
 // A kernel may do an earlier node's work too, if no other node reads the earlier node's first

@@ -83,8 +83,7 @@ class ReadyGraph {
   int64_t arena_bytes() const { return arena_bytes_; }
   // An upper bound on the kernels that a part launches, and its copies.
   int64_t most_launches() const {
-    constexpr int64_t kMostOfANode = 8;
-    return kMostOfANode *
+    return kMostLaunchesOfNode *
            static_cast<int64_t>(steps_.size() + copies_before_.size() + copies_after_.size());
   }
 

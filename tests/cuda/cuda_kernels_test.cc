@@ -52,6 +52,39 @@ absl::Status StatusOnCuda(const OpCase& from) {
   return RunOnCuda(from, OutputsBefore(from, false, 1), false, &outputs);
 }
 
+// By the difference between three runs and two.
+int64_t LaunchesOf(const OpCase& from) {
+  int64_t ops[2] = {};
+  for (const int more : {0, 1}) {
+    standin_reset(1);
+    standin_cublas_reset();
+    auto device = CudaDevice::Make().value();
+    const auto kernels = CudaKernels::Make(device.get(), {.attention = NoAttentionLibrary}).value();
+    const absl::Status ran = RunOnDevice(device.get(), kernels.get(), from,
+                                         OutputsBefore(from, false, 1), false, 2 + more)
+                                 .status();
+    SL_CHECK(ran.ok()) << ran;
+    ops[more] = standin_ops_run();
+  }
+  return ops[1] - ops[0];
+}
+
+TEST_F(CudaKernelsTest, LaunchNoMoreThanANodeMay) {
+  // Keys of three bytes; those of four would take three launches more.
+  const Array tokens = Integers({1, 300}, 70'000);
+  const OpCase sorted = {Op::kEmbeddingGrad, {tokens, cpu::MakeArray(cpu::F32({1, 300, 2}))},
+                         {70'000}};
+  cases_.push_back(sorted);
+  int64_t most = 0;
+  for (const OpCase& c : cases_) {
+    const int64_t launches = LaunchesOf(c);
+    EXPECT_GE(launches, 1) << ToString(c);
+    EXPECT_LE(launches + (&c == &cases_.back() ? 3 : 0), kMostLaunchesOfNode) << ToString(c);
+    most = std::max(most, launches);
+  }
+  EXPECT_GE(most, 8);
+}
+
 TEST_F(CudaKernelsTest, AreTheCpus) {
   for (const OpCase& c : cases_) {
     for (const bool accumulate : {false, true}) {

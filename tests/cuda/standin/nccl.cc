@@ -151,6 +151,25 @@ CommPtr Find(Comm* handle) {
   return found == State::Get().comms.end() ? nullptr : found->second;
 }
 
+// NCCL's connections of messages have a power of two of channels.
+int64_t RoundedUp(int64_t ctas) {
+  int64_t rounded = 1;
+  while (rounded < ctas) rounded *= 2;
+  return rounded;
+}
+
+// A call of every communicator may wait on the GPU at once, and then needs all its CTAs.
+void NoteCtas() {
+  int sms = 0;
+  (void)cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, standin_current_device());
+  if (const int64_t ctas = standin_nccl_ctas(); ctas > sms) {
+    char text[128];
+    std::snprintf(text, sizeof(text), "calls of all communicators have %lld CTAs, the GPU %d SMs",
+                  static_cast<long long>(ctas), sms);
+    NcclShared::Get().Note(text);
+  }
+}
+
 Comm* NewComm(CommPtr* made) {
   *made = std::make_shared<LocalComm>();
   (*made)->bytes = State::Get().comm_bytes;
@@ -403,7 +422,7 @@ Result ncclCommSplit(Comm* handle, int color, int key, Comm** made, Config* how)
     return kInvalidUsage;
   }
   const int split = parent->splits++;
-  const int64_t ctas = how->max_ctas == kUnset ? 32 : how->max_ctas;
+  const int64_t ctas = RoundedUp(how->max_ctas == kUnset ? 32 : how->max_ctas);
   *made = nullptr;
   const NcclLock lock;
   standin::NcclSplit& shared = parent->shared().splits[split];
@@ -421,6 +440,7 @@ Result ncclCommSplit(Comm* handle, int color, int key, Comm** made, Config* how)
     CommPtr child;
     Comm* const handle = NewComm(&child);
     child->ctas = ctas;
+    NoteCtas();
     std::vector<std::pair<int, int>> members;
     for (int m = 0; m < own->size; ++m) {
       if (given.color[m] == color) members.emplace_back(given.key[m], m);
