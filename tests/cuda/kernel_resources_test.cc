@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "tests/cuda/cuobjdump.h"
@@ -64,7 +65,8 @@ constexpr FewBlocks kFewBlocks[] = {
     {"AdamWUpdate", 3},
     // Tiles in registers, and rows with the sums over them.
     {"GroupedTensor", 1},
-    {"NormGradInRegisters<", 1, ", 4096>"},
+    {"NormGradInRegisters<", 1, "float, float, 4096>"},
+    {"NormGradInRegisters<", 2, ", 4096>"},
     {"NormGradInRegisters<", 2, "float, float, 2048>"},
     {"NormGradInRegisters<", 3, ", 2048>"},
     {"NormGradInRegisters<", 5, "float, float, 1024>"},
@@ -212,6 +214,79 @@ TEST(KernelResources, TheCodeStores16BytesAndUsesNoLocalMemory) {
     }
   }
   EXPECT_GT(kernels, 100u);
+}
+
+// Lines of the code of sm_90 by kernel, without their bits.
+std::map<std::string, std::vector<std::string>> LinesOf(const std::string& file) {
+  std::map<std::string, std::vector<std::string>> all;
+  std::vector<std::string>* lines = nullptr;
+  for (absl::string_view line :
+       absl::StrSplit(Cuobjdump("--dump-sass --gpu-architecture sm_90", file), '\n')) {
+    line = absl::StripAsciiWhitespace(line);
+    if (absl::ConsumePrefix(&line, "Function : ")) lines = &all[ShownKernel(Demangled(line))];
+    if (lines == nullptr || !absl::StrContains(line, ';')) continue;
+    lines->emplace_back(line.substr(0, line.find(';')));
+  }
+  return all;
+}
+
+// True if the line names one of `count` registers from R`first` on.
+bool Names(const std::string& line, int first, int count) {
+  for (const absl::string_view word : absl::StrSplit(line, absl::ByAnyChar(" ,.[]+-|"))) {
+    int number = 0;
+    if (!absl::StartsWith(word, "R") || !absl::SimpleAtoi(word.substr(1), &number)) continue;
+    if (number >= first && number < first + count) return true;
+  }
+  return false;
+}
+
+// The loads in a loop with a barrier for each row whose registers are named again before the next
+// barrier: a thread waits for them there.
+std::vector<std::string> LoadsNotAhead(const std::vector<std::string>& lines, int* loads) {
+  const auto is_barrier = [](const std::string& line) {
+    return absl::StrContains(line, "BAR.SYNC");
+  };
+  std::vector<std::string> found;
+  auto row = std::find_if(lines.begin(), lines.end(), is_barrier);
+  while (row != lines.end()) {
+    const auto next = std::find_if(row + 1, lines.end(), is_barrier);
+    if (next == lines.end()) break;
+    for (auto line = row; line != next; ++line) {
+      const size_t at = line->find("LDG.E");
+      int first = 0;
+      if (at == std::string::npos) continue;
+      const std::string to = line->substr(line->find(" R", at) + 2);
+      EXPECT_TRUE(absl::SimpleAtoi(to.substr(0, to.find(',')), &first)) << *line;
+      const int count = absl::StrContains(*line, ".128") ? 4 : 1;
+      ++*loads;
+      if (std::any_of(line + 1, next,
+                      [&](const std::string& later) { return Names(later, first, count); })) {
+        found.push_back(*line);
+      }
+    }
+    row = next;
+  }
+  return found;
+}
+
+// Registers that are moved or unpacked where they are loaded make a thread wait for memory.
+TEST(KernelResources, RowsOfNormsAreLoadedAhead) {
+  if (std::string(STRINGLINE_CUOBJDUMP).empty()) {
+    GTEST_SKIP() << "cuobjdump of the CUDA toolkit is not installed";
+  }
+  int kernels = 0;
+  for (const absl::string_view file :
+       absl::StrSplit(STRINGLINE_KERNEL_LIBRARIES, ':', absl::SkipEmpty())) {
+    if (!absl::StrContains(file, "cuda_kernels")) continue;
+    for (const auto& [shown, lines] : LinesOf(std::string(file))) {
+      if (!absl::StartsWith(shown, "NormGradInRegisters<")) continue;
+      ++kernels;
+      int loads = 0;
+      EXPECT_EQ(absl::StrJoin(LoadsNotAhead(lines, &loads), "\n"), "") << shown;
+      EXPECT_GE(loads, 4) << shown;
+    }
+  }
+  EXPECT_EQ(kernels, 18);
 }
 
 // The instructions of a kernel of sm_90 whose name has this word, by their beginning.

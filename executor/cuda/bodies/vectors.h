@@ -23,6 +23,15 @@ struct Vector {
 template <typename T>
 constexpr int kWide = 16 / static_cast<int>(sizeof(T));
 
+// N elements as they lie in memory, in vectors of 8 or 16 bytes: those of Bf16 need half the
+// registers of a Vector.
+template <typename T, int N>
+struct Packed {
+  static constexpr int kWords = N * static_cast<int>(sizeof(T)) / 4;
+  static_assert(kWords == 2 || kWords % 4 == 0);
+  uint32_t words[kWords];
+};
+
 #ifdef __CUDACC__
 
 template <int N>
@@ -40,30 +49,57 @@ STRINGLINE_BODY Vector<N> Load(const float* p, Width<N>) {
   return v;
 }
 
-template <int N>
-STRINGLINE_BODY Vector<N> Load(const Bf16* p, Width<N>) {
-  Vector<N> v;
-  if constexpr (N == 1) {
-    v[0] = ToFloat(*p);
-  } else if constexpr (N == 4) {
+template <typename T, int N>
+STRINGLINE_BODY Packed<T, N> LoadPacked(const T* p, Width<N>) {
+  Packed<T, N> packed;
+  constexpr int kWords = Packed<T, N>::kWords;
+  if constexpr (kWords == 2) {
     const uint2 words = *reinterpret_cast<const uint2*>(p);
-    const uint32_t pairs[2] = {words.x, words.y};
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      v[2 * i] = __uint_as_float(pairs[i] << 16);
-      v[2 * i + 1] = __uint_as_float(pairs[i] & 0xffff0000u);
-    }
+    packed.words[0] = words.x, packed.words[1] = words.y;
   } else {
-    static_assert(N == 8);
-    const uint4 words = *reinterpret_cast<const uint4*>(p);
-    const uint32_t pairs[4] = {words.x, words.y, words.z, words.w};
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      v[2 * i] = __uint_as_float(pairs[i] << 16);
-      v[2 * i + 1] = __uint_as_float(pairs[i] & 0xffff0000u);
+    for (int i = 0; i < kWords; i += 4) {
+      const uint4 words = *reinterpret_cast<const uint4*>(p + i * N / kWords);
+      packed.words[i] = words.x, packed.words[i + 1] = words.y;
+      packed.words[i + 2] = words.z, packed.words[i + 3] = words.w;
     }
   }
+  return packed;
+}
+
+template <int N>
+STRINGLINE_BODY Vector<N> Unpacked(const Packed<float, N>& packed) {
+  Vector<N> v;
+#pragma unroll
+  for (int i = 0; i < N; ++i) v[i] = __uint_as_float(packed.words[i]);
   return v;
+}
+template <int N>
+STRINGLINE_BODY Vector<N> Unpacked(const Packed<Bf16, N>& packed) {
+  Vector<N> v;
+#pragma unroll
+  for (int i = 0; i < N / 2; ++i) {
+    v[2 * i] = __uint_as_float(packed.words[i] << 16);
+    v[2 * i + 1] = __uint_as_float(packed.words[i] & 0xffff0000u);
+  }
+  return v;
+}
+
+// Elements that are unpacked again after this need no registers until then: otherwise the compiler
+// keeps what it unpacked before, and products of it.
+template <typename T, int N>
+STRINGLINE_BODY void StayPacked(Packed<T, N>& packed) {
+#pragma unroll
+  for (int i = 0; i < Packed<T, N>::kWords; ++i) asm volatile("" : "+r"(packed.words[i]));
+}
+
+template <int N>
+STRINGLINE_BODY Vector<N> Load(const Bf16* p, Width<N> width) {
+  if constexpr (N == 1) {
+    return {{ToFloat(*p)}};
+  } else {
+    return Unpacked(LoadPacked(p, width));
+  }
 }
 
 // Stores of 16 and of 8 bytes to global memory, each in one instruction: nvcc makes four of the
@@ -91,21 +127,28 @@ STRINGLINE_BODY void Store(float* p, const Vector<N>& v) {
   }
 }
 
+// In two roundings an instruction.
+template <int N>
+STRINGLINE_BODY Packed<Bf16, N> PackedBf16(const Vector<N>& v) {
+  Packed<Bf16, N> packed;
+#pragma unroll
+  for (int i = 0; i < N / 2; ++i) {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed.words[i]) : "f"(v[2 * i + 1]), "f"(v[2 * i]));
+  }
+  return packed;
+}
+
 template <int N>
 STRINGLINE_BODY void Store(Bf16* p, const Vector<N>& v) {
   if constexpr (N == 1) {
     *p = ToBf16(v[0]);
   } else {
     static_assert(N == 4 || N == 8);
-    uint32_t pairs[N / 2];
-#pragma unroll
-    for (int i = 0; i < N / 2; ++i) {
-      asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pairs[i]) : "f"(v[2 * i + 1]), "f"(v[2 * i]));
-    }
+    const Packed<Bf16, N> packed = PackedBf16(v);
     if constexpr (N == 4) {
-      StoreWords(p, pairs[0], pairs[1]);
+      StoreWords(p, packed.words[0], packed.words[1]);
     } else {
-      StoreWords(p, pairs[0], pairs[1], pairs[2], pairs[3]);
+      StoreWords(p, packed.words[0], packed.words[1], packed.words[2], packed.words[3]);
     }
   }
 }
@@ -126,6 +169,29 @@ Vector<N> Load(const T* p, Width<N>) {
   for (int i = 0; i < N; ++i) v[i] = ToFloat(p[i]);
   return v;
 }
+template <typename T, int N>
+Packed<T, N> LoadPacked(const T* p, Width<N>) {
+  CheckAligned<N>(p);
+  Packed<T, N> packed;
+  std::memcpy(packed.words, p, sizeof packed.words);
+  return packed;
+}
+template <typename T, int N>
+Vector<N> Unpacked(const Packed<T, N>& packed) {
+  T elements[N];
+  std::memcpy(elements, packed.words, sizeof elements);
+  Vector<N> v;
+  for (int i = 0; i < N; ++i) v[i] = ToFloat(elements[i]);
+  return v;
+}
+template <typename T, int N>
+void StayPacked(const Packed<T, N>&) {}
+template <int N>
+Packed<Bf16, N> PackedBf16(const Vector<N>& v) {
+  alignas(16) Bf16 elements[N];
+  for (int i = 0; i < N; ++i) elements[i] = ToBf16(v[i]);
+  return LoadPacked(elements, Width<N>());
+}
 template <int N>
 void Store(float* p, const Vector<N>& v) {
   CheckAligned<N>(p);
@@ -138,6 +204,22 @@ void Store(Bf16* p, const Vector<N>& v) {
 }
 
 #endif
+
+// As they come back from memory.
+template <int N>
+STRINGLINE_BODY Vector<N> Rounded(const Vector<N>& v, float) {
+  return v;
+}
+template <int N>
+STRINGLINE_BODY Vector<N> Rounded(const Vector<N>& v, Bf16) {
+  if constexpr (N == 1) {
+    return {{ToFloat(ToBf16(v[0]))}};
+  } else {
+    auto packed = PackedBf16(v);
+    StayPacked(packed);
+    return Unpacked(packed);
+  }
+}
 
 template <typename T>
 STRINGLINE_BODY void StoreOne(T* p, float value) {
