@@ -63,6 +63,7 @@ constexpr FewBlocks kFewBlocks[] = {
     {"LinearInputGradOf<", 3},
     {"PlaceKeys", 3},
     {"AdamWUpdate", 3},
+    {"CrossEntropy", 2},
     // Tiles in registers, and rows with the sums over them.
     {"GroupedTensor", 1},
     {"NormGradInRegisters<", 1, "float, float, 4096>"},

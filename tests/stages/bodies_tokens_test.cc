@@ -122,6 +122,60 @@ TEST_F(BodiesTest, CrossEntropy) {
   });
 }
 
+// In place, with a stride of whole vectors: a row in scratch memory gives the same bits. The longer
+// ones have more vectors than a block has threads, and all have elements behind the last vector.
+TEST_F(BodiesTest, CrossEntropyInScratch) {
+  const auto check = [this](int64_t columns, BodyRun run, auto type) {
+    using T = decltype(type);
+    SCOPED_TRACE(absl::StrCat(columns, " columns, ", run.threads, " threads"));
+    const int64_t rows = 3, stride = (columns + 15) / 16 * 16;
+    const Array logits = Stored<T>(Random({rows, stride}, 5));
+    Array target = RandomIntegers({rows}, static_cast<int32_t>(columns));
+    target.i32()[1] = static_cast<int32_t>(columns - 1);
+    target.i32()[2] = -1;
+    const float dloss = 0.25f;
+    Buffer<int32_t> right(target, run);
+    Buffer<T> x(logits, run), y(logits, run);
+    Buffer<float> lse(rows, run), losses(rows, run), other_lse(rows, run), other_losses(rows, run);
+    const CrossEntropy<T> body{x.data(), right.data(), lse.data(), losses.data(), x.data(),
+                               &dloss,   rows,         columns,    stride};
+    RunOnHost(body, run.threads);
+    CrossEntropyInScratch<T> in_scratch{body};
+    in_scratch.logits = in_scratch.dlogits = y.data();
+    in_scratch.lse = other_lse.data();
+    in_scratch.losses = other_losses.data();
+    ASSERT_TRUE(in_scratch.fits());
+    RunOnHost(in_scratch, run.threads);
+    EXPECT_EQ(std::memcmp(x.data(), y.data(), sizeof(T) * rows * stride), 0);
+    EXPECT_EQ(std::memcmp(lse.data(), other_lse.data(), sizeof(float) * rows), 0);
+    EXPECT_EQ(std::memcmp(losses.data(), other_losses.data(), sizeof(float) * rows), 0);
+  };
+  for (const int64_t columns : {3, 16, 333, 4095}) {
+    for (const int threads : {32, 128}) {
+      check(columns, {threads, 0}, float());
+      check(columns, {threads, 0}, Bf16());
+    }
+  }
+  check(9001, {1024, 0}, float());
+  check(20011, {1024, 0}, Bf16());
+}
+
+TEST_F(BodiesTest, RowsOfLogitsThatFitIntoScratch) {
+  alignas(16) Bf16 logits[8] = {};
+  const auto fits = [&](int64_t columns, int64_t stride, const Bf16* from, Bf16* to, bool known) {
+    return CrossEntropyInScratch<Bf16>{
+        {from, nullptr, nullptr, nullptr, to, nullptr, 1, columns, stride, known}}
+        .fits();
+  };
+  EXPECT_TRUE(fits(50304, 50304, logits, logits, false));  // GPT-2's
+  EXPECT_TRUE(fits(50257, 50304, logits, logits, false));
+  EXPECT_FALSE(fits(151936, 151936, logits, logits, false)) << "Qwen's are longer";
+  EXPECT_FALSE(fits(50257, 50257, logits, logits, false)) << "rows begin anywhere";
+  EXPECT_FALSE(fits(50304, 50304, logits + 1, logits + 1, false));
+  EXPECT_FALSE(fits(50304, 50304, logits, nullptr, false)) << "nothing is read again";
+  EXPECT_FALSE(fits(50304, 50304, logits, logits, true)) << "nothing is read again";
+}
+
 TEST_F(BodiesTest, NoSuchTargetGivesNaN) {
   const BodyRun run = {32, 0};
   Buffer<float> logits(Random({3, 8}), run), losses(3, run);

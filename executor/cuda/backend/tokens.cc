@@ -48,9 +48,16 @@ template <typename T>
 void LaunchCrossEntropy(const OpRun& run) {
   const int64_t rows = RowsOf(run.in_type(0)), columns = ColumnsOf(run.in_type(0));
   float* const losses = run.workspace.Take<float>(rows);
-  run.launch(CrossEntropy<T>{run.in<T>(0), run.integers_in(1), run.out(1), losses,
-                             run.data.leaves_gradient ? run.in<T>(0) : nullptr,
-                             /*dloss=*/nullptr, rows, columns, columns});
+  const CrossEntropy<T> body = {run.in<T>(0),
+                                run.integers_in(1),
+                                run.out(1),
+                                losses,
+                                run.data.leaves_gradient ? run.in<T>(0) : nullptr,
+                                /*dloss=*/nullptr,
+                                rows,
+                                columns,
+                                columns};
+  RunCrossEntropy(run.launch, body);
   run.launch(SumOfAll{losses, run.out(0), rows});
 }
 

@@ -70,7 +70,7 @@ class Copies {
  public:
 #ifdef __CUDACC__
   template <typename T>
-  STRINGLINE_BODY void Copy(int /*thread*/, const GpuScratch<T>& to, int word, const Bf16* from,
+  STRINGLINE_BODY void Copy(int /*thread*/, const GpuScratch<T>& to, int word, const void* from,
                             bool is_there) {
     const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(to.address(word)));
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address),
@@ -84,7 +84,7 @@ class Copies {
   }
 #else
   template <class Scratch>
-  void Copy(int thread, const Scratch& to, int word, const Bf16* from, bool is_there) {
+  void Copy(int thread, const Scratch& to, int word, const void* from, bool is_there) {
     SL_CHECK(reinterpret_cast<uintptr_t>(from) % 16 == 0) << "copies do not fit here";
     Words words = {};
     if (is_there) std::memcpy(words.data(), from, sizeof(words));

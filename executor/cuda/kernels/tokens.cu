@@ -22,14 +22,15 @@ LAUNCH_TOKEN_ROWS(CopyTaken<float>)
 LAUNCH_TOKEN_ROWS(CopyTaken<Bf16>)
 
 // Logits are long rows. As many threads as there can be, so that few rows are in flight at once:
-// two a multiprocessor, and a row's second reading finds it in the L2 cache (26 MB of 50 on an
-// H100, if it has 50,000 numbers in bf16).
+// two a multiprocessor. They fit into its shared memory, or perhaps all into the L2 cache.
 #define LAUNCH_LOGITS(...)                                           \
   cudaError_t Launch(cudaStream_t stream, const __VA_ARGS__& body) { \
     return LaunchBody<1024>(stream, body);                           \
   }
 LAUNCH_LOGITS(CrossEntropy<float>)
 LAUNCH_LOGITS(CrossEntropy<Bf16>)
+LAUNCH_LOGITS(CrossEntropyInScratch<float>)
+LAUNCH_LOGITS(CrossEntropyInScratch<Bf16>)
 
 #define LAUNCH_TOKENS(...)                                           \
   cudaError_t Launch(cudaStream_t stream, const __VA_ARGS__& body) { \

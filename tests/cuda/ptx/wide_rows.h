@@ -20,6 +20,7 @@ constexpr WideRows kWideRows[] = {
     {"AddRepeated<Bf16>", 0},
     {"CopyTaken<Bf16>", 0},
     {"CrossEntropy<Bf16>", 2},
+    {"CrossEntropyInScratch<Bf16>", 2},
     {"Embedding<Bf16>", 0},
     {"Fill<Bf16>", 0},
     {"GatherRows<Bf16>", 0},
