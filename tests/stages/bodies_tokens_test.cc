@@ -122,7 +122,7 @@ TEST_F(BodiesTest, CrossEntropy) {
   });
 }
 
-// In place, with a stride of whole vectors: a row in scratch memory gives the same bits. The longer
+// Rows in place, a stride of whole vectors: from scratch memory they have the same bits. The longer
 // ones have more vectors than a block has threads, and all have elements behind the last vector.
 TEST_F(BodiesTest, CrossEntropyInScratch) {
   const auto check = [this](int64_t columns, BodyRun run, auto type) {

@@ -327,7 +327,7 @@ struct NormGradInRegisters : NormGradOperands<kKind, T, P> {
     return {At(this->dy, n, i), At(this->x, n, i)};
   }
   STRINGLINE_BODY NormStatistics StatisticsOf(int n, int i) const {
-    // Always row n, but the compiler must not see it: it puts a number that all threads share into
+    // Row n always, but the compiler must not see it: it puts a number that all threads share into
     // a register that they share, and the thread waits for memory until it is there.
     return this->OfRow(i < columns ? n : n + 1);
   }
@@ -372,7 +372,7 @@ struct NormGradInRegisters : NormGradOperands<kKind, T, P> {
         const float h = (x[k] - row.mean) * row.rstd;
         v[k] = row.rstd * (d[k] * gamma[k] - avg_g - h * avg_gh);
       }
-      // Without z zeros are added.
+      // Zeros are added where there is no z.
       Store(this->dx + int64_t{n * steps() + i} * kWidth, PlusRounded<T>(v, Unpacked(of.z)));
       LoadAdded(Before(end, n + 1), i, of);
     });

@@ -127,7 +127,7 @@ STRINGLINE_BODY void Store(float* p, const Vector<N>& v) {
   }
 }
 
-// In two roundings an instruction.
+// Numbers are rounded in pairs, an instruction for each pair.
 template <int N>
 STRINGLINE_BODY Packed<Bf16, N> PackedBf16(const Vector<N>& v) {
   Packed<Bf16, N> packed;
@@ -205,7 +205,7 @@ void Store(Bf16* p, const Vector<N>& v) {
 
 #endif
 
-// As they come back from memory.
+// Elements as they come back from memory.
 template <int N>
 STRINGLINE_BODY Vector<N> Rounded(const Vector<N>& v, float) {
   return v;
