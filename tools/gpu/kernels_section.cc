@@ -30,9 +30,9 @@ constexpr double kLeastOfMemoryRate = 0.7;  // relative to a copy's
 constexpr int kTimes = 6;
 
 // The largest error as a share of the tolerance: half a step of BF16 plus kMostOfLargest. Infinity
-// if only one of the two is NaN, or integers differ. `added`, where it is not null, was added last:
-// the sum before it may have been rounded to BF16, too.
-double HowWrong(const Array& seen, const Array& expected, const Array* added) {
+// if only one of the two is NaN, or integers differ. `bias`, where it is not null, is added to every
+// row: some of the library's algorithms round the sum without it to BF16, too.
+double HowWrong(const Array& seen, const Array& expected, const Array* bias) {
   const int64_t count = expected.type.elements();
   if (expected.type.dtype == DType::kI32) {
     return std::equal(seen.i32(), seen.i32() + count, expected.i32()) ? 0 : INFINITY;
@@ -50,7 +50,8 @@ double HowWrong(const Array& seen, const Array& expected, const Array* added) {
     const auto step = [bf16](double value) {
       return bf16 && value != 0 ? std::ldexp(1.0, std::ilogb(value) - 7) : 0;
     };
-    const double before = added == nullptr ? 0 : step(want - double{added->f32()[i]});
+    const double before =
+        bias == nullptr ? 0 : step(want - double{bias->f32()[i % bias->type.elements()]});
     const double off =
         std::fabs(got - want) / ((step(want) + before) / 2 + kMostOfLargest * largest);
     if (!(off <= wrong)) wrong = std::isnan(off) ? INFINITY : off;
@@ -88,9 +89,9 @@ absl::Status CheckCase(const OpCase& from, bool accumulate, CudaDevice* device,
     adds = adds && !(bf16 && before.size() == 1);
   }
   const std::vector<Array> expected = RunOnCpu(wide, before, adds);
-  const Array* const added = from.op == Op::kLinearResidual ? &wide.inputs[3] : nullptr;
+  const Array* const bias = from.op == Op::kLinearResidual ? &wide.inputs[2] : nullptr;
   for (size_t i = 0; i < expected.size(); ++i) {
-    const double wrong = HowWrong(seen.outputs[i], expected[i], added);
+    const double wrong = HowWrong(seen.outputs[i], expected[i], bias);
     WorstCase& of = (*worst)[from.op];
     if (!of.name.empty() && wrong <= of.wrong) continue;
     of = {wrong, absl::StrCat(ToString(from), accumulate ? ", added" : "")};
