@@ -28,40 +28,25 @@ void StepComputations::Add(int rank, uint32_t begin, uint32_t end) {
 
 void StepComputations::AddParts(int rank, uint32_t begin, uint32_t end) {
   const auto group = absl::MakeConstSpan(plan_.actions).subspan(begin, end - begin);
-  const OverlappedPair pair = PairOf(group);
-  if (pair.forward == nullptr) {
-    for (uint32_t i = begin; i < end; ++i) {
-      AddLanes(rank, AloneOrder(Of(i).kind, work_->layers(Of(i).stage)), i, i);
-    }
+  if (PairOf(group).forward != nullptr || FindOverlap(plan_, group) != nullptr) {
+    AddLanes(rank, OrderOf(group), begin);
     return;
   }
-  const bool whole = pair.backward->kind == ActionKind::kBackward;
-  AddLanes(
-      rank,
-      OrderOfPair(work_->layers(pair.forward->stage), work_->layers(pair.backward->stage), whole),
-      static_cast<uint32_t>(pair.forward - plan_.actions.data()),
-      static_cast<uint32_t>(pair.backward - plan_.actions.data()));
+  for (uint32_t i = begin; i < end; ++i) AddLanes(rank, OrderOf({&Of(i), 1}), i);
 }
 
-const PairOrder& StepComputations::AloneOrder(ActionKind kind, int layers) {
-  const auto [order, is_new] = orders_.try_emplace({static_cast<int>(kind), layers, -1});
-  if (is_new) order->second = OrderAlone(kind, layers);
-  return order->second;
-}
-
-const PairOrder& StepComputations::OrderOfPair(int forward_layers, int backward_layers,
-                                               bool whole) {
-  const auto kind = static_cast<int>(whole ? ActionKind::kBackward : ActionKind::kInputGradient);
-  const auto [order, is_new] = orders_.try_emplace({kind, forward_layers, backward_layers});
-  if (is_new) {
-    order->second = OrderPair(forward_layers, backward_layers, whole, FindOverlap(plan_, whole));
+const GroupOrder& StepComputations::OrderOf(absl::Span<const Action> group) {
+  std::vector<GroupMember> members;
+  for (const Action& action : group) {
+    members.push_back({action.kind, work_->layers(action.stage), action.stage});
   }
+  const auto [order, is_new] = orders_.try_emplace(members);
+  if (is_new) order->second = OrderGroup(members, FindOverlap(plan_, group));
   return order->second;
 }
 
 // Both lanes, by turns as far as each can go: a wait is enqueued after the step it waits for.
-void StepComputations::AddLanes(int rank, const PairOrder& order, uint32_t forward,
-                                uint32_t backward) {
+void StepComputations::AddLanes(int rank, const GroupOrder& order, uint32_t begin) {
   const std::vector<LaneStep>* const lanes[] = {&order.compute, &order.network};
   const int32_t streams[] = {streams_.compute[rank], streams_.network[rank]};
   for (int lane = 0; lane < 2; ++lane) {
@@ -79,8 +64,7 @@ void StepComputations::AddLanes(int rank, const PairOrder& order, uint32_t forwa
       for (size_t& next = done_[lane]; next < lanes[lane]->size(); ++next) {
         const LaneStep& step = (*lanes[lane])[next];
         if (step.after >= static_cast<int32_t>(done_[1 - lane])) break;
-        const bool of_forward = RowOfPart(step.part).of == ActionKind::kForward;
-        const uint32_t action = of_forward ? forward : backward;
+        const uint32_t action = begin + step.of;
         if (step.after >= 0) commands_->Wait(streams[lane], awaited_[1 - lane][step.after]);
         AddPart(streams[lane], action, {step.part, step.layer});
         if (awaited_[lane][next] < 0) continue;

@@ -1,17 +1,18 @@
-// The commands of computations. A computation runs part by part on the two lanes of its rank, an
-// `F & B` in the order of pair_order.h; its outputs leave when its whole group has ended.
+// The commands of computations. A computation runs part by part on the two lanes of its rank, a
+// group such as `F & B` in the order of group_order.h; its outputs leave when its whole group has
+// ended.
 #pragma once
 
 #include <cstdint>
-#include <tuple>
+#include <map>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
 #include "executor/engine/recorder.h"
 #include "executor/engine/stage_work.h"
 #include "executor/engine/step_commands.h"
 #include "executor/engine/step_values.h"
-#include "schedlang/plan/pair_order.h"
+#include "schedlang/plan/group_order.h"
 #include "schedlang/plan/plan.h"
 
 namespace stringline {
@@ -34,10 +35,9 @@ class StepComputations {
 
  private:
   void AddParts(int rank, uint32_t begin, uint32_t end);
-  void AddLanes(int rank, const PairOrder& order, uint32_t forward, uint32_t backward);
+  void AddLanes(int rank, const GroupOrder& order, uint32_t begin);
   void AddPart(int32_t stream, uint32_t i, LayerPart part);
-  const PairOrder& AloneOrder(ActionKind kind, int layers);
-  const PairOrder& OrderOfPair(int forward_layers, int backward_layers, bool whole);
+  const GroupOrder& OrderOf(absl::Span<const Action> group);
   const Action& Of(uint32_t i) const { return plan_.actions[i]; }
 
   const Plan& plan_;
@@ -50,9 +50,7 @@ class StepComputations {
   // -1: no command waits for it.
   size_t done_[2] = {0, 0};
   std::vector<int32_t> awaited_[2];
-  // By kind and layers of an action alone, and -1; of a pair, the layers of both. The same orders
-  // recur, so they are cached.
-  absl::flat_hash_map<std::tuple<int, int, int>, PairOrder> orders_;
+  std::map<std::vector<GroupMember>, GroupOrder> orders_;  // the same ones recur
 };
 
 }  // namespace stringline

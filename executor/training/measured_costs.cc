@@ -6,7 +6,7 @@ namespace stringline {
 
 CostModel MeasuredCosts::Model() const {
   CostModel costs = CostsFrom(seen_.Typical([](const Mean& mean) { return mean.value_ns(); }));
-  PricePairs(plan_, &costs);
+  PriceGroups(plan_, &costs);
   return costs;
 }
 

@@ -208,8 +208,8 @@ absl::Status Stages::Allocate(const MeshSeat& seat, uint64_t seed, absl::Span<co
     RankBlocks& blocks = blocks_[rank.value];
     SL_ASSIGN_OR_RETURN(blocks.values, allocator_->Take(rank, memory.block));
     SL_ASSIGN_OR_RETURN(blocks.gathered, allocator_->Take(rank, memory.gathered));
-    for (int arena = 0; arena < kArenas; ++arena) {
-      SL_ASSIGN_OR_RETURN(blocks.arenas[arena], allocator_->Take(rank, memory.arenas[arena]));
+    for (const int64_t bytes : memory.arenas) {
+      SL_ASSIGN_OR_RETURN(blocks.arenas.emplace_back(), allocator_->Take(rank, bytes));
     }
   }
   return absl::OkStatus();
@@ -232,8 +232,11 @@ Regions Stages::RegionsOf(const Action& action, int program) const {
   const auto set = [&](Region region, char* address) {
     regions[static_cast<int>(region)] = address;
   };
-  const int arena = memory_.ranks[rank].ArenaOf(static_cast<ActionKind>(program));
-  set(Region::kArena, blocks_[rank].arenas[arena]);
+  const auto index = static_cast<uint32_t>(&action - plan_.actions.data());
+  SL_CHECK(index < plan_.actions.size()) << Print(plan_, action);
+  const auto kind = static_cast<ActionKind>(program);
+  set(Region::kArena,
+      blocks_[rank].arenas[memory_.ranks[rank].ArenaOf(kind, TwinsBefore(plan_, index, kind))]);
   set(Region::kParams, params_.params(action.stage));
   set(Region::kWorking,
       params_.gathers() ? stages_[action.stage.value].gathered : params_.working(action.stage));

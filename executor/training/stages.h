@@ -115,7 +115,7 @@ class Stages final : public StageWork {
   struct RankBlocks {
     char* values = nullptr;    // between actions
     char* gathered = nullptr;  // of gathered parameters
-    std::array<char*, kArenas> arenas = {};
+    std::vector<char*> arenas;
   };
   // A part of a program with the addresses of one microbatch.
   struct Bound {

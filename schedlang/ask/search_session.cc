@@ -179,7 +179,7 @@ class SearchRun {
           absl::StrCat("the order that was found is wrong: ", findings.findings().front().text));
     }
     found.costs = place.costs;
-    PricePairs(found.lowered, &found.costs);
+    PriceGroups(found.lowered, &found.costs);
     const Wiring wiring =
         stringline::WiringOf(found.lowered, CommLayout::kEdge, found.costs.receive_buffers);
     SL_ASSIGN_OR_RETURN(found.timeline, SimulatedStep(found.lowered, wiring, found.costs));

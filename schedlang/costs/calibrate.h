@@ -2,7 +2,7 @@
 //
 // The cost is the median of the durations seen (duration_table.h). An `F a & B b` has a cost by
 // stage a; in a run whose parts were recorded the parts have costs instead, and the cost of a pair
-// follows from its parts in the plan's order (PricePairs in costs.h).
+// follows from its parts in the plan's order (PriceGroups in costs.h).
 #pragma once
 
 #include <array>
@@ -28,7 +28,7 @@ struct TypicalDurations {
 
 // Kinds that never ran alone are derived: B from I and W, I and W from B or as halves of B; kinds
 // seen only in pairs as half of the pair, or as the sum of their parts. With parts, pairs have no
-// cost until PricePairs computes their costs.
+// cost until PriceGroups computes their costs.
 CostModel CostsFrom(const TypicalDurations& typical);
 
 // The spread of repeated durations.

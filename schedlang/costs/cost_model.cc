@@ -14,7 +14,7 @@
 #include "schedlang/costs/read_shape.h"
 #include "schedlang/costs/recompute.h"
 #include "schedlang/costs/step_length.h"
-#include "schedlang/plan/pair_order.h"
+#include "schedlang/plan/group_order.h"
 
 namespace stringline {
 namespace {
@@ -48,7 +48,7 @@ class CostResolver {
     SL_RETURN_IF_ERROR(ResolveActions());
     SL_RETURN_IF_ERROR(ResolvePairsOfOrder());
     SL_RETURN_IF_ERROR(CheckPairs());
-    PricePairs(plan_, &model_);
+    PriceGroups(plan_, &model_);
     SL_RETURN_IF_ERROR(ResolveMessages());
     SL_RETURN_IF_ERROR(ResolveMemory());
     model_.capacity = One("memory.capacity");
@@ -417,26 +417,39 @@ absl::StatusOr<CostModel> ResolveCosts(const CostSpec& spec, const Plan& plan) {
   return CostResolver(spec, plan).Run();
 }
 
-void PricePairs(const Plan& plan, CostModel* costs) {
-  costs->overlapped_whole.clear();
-  costs->overlapped_input.clear();
-  if (costs->parts.empty() || !costs->forward_backward.empty()) return;
-  const size_t stages = plan.stages.size();
+GroupKey KeyOf(absl::Span<const Action> group) {
+  GroupKey key;
+  for (const Action& action : group) key.emplace_back(action.kind, action.stage.value);
+  return key;
+}
+
+bool OverlapsInParts(const Plan& plan, const CostModel& costs, absl::Span<const Action> group) {
+  if (costs.parts.empty() || group.size() < 2 || !IsCompute(group[0].kind)) return false;
+  if (const OverlappedPair pair = PairOf(group); pair.forward != nullptr) {
+    return pair.backward->kind == ActionKind::kInputGradient || costs.forward_backward.empty();
+  }
+  return FindOverlap(plan, group) != nullptr &&
+         std::all_of(group.begin(), group.end(), [&](const Action& action) {
+           return costs.by_parts[static_cast<size_t>(action.kind)];
+         });
+}
+
+void PriceGroups(const Plan& plan, CostModel* costs) {
+  costs->overlapped.clear();
+  if (costs->parts.empty()) return;
+  std::vector<PricedMember> members;
   for (uint32_t i = 0; i < plan.actions.size(); ++i) {
-    if (!IsCompute(plan.actions[i].kind) || plan.actions[i].joined) continue;
-    const auto pair = PairOf(GroupAt(absl::MakeConstSpan(plan.actions), i));
-    if (!pair.forward) continue;
-    const auto a = static_cast<size_t>(pair.forward->stage.value);
-    const auto b = static_cast<size_t>(pair.backward->stage.value);
-    const bool whole = pair.backward->kind == ActionKind::kBackward;
-    std::vector<int64_t>& times = whole ? costs->overlapped_whole : costs->overlapped_input;
-    times.resize(stages * stages, -1);
-    int64_t& length_ns = times[a * stages + b];
-    if (length_ns >= 0) continue;
-    length_ns = 0;
-    for (const PartTime& part : RunOverlapped(costs->parts[a], costs->parts[b], whole,
-                                              FindOverlap(plan, whole), costs->slowdown)) {
-      length_ns = std::max(length_ns, part.end_ns);
+    if (plan.actions[i].joined) continue;
+    const auto group = GroupAt(absl::MakeConstSpan(plan.actions), i);
+    if (!OverlapsInParts(plan, *costs, group)) continue;
+    const auto [time, is_new] = costs->overlapped.try_emplace(KeyOf(group), 0);
+    if (!is_new) continue;
+    members.clear();
+    for (const Action& action : group) {
+      members.push_back({action.kind, &costs->parts[action.stage.value], action.stage});
+    }
+    for (const PartTime& part : RunGroup(members, FindOverlap(plan, group), costs->slowdown)) {
+      time->second = std::max(time->second, part.end_ns);
     }
   }
 }
@@ -459,23 +472,30 @@ int64_t GroupCost(const CostModel& costs, absl::Span<const Action> group) {
     }
   };
   if (group.size() == 1) return cost(group[0]);
+  const auto again_of = [&](const Action& part) {
+    const bool back = part.kind == ActionKind::kBackward || part.kind == ActionKind::kInputGradient;
+    return back && !costs.again.empty() ? costs.again[part.stage.value] : 0;
+  };
   if (const OverlappedPair pair = PairOf(group); pair.forward != nullptr) {
     const bool whole = pair.backward->kind == ActionKind::kBackward;
     const auto a = static_cast<size_t>(pair.forward->stage.value);
     const auto b = static_cast<size_t>(pair.backward->stage.value);
-    const int64_t again = costs.again.empty() ? 0 : costs.again[b];
+    const int64_t again = again_of(*pair.backward);
     const std::vector<int64_t>& takes = whole ? costs.forward_backward : costs.forward_input;
     if (!takes.empty()) return takes[a] + again;
     const auto& saved = whole ? costs.saved_beside_backward : costs.saved_beside_input;
     if (!saved.empty()) {
       return std::max<int64_t>(0, cost(group[0]) + cost(group[1]) - std::min(saved[a], saved[b]));
     }
-    const std::vector<int64_t>& times = whole ? costs.overlapped_whole : costs.overlapped_input;
-    if (!times.empty()) {
-      const int64_t length_ns = times[a * costs.parts.size() + b];
-      SL_CHECK(length_ns >= 0) << "the costs are priced for another plan (PricePairs)";
-      return length_ns + again;
+  }
+  if (!costs.overlapped.empty()) {
+    const auto found = costs.overlapped.find(KeyOf(group));
+    if (found != costs.overlapped.end()) {
+      int64_t length_ns = found->second;
+      for (const Action& part : group) length_ns += again_of(part);
+      return length_ns;
     }
+    SL_CHECK(PairOf(group).forward == nullptr) << "priced for another plan (PriceGroups)";
   }
   int64_t sum = 0;
   for (const Action& part : group) sum += cost(part);

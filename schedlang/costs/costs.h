@@ -17,7 +17,7 @@
 #include "schedlang/costs/formula.h"
 #include "schedlang/costs/overlapped.h"
 #include "schedlang/costs/work_shares.h"
-#include "schedlang/plan/pair_order.h"
+#include "schedlang/plan/group_order.h"
 #include "schedlang/plan/plan.h"
 #include "schedlang/plan/sharding.h"
 #include "schedlang/plan/values.h"
@@ -126,6 +126,10 @@ struct StageMemory {
   int64_t operator[](MemoryClass c) const { return bytes[static_cast<size_t>(c)]; }
 };
 
+// The kinds and stages of a group, in the order listed.
+using GroupKey = std::vector<std::pair<ActionKind, int32_t>>;
+GroupKey KeyOf(absl::Span<const Action> group);
+
 // Nanoseconds, by stage.
 struct CostModel {
   std::vector<int64_t> forward;
@@ -139,13 +143,12 @@ struct CostModel {
   std::vector<int64_t> forward_input;
   std::vector<int64_t> saved_beside_backward;
   std::vector<int64_t> saved_beside_input;
-  // Parts of every stage; empty: a group is simulated as a whole. With parts, overlapped.h gives
-  // the time of an `F a & B b` or `F a & I b`, at [a * stages + b] (PricePairs); -1 for pairs
-  // missing in the plan for which they were computed.
+  // Parts of every stage; empty: a group is simulated as a whole.
   std::vector<PartCosts> parts;
   std::array<bool, 4> by_parts = {};  // by kind: an action alone is simulated part by part, too
-  std::vector<int64_t> overlapped_whole;
-  std::vector<int64_t> overlapped_input;
+  // The times of the groups whose parts overlap (overlapped.h), for the groups of the plan for
+  // which they were computed (PriceGroups); empty without such groups.
+  std::map<GroupKey, int64_t> overlapped;
   std::vector<int64_t> again;  // the F contained in B and I of its stage; empty: none recomputes
   int64_t slowdown = 0;        // millionths
   int64_t hop = 0;             // the latency of every message, unless it depends:
@@ -182,10 +185,14 @@ inline Hop HopOf(const CostModel& costs, const Action& send) {
 // without the size of messages.
 absl::StatusOr<CostModel> ResolveCosts(const CostSpec& spec, const Plan& plan);
 
-// Computes the costs of this plan's pairs from their parts, whatever plan the costs were resolved
-// for or measured on: pairs of stages differ from plan to plan, and so may the order of parts. Does
-// nothing without parts, or if `forward_backward` has the cost.
-void PricePairs(const Plan& plan, CostModel* costs);
+// True for a group of `plan` that takes the time of its parts, side by side: an F beside a B or I
+// without a cost of its own, and a group that the schedule lets overlap, all of whose kinds have
+// costs of parts.
+bool OverlapsInParts(const Plan& plan, const CostModel& costs, absl::Span<const Action> group);
+
+// Computes the times of this plan's groups from their parts, whatever plan the costs were resolved
+// for or measured on: groups of stages differ from plan to plan, and so may the order of parts.
+void PriceGroups(const Plan& plan, CostModel* costs);
 
 // The cost of the group of parts that begins at group[0] (of a single part: the action's cost).
 int64_t GroupCost(const CostModel& costs, absl::Span<const Action> group);

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "schedlang/base/sl_check.h"
-#include "schedlang/plan/pair_order.h"
+#include "schedlang/plan/group_order.h"
 
 namespace stringline {
 namespace {
@@ -30,8 +30,9 @@ PartCosts AsBackward(PartCosts costs, bool whole) {
 
 class OverlappedRun {
  public:
-  OverlappedRun(const PartCosts& f, const PartCosts& b, PairOrder order, int64_t slowdown)
-      : f_(f), b_(b), slowdown_(slowdown) {
+  // `costs` by action of the group.
+  OverlappedRun(const std::vector<PartCosts>& costs, GroupOrder order, int64_t slowdown)
+      : costs_(costs), slowdown_(slowdown) {
     lanes_[0].steps = std::move(order.compute);
     lanes_[1].steps = std::move(order.network);
   }
@@ -56,9 +57,8 @@ class OverlappedRun {
     const LaneStep& step = lane->steps[lane->next];
     if (step.after >= static_cast<int64_t>(other.next)) return;
     const auto now = std::llround(now_ns_);
-    lane->running = PartTime{step.part, step.layer, now, now};
-    const PartCosts& costs = RowOfPart(step.part).of == ActionKind::kForward ? f_ : b_;
-    lane->left_ns = static_cast<double>(costs.ns[step.part]);
+    lane->running = PartTime{step.part, step.layer, step.of, now, now};
+    lane->left_ns = static_cast<double>(costs_[step.of].ns[step.part]);
   }
 
   // Starts the parts that are ready, then goes to the next end. False when nothing runs any more.
@@ -88,8 +88,7 @@ class OverlappedRun {
     return true;
   }
 
-  const PartCosts& f_;
-  const PartCosts& b_;
+  const std::vector<PartCosts>& costs_;
   const int64_t slowdown_;
   LaneState lanes_[2];  // compute, network
   std::vector<PartTime> times_;
@@ -102,17 +101,15 @@ int64_t PartCosts::Forward() const { return SumOf(*this, ActionKind::kForward); 
 int64_t PartCosts::InputGradient() const { return SumOf(*this, ActionKind::kInputGradient); }
 int64_t PartCosts::WeightGradient() const { return SumOf(*this, ActionKind::kWeightGradient); }
 
-std::vector<PartTime> RunOverlapped(const PartCosts& f, const PartCosts& b, bool whole,
-                                    const Overlap* order, int64_t slowdown) {
-  PairOrder lanes = OrderPair(static_cast<int>(f.layers), static_cast<int>(b.layers), whole, order);
-  const PartCosts backward = AsBackward(b, whole);
-  return OverlappedRun(f, backward, std::move(lanes), slowdown).Run();
-}
-
-std::vector<PartTime> RunAlone(const PartCosts& costs, ActionKind kind) {
-  PairOrder lanes = OrderAlone(kind, static_cast<int>(costs.layers));
-  const PartCosts own = AsBackward(costs, kind == ActionKind::kBackward);
-  return OverlappedRun(own, own, std::move(lanes), /*slowdown=*/0).Run();
+std::vector<PartTime> RunGroup(absl::Span<const PricedMember> group, const Overlap* order,
+                               int64_t slowdown) {
+  std::vector<GroupMember> members;
+  std::vector<PartCosts> costs;
+  for (const PricedMember& member : group) {
+    members.push_back({member.kind, static_cast<int>(member.costs->layers), member.stage});
+    costs.push_back(AsBackward(*member.costs, member.kind == ActionKind::kBackward));
+  }
+  return OverlappedRun(costs, OrderGroup(members, order), group.size() == 1 ? 0 : slowdown).Run();
 }
 
 }  // namespace stringline

@@ -1,11 +1,12 @@
-// The time of an `F a & B b` given by its parts: they run on two lanes in the order of
-// plan/pair_order.h. While the network lane works, computation takes `slowdown` longer.
+// The time of a group such as `F a & B b`, given by its parts: they run on two lanes in the order
+// of plan/group_order.h. While the network lane works, computation takes `slowdown` longer.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "schedlang/plan/parts.h"
 
 namespace stringline {
@@ -23,6 +24,7 @@ struct PartCosts {
 struct PartTime {
   uint8_t part = 0;
   int32_t layer = 0;  // as LayerPart::layer
+  uint8_t of = 0;     // the index of its action in the group
   int64_t start_ns = 0;
   int64_t end_ns = 0;
 };
@@ -30,12 +32,16 @@ struct PartTime {
 // A B of a stage without layers is all in its B.post, which then takes as long as B.post and
 // W.post.
 
-// The parts of a forward with costs `f` beside a backward with costs `b`, whole or (without its W)
-// the input gradient alone. `order` may be null. `slowdown` is in millionths: 100000 is a tenth.
-std::vector<PartTime> RunOverlapped(const PartCosts& f, const PartCosts& b, bool whole,
-                                    const Overlap* order, int64_t slowdown);
+// An action of a group, with the costs of its stage.
+struct PricedMember {
+  ActionKind kind = ActionKind::kForward;
+  const PartCosts* costs = nullptr;
+  StageId stage = {};
+};
 
-// The parts of a computation alone, in a row.
-std::vector<PartTime> RunAlone(const PartCosts& costs, ActionKind kind);
+// The parts of a group, in the order of their ends; of an action alone, in a row. `order` as for
+// OrderGroup. `slowdown` is in millionths: 100000 is a tenth.
+std::vector<PartTime> RunGroup(absl::Span<const PricedMember> group, const Overlap* order,
+                               int64_t slowdown);
 
 }  // namespace stringline

@@ -33,11 +33,8 @@ int64_t LongestPair(const CostModel& costs, size_t stage) {
   for (const auto* const takes : {&costs.forward_backward, &costs.forward_input}) {
     if (!takes->empty()) most_ns = std::max(most_ns, (*takes)[stage]);
   }
-  const size_t stages = costs.parts.size();
-  for (const auto* const times : {&costs.overlapped_whole, &costs.overlapped_input}) {
-    for (size_t b = 0; b < stages && !times->empty(); ++b) {
-      most_ns = std::max(most_ns, (*times)[stage * stages + b]);
-    }
+  for (const auto& [group, takes_ns] : costs.overlapped) {
+    if (group[0].second == static_cast<int32_t>(stage)) most_ns = std::max(most_ns, takes_ns);
   }
   return most_ns;
 }

@@ -31,10 +31,19 @@ ActionKind KindAsWritten(const ast::Name& letter) {
   return static_cast<ActionKind>(kLetters.find(letter.text[0]));
 }
 
-std::vector<Overlap::Part> LaneAsWritten(const std::vector<ast::Overlap::Part>& parts) {
+std::vector<Overlap::Part> LaneAsWritten(const std::vector<ast::Overlap::Part>& parts,
+                                         const std::vector<ActionKind>& kinds) {
   std::vector<Overlap::Part> lane;
-  for (const auto& [letter, name] : parts) {
-    lane.push_back({KindAsWritten(letter), name.text, {letter.span.begin, name.span.end}});
+  for (const auto& [place, letter, name] : parts) {
+    Overlap::Part& part = lane.emplace_back();
+    part.name = name.text;
+    part.span = {place.text.empty() ? letter.span.begin : place.span.begin, name.span.end};
+    if (!place.text.empty()) part.place = PlaceOfMember(place.text, kinds.size());
+    if (!letter.text.empty()) {
+      part.of = KindAsWritten(letter);
+    } else if (part.place < static_cast<int>(kinds.size())) {
+      part.of = kinds[part.place];
+    }
   }
   return lane;
 }
@@ -49,8 +58,10 @@ std::optional<Overlap> ResolveOverlap(const ast::Overlap& written, absl::Span<co
     overlap.kinds.push_back(KindAsWritten(letter));
     overlap.kind_spans.push_back(letter.span);
   }
-  overlap.compute = LaneAsWritten(written.compute);
-  overlap.network = LaneAsWritten(written.network);
+  overlap.by_default = written.semicolon.has_value();
+  overlap.compute = LaneAsWritten(written.compute, overlap.kinds);
+  overlap.network = LaneAsWritten(written.network, overlap.kinds);
+  FindPlaces(&overlap);
   if (!CheckOverlap(overlap, others, diagnostics)) return std::nullopt;
   return overlap;
 }

@@ -8,7 +8,7 @@
 #include "schedlang/lower/message_order.h"
 #include "schedlang/plan/channels.h"
 #include "schedlang/plan/effects.h"
-#include "schedlang/plan/pair_order.h"
+#include "schedlang/plan/group_order.h"
 
 namespace stringline {
 namespace {
@@ -170,6 +170,11 @@ bool WaitsForItself(const Plan& plan, absl::Span<const Action> group) {
   });
 }
 
+// An F beside a B or an I, and the groups that the schedule lets overlap.
+bool StaysTogether(const Plan& plan, absl::Span<const Action> group) {
+  return PairOf(group).forward != nullptr || FindOverlap(plan, group) != nullptr;
+}
+
 }  // namespace
 
 void PutInARow(Plan* plan) {
@@ -178,7 +183,7 @@ void PutInARow(Plan* plan) {
     const size_t count = GroupAt(actions, i).size();
     const auto group = actions.subspan(i, count);
     i += count;
-    if (!IsCompute(group[0].kind) || PairOf(group).forward != nullptr) continue;
+    if (!IsCompute(group[0].kind) || StaysTogether(*plan, group)) continue;
     if (WaitsForItself(*plan, group)) continue;
     for (Action& action : group) action.joined = false;
   }

@@ -6,9 +6,9 @@
 // lowered for a layout hangs in that layout only if its computations themselves form a cycle of
 // dependencies (message_order.h has the proof).
 //
-// Only an F beside a B or an I stays a group of computations: their parts have an order
-// (pair_order.h). As the parts of other groups have none, their actions run in a row, each with
-// receives and sends of its own.
+// An F beside a B or an I stays a group of computations, and so does a group that the schedule lets
+// overlap (Plan::overlaps): their parts have an order (group_order.h). The actions of any other
+// group run in a row, each with receives and sends of its own.
 //
 // The gradients of replicas (Plan::pipes) are reduced, if the plan has no reductions of its own.
 #pragma once
@@ -18,7 +18,7 @@
 
 namespace stringline {
 
-// Takes groups of computations without an order of parts apart. A group whose actions wait for each
+// Takes groups of computations that do not overlap apart. A group whose actions wait for each
 // other stays as written: the schedule says that none of them starts before the others end.
 void PutInARow(Plan* plan);
 

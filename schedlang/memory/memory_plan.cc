@@ -4,6 +4,8 @@
 #include "schedlang/memory/memory_plan.h"
 
 #include <algorithm>
+#include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +14,7 @@
 #include "schedlang/base/status.h"
 #include "schedlang/memory/slots.h"
 #include "schedlang/plan/effects.h"
+#include "schedlang/plan/group_order.h"
 
 namespace stringline {
 namespace {
@@ -279,6 +282,18 @@ void PlaceGathers(const Plan& plan, RankId rank, absl::Span<const StageSizes> st
   }
 }
 
+// The classes of programs on a rank with stages in parts: F; B and I; W.
+constexpr size_t kClasses = 3;
+size_t ClassOf(ActionKind program) {
+  if (program == ActionKind::kForward) return 0;
+  return program == ActionKind::kWeightGradient ? 2 : 1;
+}
+// True if an action of this kind may run the program: a B in parts is an I and a W.
+bool RunsProgram(ActionKind kind, ActionKind program) {
+  return Performs(kind, program) ||
+         (kind == ActionKind::kBackward && program == ActionKind::kInputGradient);
+}
+
 // Adds the memory beside the block: resident bytes, gathered parameters, arenas.
 void AddTheRest(const Plan& plan, absl::Span<const StageSizes> stages, MemoryPlan* memory) {
   for (size_t s = 0; s < stages.size(); ++s) {
@@ -288,20 +303,54 @@ void AddTheRest(const Plan& plan, absl::Span<const StageSizes> stages, MemoryPla
   }
   memory->gathers.resize(stages.size());
   for (int r = 0; r < plan.ranks(); ++r) PlaceGathers(plan, RankId(r), stages, memory);
+  for (RankMemory& rank : memory->ranks) rank.arenas.assign(rank.in_parts ? kClasses : 1, 0);
+  const auto take = [&](StageId stage, ActionKind program, int twins) {
+    RankMemory& rank = memory->ranks[plan.stage(stage).rank.value];
+    const size_t arena = rank.ArenaOf(program, twins);
+    if (arena >= rank.arenas.size()) rank.arenas.resize(arena + 1, 0);
+    const int64_t bytes = stages[stage.value].temporaries[static_cast<size_t>(program)];
+    rank.arenas[arena] = std::max(rank.arenas[arena], AlignUp(bytes));
+  };
+  constexpr ActionKind kPrograms[] = {ActionKind::kForward, ActionKind::kBackward,
+                                      ActionKind::kInputGradient, ActionKind::kWeightGradient};
   for (size_t s = 0; s < stages.size(); ++s) {
-    RankMemory& rank = memory->ranks[plan.stages[s].rank.value];
-    for (size_t kind = 0; kind < stages[s].temporaries.size(); ++kind) {
-      int64_t& arena = rank.arenas[rank.ArenaOf(static_cast<ActionKind>(kind))];
-      arena = std::max(arena, AlignUp(stages[s].temporaries[kind]));
+    for (const ActionKind program : kPrograms) take(StageId(static_cast<int32_t>(s)), program, 0);
+  }
+  for (uint32_t i = 0; i < plan.actions.size(); ++i) {
+    const Action& action = plan.actions[i];
+    if (!action.joined || !IsCompute(action.kind)) continue;
+    for (const ActionKind program : kPrograms) {
+      const int twins = RunsProgram(action.kind, program) ? TwinsBefore(plan, i, program) : 0;
+      if (twins > 0) take(action.stage, program, twins);
     }
   }
 }
 
 }  // namespace
 
-int RankMemory::ArenaOf(ActionKind compute) const {
-  if (!in_parts || compute == ActionKind::kForward) return 0;
-  return compute == ActionKind::kWeightGradient ? 2 : 1;
+size_t RankMemory::ArenaOf(ActionKind program, int twins) const {
+  return in_parts ? static_cast<size_t>(twins) * kClasses + ClassOf(program) : 0;
+}
+
+int64_t RankMemory::all() const {
+  return std::accumulate(arenas.begin(), arenas.end(), resident + gathered + block);
+}
+
+int TwinsBefore(const Plan& plan, uint32_t action, ActionKind program) {
+  uint32_t begin = action;
+  while (plan.actions[begin].joined) --begin;
+  const auto group = GroupAt(plan.actions, begin);
+  if (group.size() == 1) return 0;
+  if (PairOf(group).forward == nullptr && FindOverlap(plan, group) == nullptr) return 0;
+  const auto has_class = [program](const Action& other) {
+    constexpr ActionKind kAll[] = {ActionKind::kForward, ActionKind::kInputGradient,
+                                   ActionKind::kWeightGradient};
+    return std::any_of(std::begin(kAll), std::end(kAll), [&](ActionKind kind) {
+      return ClassOf(kind) == ClassOf(program) && RunsProgram(other.kind, kind);
+    });
+  };
+  return static_cast<int>(
+      std::count_if(group.begin(), group.begin() + (action - begin), has_class));
 }
 
 absl::StatusOr<MemoryPlan> PlanMemory(const Plan& lowered, absl::Span<const StageSizes> stages,

@@ -12,7 +12,6 @@
 // arrived.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -23,20 +22,26 @@
 
 namespace stringline {
 
-// Programs that never run at once share an arena for their temporaries: all programs of a rank; on
-// a rank with stages in parts, only those of F, those of B and I, and those of W.
-inline constexpr int kArenas = 3;
-
 struct RankMemory {
   int64_t resident = 0;
-  int64_t gathered = 0;                      // room for the gathered parameters, see below
-  int64_t block = 0;                         // the block of values
-  StageBytes by_value;                       // by value: the growth of the block for it
-  bool in_parts = false;                     // has stages in parts
-  std::array<int64_t, kArenas> arenas = {};  // temporaries
-  int ArenaOf(ActionKind compute) const;
-  int64_t all() const { return resident + gathered + block + arenas[0] + arenas[1] + arenas[2]; }
+  int64_t gathered = 0;   // room for the gathered parameters, see below
+  int64_t block = 0;      // the block of values
+  StageBytes by_value;    // by value: the growth of the block for it
+  bool in_parts = false;  // has stages in parts
+  // Temporaries. Programs that never run at once share an arena: all programs of a rank; on a rank
+  // with stages in parts, only those of F, those of B and I, and those of W. If a group has several
+  // actions with such programs, then each of them has an arena of its own.
+  std::vector<int64_t> arenas;
+
+  // `program` of an action with so many actions before it in its group that run such a program, too
+  // (TwinsBefore).
+  size_t ArenaOf(ActionKind program, int twins) const;
+  int64_t all() const;
 };
+
+// The number of actions before plan.actions[action] in its group with a program that runs beside
+// `program` of this action and would share its arena. 0 in a group that does not overlap.
+int TwinsBefore(const Plan& plan, uint32_t action, ActionKind program);
 
 struct MemoryPlan {
   int microbatches = 0;

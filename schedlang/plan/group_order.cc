@@ -1,69 +1,95 @@
-// A lane is the pattern of one layer pair, repeated; then every step looks up its dependency on the
-// other lane. A pattern that runs for one pair runs for all: no part needs a later pair.
-#include "schedlang/plan/pair_order.h"
+// A lane of a block is the pattern of one layer of every action, repeated; a list schedule is drawn
+// up part by part. Then every step looks up its dependency on the other lane. A pattern that runs
+// for one layer of every action runs for all: no part needs a later layer.
+#include "schedlang/plan/group_order.h"
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
+#include <limits>
+#include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/sl_check.h"
 
 namespace stringline {
 namespace {
 
+// A part of an action of the group.
+struct MemberPart {
+  Part part;
+  uint8_t of;
+};
+
 constexpr Part kDefaultCompute[] = {kFAttn, kBExperts, kWExperts, kFExperts, kBAttn, kWAttn};
 constexpr Part kDefaultNetwork[] = {kBCombine, kFDispatch, kBDispatch, kFCombine};
 
 bool IsForward(int part) { return RowOfPart(part).of == ActionKind::kForward; }
-bool IsWeight(int part) { return RowOfPart(part).of == ActionKind::kWeightGradient; }
 
-// True if the block is of an F and a B (`whole`) or an I.
-bool IsOf(const Overlap& overlap, bool whole) {
-  const auto names = [&overlap](ActionKind kind) {
-    return std::count(overlap.kinds.begin(), overlap.kinds.end(), kind) == 1;
-  };
-  return overlap.kinds.size() == 2 && names(ActionKind::kForward) &&
-         names(whole ? ActionKind::kBackward : ActionKind::kInputGradient);
+bool Runs(ActionKind kind, int part) {
+  const ActionKind of = RowOfPart(part).of;
+  return Performs(kind, of) || (kind == ActionKind::kBackward && of == ActionKind::kInputGradient);
 }
 
-// The parts of a pair of layers on a lane.
-std::vector<Part> PatternOf(const Overlap* order, Lane lane) {
-  const bool network = lane == Lane::kNetwork;
-  if (order == nullptr) {
-    if (network) return {std::begin(kDefaultNetwork), std::end(kDefaultNetwork)};
-    return {std::begin(kDefaultCompute), std::end(kDefaultCompute)};
+// Calls visit(part, layer) for every part of an action, each after its predecessor: the weight
+// gradients of a B after all of its input gradient.
+template <class Visit>
+void VisitInARow(const GroupMember& member, const Visit& visit) {
+  const auto visit_layer = [&](std::initializer_list<Part> parts, int layer) {
+    for (const Part part : parts) {
+      if (Runs(member.kind, part)) visit(part, layer);
+    }
+  };
+  for (int layer = 0; layer < member.layers; ++layer) {
+    visit_layer({kFAttn, kFDispatch, kFExperts, kFCombine}, layer);
   }
-  std::vector<Part> pattern;
-  for (const Overlap::Part& named : network ? order->network : order->compute) {
-    const std::optional<Part> part = FindPart(named.of, named.name);
-    SL_CHECK(part) << PrintedKind(named.of) << "." << named.name;
-    pattern.push_back(*part);
+  visit_layer({kFPost, kBPost}, 0);
+  for (int layer = member.layers - 1; layer >= 0; --layer) {
+    visit_layer({kBCombine, kBExperts, kBDispatch, kBAttn}, layer);
   }
-  return pattern;
+  visit_layer({kWPost}, 0);
+  for (int layer = member.layers - 1; layer >= 0; --layer) {
+    visit_layer({kWExperts, kWAttn}, layer);
+  }
+}
+
+// The members that stand for a block's places: its k-th F is the group's k-th F, and so on.
+std::vector<uint8_t> MembersOf(const Overlap& block, absl::Span<const GroupMember> group) {
+  std::vector<uint8_t> members;
+  std::array<size_t, 4> next = {};
+  for (const ActionKind kind : block.kinds) {
+    size_t& at = next[static_cast<size_t>(kind)];
+    while (at < group.size() && group[at].kind != kind) ++at;
+    SL_CHECK(at < group.size()) << Print(block);
+    members.push_back(static_cast<uint8_t>(at++));
+  }
+  return members;
 }
 
 // The lanes under construction, and the place of every part.
 class LaneWriter {
  public:
-  LaneWriter(int forward_layers, int backward_layers)
-      : layers_{forward_layers, backward_layers},
-        stride_(std::max({forward_layers, backward_layers, 1})),
-        places_(static_cast<size_t>(stride_) * kParts, -1) {}
-
-  void Add(int part, int layer) {
-    std::vector<LaneStep>& lane = LaneOf(part) == Lane::kNetwork ? order_.network : order_.compute;
-    PlaceOf(part, layer) = static_cast<int32_t>(lane.size());
-    lane.push_back({static_cast<uint8_t>(part), layer, -1});
+  explicit LaneWriter(absl::Span<const GroupMember> group) : group_(group) {
+    for (const GroupMember& member : group) stride_ = std::max<size_t>(stride_, member.layers);
+    places_.assign(group.size() * kParts * stride_, -1);
   }
 
-  PairOrder Finish() && {
+  void Add(const MemberPart& part, int layer) {
+    std::vector<LaneStep>& lane =
+        LaneOf(part.part) == Lane::kNetwork ? order_.network : order_.compute;
+    PlaceOf(part.of, part.part, layer) = static_cast<int32_t>(lane.size());
+    lane.push_back({static_cast<uint8_t>(part.part), layer, part.of, -1});
+  }
+
+  GroupOrder Finish() && {
     for (std::vector<LaneStep>* const lane : {&order_.compute, &order_.network}) {
       for (LaneStep& step : *lane) {
-        const auto before =
-            PartBefore({step.part, step.layer}, layers_[IsForward(step.part) ? 0 : 1]);
+        const auto before = PartBefore({step.part, step.layer}, group_[step.of].layers);
         // A W alone depends on an I that is another action.
-        if (!before || PlaceOf(before->part, before->layer) < 0) continue;
-        const int32_t place = PlaceOf(before->part, before->layer);
+        if (!before || !Runs(group_[step.of].kind, before->part)) continue;
+        const int32_t place = PlaceOf(step.of, before->part, before->layer);
+        SL_CHECK(place >= 0) << Print(*before);
         if (LaneOf(before->part) != LaneOf(step.part)) step.after = place;
       }
     }
@@ -71,88 +97,257 @@ class LaneWriter {
   }
 
  private:
-  int32_t& PlaceOf(int part, int layer) {
-    return places_[static_cast<size_t>(part) * stride_ + static_cast<size_t>(layer)];
+  int32_t& PlaceOf(uint8_t of, int part, int layer) {
+    return places_[(of * size_t{kParts} + static_cast<size_t>(part)) * stride_ +
+                   static_cast<size_t>(layer)];
   }
 
-  const std::array<int, 2> layers_;  // the F's, the other's
-  const size_t stride_;
-  std::vector<int32_t> places_;  // by part, then layer: its index on its lane; -1: it does not run
-  PairOrder order_;
+  const absl::Span<const GroupMember> group_;
+  size_t stride_ = 1;
+  std::vector<int32_t> places_;  // by action, part and layer: its index on its lane; -1: none yet
+  GroupOrder order_;
 };
 
-}  // namespace
-
-PairOrder OrderPair(int forward_layers, int backward_layers, bool whole, const Overlap* order) {
-  SL_CHECK(order == nullptr || IsOf(*order, whole)) << Print(*order);
-  LaneWriter writer(forward_layers, backward_layers);
-  writer.Add(kBPost, 0);
-  for (const Lane lane : {Lane::kCompute, Lane::kNetwork}) {
-    const std::vector<Part> pattern = PatternOf(order, lane);
-    for (int i = 0; i < std::max(forward_layers, backward_layers); ++i) {
-      for (const Part part : pattern) {
-        const int layer = IsForward(part) ? i : backward_layers - 1 - i;
-        const bool is_there = IsForward(part) ? i < forward_layers : layer >= 0;
-        if (is_there && (whole || !IsWeight(part))) writer.Add(part, layer);
+// Layer by layer in the order of two patterns. The B.posts come first; the W.posts, and then the
+// F.posts, last.
+GroupOrder InPatterns(absl::Span<const GroupMember> group,
+                      const std::array<std::vector<MemberPart>, 2>& patterns) {
+  LaneWriter writer(group);
+  const auto add_once = [&](Part part) {
+    for (size_t m = 0; m < group.size(); ++m) {
+      if (Runs(group[m].kind, part)) writer.Add({part, static_cast<uint8_t>(m)}, 0);
+    }
+  };
+  add_once(kBPost);
+  int layers = 0;
+  for (const GroupMember& member : group) layers = std::max(layers, member.layers);
+  for (const std::vector<MemberPart>& pattern : patterns) {
+    for (int i = 0; i < layers; ++i) {
+      for (const MemberPart& part : pattern) {
+        const int of = group[part.of].layers;
+        if (i < of) writer.Add(part, IsForward(part.part) ? i : of - 1 - i);
       }
     }
   }
-  if (whole) writer.Add(kWPost, 0);
-  writer.Add(kFPost, 0);
+  add_once(kWPost);
+  add_once(kFPost);
   return std::move(writer).Finish();
 }
 
-OverlappedPair PairOf(absl::Span<const Action> group) {
-  OverlappedPair pair;
-  if (group.size() != 2) return pair;
-  const bool forward_first = group[0].kind == ActionKind::kForward;
-  const Action& f = group[forward_first ? 0 : 1];
-  const Action& b = group[forward_first ? 1 : 0];
-  const bool backward = b.kind == ActionKind::kBackward || b.kind == ActionKind::kInputGradient;
-  if (f.kind == ActionKind::kForward && backward) pair = {&f, &b};
-  return pair;
+GroupOrder InBlock(absl::Span<const GroupMember> group, const Overlap& block) {
+  const std::vector<uint8_t> members = MembersOf(block, group);
+  std::array<std::vector<MemberPart>, 2> patterns;
+  for (const Lane lane : {Lane::kCompute, Lane::kNetwork}) {
+    for (const Overlap::Part& named : lane == Lane::kNetwork ? block.network : block.compute) {
+      const std::optional<Part> part = FindPart(named.of, named.name);
+      SL_CHECK(part && named.place >= 0) << PrintedKind(named.of) << "." << named.name;
+      patterns[static_cast<size_t>(lane)].push_back({*part, members[named.place]});
+    }
+  }
+  return InPatterns(group, patterns);
 }
 
-const Overlap* FindOverlap(const Plan& plan, bool whole) {
+// The F and the B or I of a group of exactly these two; -1 in other groups.
+struct ForwardAndBackward {
+  int forward = -1, backward = -1;
+};
+ForwardAndBackward ForwardAndBackwardOf(absl::Span<const GroupMember> group) {
+  if (group.size() != 2) return {};
+  const int forward = group[0].kind == ActionKind::kForward ? 0 : 1;
+  const ActionKind back = group[1 - forward].kind;
+  const bool fits = group[forward].kind == ActionKind::kForward &&
+                    (back == ActionKind::kBackward || back == ActionKind::kInputGradient);
+  return fits ? ForwardAndBackward{forward, 1 - forward} : ForwardAndBackward{};
+}
+
+GroupOrder BesideEachOther(absl::Span<const GroupMember> group, ForwardAndBackward of) {
+  std::array<std::vector<MemberPart>, 2> patterns;
+  const auto add = [&](Part part, std::vector<MemberPart>* pattern) {
+    const int member = IsForward(part) ? of.forward : of.backward;
+    if (Runs(group[member].kind, part)) pattern->push_back({part, static_cast<uint8_t>(member)});
+  };
+  for (const Part part : kDefaultCompute) add(part, &patterns[0]);
+  for (const Part part : kDefaultNetwork) add(part, &patterns[1]);
+  return InPatterns(group, patterns);
+}
+
+// A list schedule in which every part takes one unit.
+class ListScheduler {
+ public:
+  explicit ListScheduler(absl::Span<const GroupMember> group) : group_(group) {
+    for (size_t m = 0; m < group.size(); ++m) AddItems(static_cast<uint8_t>(m));
+    FindPaths();
+  }
+
+  GroupOrder Run() {
+    LaneWriter writer(group_);
+    int64_t free_at[2] = {0, 0};
+    for (size_t left = items_.size(); left > 0; --left) {
+      const size_t next = NextItem(free_at);
+      Item& item = items_[next];
+      int64_t& lane = free_at[static_cast<size_t>(LaneOf(item.part.part))];
+      lane = std::max(lane, item.ready_at) + 1;
+      item.taken = true;
+      writer.Add(item.part, item.layer);
+      for (size_t k = next + 1; k < items_.size(); ++k) items_[k].SeeEnd(next, lane);
+    }
+    return std::move(writer).Finish();
+  }
+
+ private:
+  struct Item {
+    MemberPart part;
+    int layer = 0;
+    int before = -1;       // the index of its predecessor
+    int added_after = -1;  // of the same part of an earlier action, if it adds gradients
+    int64_t path = 1;
+    int waits = 0;  // for the two above
+    int64_t ready_at = 0;
+    bool taken = false;
+
+    void SeeEnd(size_t item, int64_t end) {
+      for (const int awaited : {before, added_after}) {
+        if (awaited != static_cast<int>(item)) continue;
+        --waits;
+        ready_at = std::max(ready_at, end);
+      }
+    }
+  };
+
+  void AddItems(uint8_t of) {
+    const GroupMember& member = group_[of];
+    std::vector<std::vector<int>> index(kParts);  // of a part by layer, among the items
+    VisitInARow(member, [&](Part part, int layer) {
+      index[part].resize(std::max<size_t>(index[part].size(), layer + 1), -1);
+      index[part][layer] = static_cast<int>(items_.size());
+      Item& item = items_.emplace_back();
+      item.part = {part, of};
+      item.layer = layer;
+      const auto before = PartBefore({static_cast<uint8_t>(part), layer}, member.layers);
+      if (before && Runs(member.kind, before->part)) {
+        item.before = index[before->part][before->layer];
+      }
+      if (AddsGradients(part)) item.added_after = SameOfEarlier(item);
+      item.waits = (item.before >= 0 ? 1 : 0) + (item.added_after >= 0 ? 1 : 0);
+    });
+  }
+
+  // The index of the same part of the latest earlier action of the stage; -1: none.
+  int SameOfEarlier(const Item& item) const {
+    for (size_t k = items_.size(); k-- > 0;) {
+      const Item& other = items_[k];
+      if (other.part.of != item.part.of && other.part.part == item.part.part &&
+          other.layer == item.layer && group_[other.part.of].stage == group_[item.part.of].stage) {
+        return static_cast<int>(k);
+      }
+    }
+    return -1;
+  }
+
+  // The longest paths from each part to an end, itself included.
+  void FindPaths() {
+    for (size_t k = items_.size(); k-- > 0;) {
+      const Item& item = items_[k];
+      if (item.before < 0) continue;
+      int64_t& path = items_[item.before].path;
+      path = std::max(path, item.path + 1);
+    }
+  }
+
+  // The part that starts next: of those that could start first, the one with the longest path.
+  size_t NextItem(const int64_t (&free_at)[2]) const {
+    size_t best = items_.size();
+    int64_t starts_at = std::numeric_limits<int64_t>::max();
+    for (size_t k = 0; k < items_.size(); ++k) {
+      const Item& item = items_[k];
+      if (item.taken || item.waits > 0) continue;
+      const int64_t at =
+          std::max(item.ready_at, free_at[static_cast<size_t>(LaneOf(item.part.part))]);
+      if (at > starts_at || (at == starts_at && item.path <= items_[best].path)) continue;
+      best = k;
+      starts_at = at;
+    }
+    return best;
+  }
+
+  const absl::Span<const GroupMember> group_;
+  std::vector<Item> items_;  // of each action in turn, predecessors first
+};
+
+GroupOrder Alone(const GroupMember& member) {
+  const GroupMember group[] = {member};
+  LaneWriter writer(group);
+  VisitInARow(member, [&](Part part, int layer) { writer.Add({part, 0}, layer); });
+  return std::move(writer).Finish();
+}
+
+}  // namespace
+
+GroupOrder OrderGroup(absl::Span<const GroupMember> group, const Overlap* order) {
+  SL_CHECK(!group.empty() && group.size() < 256) << group.size();
+  for (const GroupMember& member : group) {
+    SL_CHECK(IsCompute(member.kind)) << PrintedKind(member.kind);
+  }
+  if (group.size() == 1) return Alone(group[0]);
+  if (order != nullptr && !order->by_default) return InBlock(group, *order);
+  const ForwardAndBackward pair = ForwardAndBackwardOf(group);
+  return pair.forward >= 0 ? BesideEachOther(group, pair) : ListScheduler(group).Run();
+}
+
+bool AddsGradients(int part) { return LaneOf(part) == Lane::kCompute && !IsForward(part); }
+
+bool SameGroup(absl::Span<const ActionKind> one, absl::Span<const ActionKind> other) {
+  if (one.size() != other.size()) return false;
+  std::array<int, kActionKinds> more = {};  // of a kind in `one` than in `other`
+  size_t at = 0;                            // of the next one that adds gradients in `other`
+  const auto adds = [](ActionKind kind) { return kind != ActionKind::kForward; };
+  for (size_t k = 0; k < one.size(); ++k) {
+    ++more[static_cast<size_t>(one[k])];
+    --more[static_cast<size_t>(other[k])];
+    if (!adds(one[k])) continue;
+    while (at < other.size() && !adds(other[at])) ++at;
+    if (at == other.size() || other[at++] != one[k]) return false;
+  }
+  return std::count(more.begin(), more.end(), 0) == kActionKinds;
+}
+
+const Overlap* FindOverlap(const Plan& plan, absl::Span<const Action> group) {
+  if (plan.overlaps.empty()) return nullptr;
+  absl::InlinedVector<ActionKind, 4> kinds;
+  for (const Action& action : group) kinds.push_back(action.kind);
   for (const Overlap& overlap : plan.overlaps) {
-    if (IsOf(overlap, whole)) return &overlap;
+    if (SameGroup(overlap.kinds, kinds)) return &overlap;
   }
   return nullptr;
 }
 
-PairOrder OrderAlone(ActionKind kind, int layers) {
-  SL_CHECK(IsCompute(kind)) << PrintedKind(kind);
-  LaneWriter writer(layers, layers);
-  if (kind == ActionKind::kForward) {
-    for (int layer = 0; layer < layers; ++layer) {
-      for (const Part part : {kFAttn, kFDispatch, kFExperts, kFCombine}) writer.Add(part, layer);
-    }
-    writer.Add(kFPost, 0);
-  }
-  if (kind == ActionKind::kBackward || kind == ActionKind::kInputGradient) {
-    writer.Add(kBPost, 0);
-    for (int layer = layers - 1; layer >= 0; --layer) {
-      for (const Part part : {kBCombine, kBExperts, kBDispatch, kBAttn}) writer.Add(part, layer);
-    }
-  }
-  if (kind == ActionKind::kBackward || kind == ActionKind::kWeightGradient) {
-    writer.Add(kWPost, 0);
-    for (int layer = layers - 1; layer >= 0; --layer) {
-      for (const Part part : {kWExperts, kWAttn}) writer.Add(part, layer);
-    }
-  }
-  return std::move(writer).Finish();
+OverlappedPair PairOf(absl::Span<const Action> group) {
+  if (group.size() != 2) return {};
+  const GroupMember members[] = {{group[0].kind}, {group[1].kind}};
+  const ForwardAndBackward pair = ForwardAndBackwardOf(members);
+  if (pair.forward < 0) return {};
+  return {&group[pair.forward], &group[pair.backward]};
 }
 
-std::string Print(const PairOrder& order) {
+std::string Print(const GroupOrder& order) {
+  // By part: the first action that has it, and whether another one has it, too.
+  std::array<int, kParts> first;
+  first.fill(-1);
+  std::array<bool, kParts> several = {};
+  for (const std::vector<LaneStep>* const lane : {&order.compute, &order.network}) {
+    for (const LaneStep& step : *lane) {
+      if (first[step.part] < 0) first[step.part] = step.of;
+      several[step.part] = several[step.part] || first[step.part] != step.of;
+    }
+  }
+  const auto print = [&](const LaneStep& step) {
+    return absl::StrCat(several[step.part] ? absl::StrCat(step.of + 1, ".") : "",
+                        Print(LayerPart{step.part, step.layer}));
+  };
   std::string text = "compute";
-  for (const LaneStep& step : order.compute) {
-    absl::StrAppend(&text, " ", Print(LayerPart{step.part, step.layer}));
-  }
+  for (const LaneStep& step : order.compute) absl::StrAppend(&text, " ", print(step));
   absl::StrAppend(&text, " | network");
-  for (const LaneStep& step : order.network) {
-    absl::StrAppend(&text, " ", Print(LayerPart{step.part, step.layer}));
-  }
+  for (const LaneStep& step : order.network) absl::StrAppend(&text, " ", print(step));
   return text;
 }
 

@@ -1,21 +1,33 @@
-// The order of a stage's parts on the two lanes of its rank. The simulator prices this order and
-// the executor enqueues it, so a run follows its simulation.
+// The order of the parts of a group's actions on the two lanes of their rank. The simulator prices
+// this order and the executor enqueues it, so a run follows its simulation.
 //
-// A forward beside a backward, layer by layer: the first layer of the F beside the last of the B,
-// and so on. Per pair of layers, unless an `overlap` block says otherwise,
+// An `overlap` block of the schedule gives the order of the layers' parts. Without one:
 //
-//   compute  F.attn     B.experts   W.experts   F.experts  B.attn  W.attn
-//   network  B.combine  F.dispatch  B.dispatch  F.combine
+//   - An F beside a B or I, layer by layer: the first layer of the F beside the last of the B, and
+//     so on. Per pair of layers
 //
-// Surplus layers of the longer action run in the same pattern without the other's parts. B.post
-// precedes everything on the compute lane; W.post and then F.post follow everything. (The order of
-// Megatron's combined 1F1B and of DualPipe's authors.)
+//       compute  F.attn     B.experts   W.experts   F.experts  B.attn  W.attn
+//       network  B.combine  F.dispatch  B.dispatch  F.combine
+//
+//     Surplus layers of the longer action run in the same pattern without the other's parts. B.post
+//     precedes everything on the compute lane; W.post and then F.post follow everything. (The order
+//     of Megatron's combined 1F1B and of DualPipe's authors.)
+//   - Any other group by list scheduling: a free lane takes, of the parts that could start, the one
+//     with the longest path behind it, at equal durations of all parts.
+//
+// Gradients of one stage's parameters are added up in the order of the group's actions, so that
+// sums have the same bits as those of the actions one after the other. Weight gradients are in the
+// parts of W, those of small parameters (norms, routers) in the parts of B and I.
+//
+// At every moment until the end of a group one of its lanes works, in either case. So a group never
+// takes longer than its actions one after the other.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "schedlang/plan/parts.h"
 
 namespace stringline {
@@ -24,21 +36,40 @@ namespace stringline {
 struct LaneStep {
   uint8_t part = 0;
   int32_t layer = 0;   // as LayerPart::layer
+  uint8_t of = 0;      // the index of its action in the group
   int32_t after = -1;  // index into the other lane; -1: no dependency on that lane
 };
 
-// Contains each part once; both lanes run to their ends.
-struct PairOrder {
+// Contains each part of each action once; both lanes run to their ends.
+struct GroupOrder {
   std::vector<LaneStep> compute, network;
   const std::vector<LaneStep>& of(Lane lane) const {
     return lane == Lane::kCompute ? compute : network;
   }
 };
 
-// A forward of a stage with `forward_layers` beside a backward of a stage with `backward_layers`.
-// `whole`: a B with its W; otherwise an I. `order`: the block of these two actions, accepted by
-// CheckOverlap; null for the order above.
-PairOrder OrderPair(int forward_layers, int backward_layers, bool whole, const Overlap* order);
+// An action of a group, of a stage with so many layers.
+struct GroupMember {
+  ActionKind kind = ActionKind::kForward;
+  int layers = 0;
+  StageId stage = {};
+  friend auto operator<=>(const GroupMember&, const GroupMember&) = default;
+};
+
+// `order`: the overlap of these actions (FindOverlap), accepted by CheckOverlap; null, or by
+// default, for the order above. A single action runs part after part, the weight gradients of a B
+// after all of its input gradient.
+GroupOrder OrderGroup(absl::Span<const GroupMember> group, const Overlap* order);
+
+// True for parts that may add to gradients of parameters: those that compute for a B, an I or a W.
+bool AddsGradients(int part);
+
+// True if an overlap of the kinds `one` is one of the kinds `other`: the same ones in any order,
+// but those that add gradients (B, I and W) in one order, since their sums have it.
+bool SameGroup(absl::Span<const ActionKind> one, absl::Span<const ActionKind> other);
+
+// The plan's `overlap` of the group's kinds; null if the plan has none.
+const Overlap* FindOverlap(const Plan& plan, absl::Span<const Action> group);
 
 // The F and the B or I of a group of exactly these two, in either order; null in other groups.
 struct OverlappedPair {
@@ -47,14 +78,8 @@ struct OverlappedPair {
 };
 OverlappedPair PairOf(absl::Span<const Action> group);
 
-// The plan's block for an F beside a B (`whole`) or an I; null if the plan has none.
-const Overlap* FindOverlap(const Plan& plan, bool whole);
-
-// A computation that has the rank for itself: part after part, the weight gradients of a B after
-// all of its input gradient.
-PairOrder OrderAlone(ActionKind kind, int layers);
-
-// "compute F.attn B.experts … | network B.combine …", with layers as Print(LayerPart) has them.
-std::string Print(const PairOrder& order);
+// "compute F.attn B.experts … | network B.combine …", with layers as Print(LayerPart) has them;
+// "2.F.attn" if two actions have that part.
+std::string Print(const GroupOrder& order);
 
 }  // namespace stringline

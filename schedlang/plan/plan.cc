@@ -1,5 +1,7 @@
 #include "schedlang/plan/plan.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -38,22 +40,32 @@ void AppendStages(const Plan& plan, std::string* out) {
   absl::StrAppend(out, "\n");
 }
 
-void AppendLane(const char* name, const std::vector<Overlap::Part>& parts, std::string* out) {
+void AppendLane(const char* name, const Overlap& overlap, const std::vector<Overlap::Part>& parts,
+                std::string* out) {
   absl::StrAppend(out, " ", name);
-  for (const Overlap::Part& part : parts) {
-    absl::StrAppend(out, " ", PrintedKind(part.of), ".", part.name);
-  }
+  for (const Overlap::Part& part : parts) absl::StrAppend(out, " ", Print(overlap, part));
 }
 
 }  // namespace
+
+std::string Print(const Overlap& overlap, const Overlap::Part& part) {
+  const auto performers = std::count_if(overlap.kinds.begin(), overlap.kinds.end(),
+                                        [&](ActionKind kind) { return Performs(kind, part.of); });
+  if (performers == 1 || part.place < 0) {
+    return absl::StrCat(PrintedKind(part.of), ".", part.name);
+  }
+  const bool of_whole = overlap.kinds[part.place] != part.of;
+  return absl::StrCat(part.place + 1, of_whole ? ".W." : ".", part.name);
+}
 
 std::string Print(const Overlap& overlap) {
   std::string out = "overlap ";
   for (size_t i = 0; i < overlap.kinds.size(); ++i) {
     absl::StrAppend(&out, i == 0 ? "" : "&", PrintedKind(overlap.kinds[i]));
   }
-  AppendLane("compute", overlap.compute, &out);
-  AppendLane("network", overlap.network, &out);
+  if (overlap.by_default) return out;
+  AppendLane("compute", overlap, overlap.compute, &out);
+  AppendLane("network", overlap, overlap.network, &out);
   return out;
 }
 

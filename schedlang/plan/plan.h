@@ -51,6 +51,10 @@ const char* PrintedKind(ActionKind kind);    // "F", "SEND_F", …
 const char* MeaningOfKind(ActionKind kind);  // the table's third column
 
 constexpr bool IsCompute(ActionKind kind) { return kind <= ActionKind::kWeightGradient; }
+// True for the letters of an action's parts: a B has weight gradients, as W.
+constexpr bool Performs(ActionKind kind, ActionKind letter) {
+  return kind == letter || (kind == ActionKind::kBackward && letter == ActionKind::kWeightGradient);
+}
 constexpr bool IsSend(ActionKind kind) {
   return kind == ActionKind::kSendForward || kind == ActionKind::kSendBackward;
 }
@@ -109,16 +113,18 @@ struct Split {
   Span span;
 };
 
-// The order in which a group of these kinds shares the rank: its named parts on the compute lane
-// and on the network lane.
+// The parts of a group of these kinds share the rank, in the order of its named parts on the
+// compute lane and on the network lane, or by default in that of group_order.h.
 struct Overlap {
   struct Part {
-    ActionKind of = ActionKind::kForward;  // W: the weight gradients of the group's B
+    ActionKind of = ActionKind::kForward;  // W: the weight gradients of a B, too
     std::string name;                      // attn, dispatch, experts, combine
     Span span;
+    int place = -1;  // index into `kinds` of its action; -1: its letter does not tell
   };
   std::vector<ActionKind> kinds;
   std::vector<Span> kind_spans;  // the place of each kind
+  bool by_default = false;       // both lanes are empty
   std::vector<Part> compute;
   std::vector<Part> network;
   Span span;
@@ -217,6 +223,8 @@ std::string Print(const Plan& plan, const Action& action);
 std::string PrintGroup(const Plan& plan, absl::Span<const Action> actions, size_t index);
 std::string Print(const Plan& plan);
 std::string PrintParameters(const Plan& plan);  // "P=4 M=8"
+// "F.attn", or "2.attn" and "2.W.attn" where several actions of the block have the letter.
+std::string Print(const Overlap& overlap, const Overlap::Part& part);
 // The lines `overlap …` and so on, as they stand in the text form.
 std::string Print(const Overlap& overlap);
 std::string Print(const Split& split);

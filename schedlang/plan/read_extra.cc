@@ -4,8 +4,10 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "schedlang/plan/check_overlap.h"
 
 namespace stringline {
 namespace {
@@ -54,10 +56,29 @@ bool ReadRecompute(const std::vector<Word>& words, Plan* plan) {
   return std::count(plan->recompute.begin(), plan->recompute.end(), 1) > 0;
 }
 
+// F.attn, 2.attn or 2.W.attn
+bool ReadOverlapPart(const Word& word, const std::vector<ActionKind>& kinds, Overlap::Part* part) {
+  std::vector<std::string> pieces = absl::StrSplit(word.text, '.');
+  part->span = word.span;
+  part->name = pieces.back();
+  pieces.pop_back();
+  if (!pieces.empty() && absl::ascii_isdigit(pieces[0].empty() ? '.' : pieces[0][0])) {
+    part->place = PlaceOfMember(pieces[0], kinds.size());
+    if (part->place < static_cast<int>(kinds.size())) part->of = kinds[part->place];
+    pieces.erase(pieces.begin());
+    if (pieces.empty()) return true;
+  }
+  if (pieces.size() != 1) return false;
+  const auto of = ReadLetter(pieces[0]);
+  if (of) part->of = *of;
+  return of.has_value();
+}
+
 // overlap F&B compute F.attn … network F.dispatch …
 bool ReadOverlap(const std::vector<Word>& words, Overlap* overlap) {
-  if (words.size() < 4) return false;
+  if (words.size() != 2 && words.size() < 4) return false;
   overlap->span = words[0].span;
+  overlap->by_default = words.size() == 2;
   uint32_t begin = words[1].span.begin;
   for (absl::string_view letter : absl::StrSplit(words[1].text, '&')) {
     const auto kind = ReadLetter(letter);
@@ -72,11 +93,11 @@ bool ReadOverlap(const std::vector<Word>& words, Overlap* overlap) {
       lane = words[i].text == "compute" ? &overlap->compute : &overlap->network;
       continue;
     }
-    const size_t dot = words[i].text.find('.');
-    const auto of = ReadLetter(words[i].text.substr(0, dot));
-    if (lane == nullptr || dot == absl::string_view::npos || !of) return false;
-    lane->push_back({*of, std::string(words[i].text.substr(dot + 1)), words[i].span});
+    if (lane == nullptr || !ReadOverlapPart(words[i], overlap->kinds, &lane->emplace_back())) {
+      return false;
+    }
   }
+  FindPlaces(overlap);
   return true;
 }
 

@@ -44,7 +44,7 @@ void ScalePair(const CostModel& before, ActionKind kind, const std::vector<int64
 
 // Scales the parts of this kind, and prices the pairs with them again.
 void ScaleParts(const Plan& plan, ActionKind kind, double factor, CostModel* costs) {
-  const bool forward = kind == ActionKind::kForward, whole = kind == ActionKind::kBackward;
+  const bool whole = kind == ActionKind::kBackward;
   if (costs->parts.empty() || kind == ActionKind::kWeightGradient) return;
   CostModel priced = *costs;
   for (PartCosts& parts : priced.parts) {
@@ -54,9 +54,13 @@ void ScaleParts(const Plan& plan, ActionKind kind, double factor, CostModel* cos
       parts.ns[part] = std::llround(static_cast<double>(parts.ns[part]) * factor);
     }
   }
-  PricePairs(plan, &priced);
-  if (forward || whole) costs->overlapped_whole = std::move(priced.overlapped_whole);
-  if (!whole) costs->overlapped_input = std::move(priced.overlapped_input);
+  PriceGroups(plan, &priced);
+  // Of the groups, those without an action of the kind keep their times.
+  for (auto& [group, takes_ns] : costs->overlapped) {
+    const bool has = std::any_of(group.begin(), group.end(),
+                                 [kind](const auto& action) { return action.first == kind; });
+    if (has) takes_ns = priced.overlapped.at(group);
+  }
 }
 
 // Scales the costs of a kind of computation. A recomputed F scales as F, also within a B or an I.
@@ -175,10 +179,10 @@ CostModel WithSlowRank(const Plan& plan, CostModel costs, RankId rank, double sh
           &costs.saved_beside_input, &costs.again}) {
       scale(list, s);
     }
-    for (size_t b = 0; b < stages; ++b) {
-      scale(&costs.overlapped_whole, s * stages + b);
-      scale(&costs.overlapped_input, s * stages + b);
-    }
+  }
+  for (auto& [group, takes_ns] : costs.overlapped) {
+    if (plan.stages[group[0].second].rank != rank) continue;
+    takes_ns = std::llround(static_cast<double>(takes_ns) * (1 + share));
   }
   return costs;
 }

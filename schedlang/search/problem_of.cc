@@ -129,7 +129,7 @@ absl::StatusOr<Problem> ProblemOf(const Plan& stages, const CostModel& costs,
   }
   if (!limits.pairs) return problem;
   CostModel priced = costs;
-  PricePairs(stages, &priced);
+  PriceGroups(stages, &priced);
   if (limits.whole) problem.whole_pairs = PairTimesAt(problem, priced, ActionKind::kBackward);
   if (limits.split) problem.input_pairs = PairTimesAt(problem, priced, ActionKind::kInputGradient);
   return problem;

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "schedlang/plan/pair_order.h"
+#include "schedlang/plan/group_order.h"
 
 namespace stringline {
 namespace {
@@ -35,13 +34,10 @@ class PartWriter {
       if (!IsCompute(plan_.actions[i].kind) || plan_.actions[i].joined) continue;
       const auto group = GroupAt(absl::MakeConstSpan(plan_.actions), i);
       const Event& event = timeline_->events[i];
-      const OverlappedPair pair = PairOf(group);
-      if (pair.forward == nullptr) {
+      if (OverlapsInParts(plan_, costs_, group)) {
+        Write(SideBySide(group), event.start_ns, event.end_ns, i, group.size());
+      } else if (PairOf(group).forward == nullptr) {
         WriteInARow(i, group);
-      } else if (const GroupParts* const parts = Beside(pair)) {
-        Write(*parts, event.start_ns, event.end_ns,
-              static_cast<uint32_t>(pair.forward - plan_.actions.data()),
-              static_cast<uint32_t>(pair.backward - plan_.actions.data()));
       }
     }
   }
@@ -59,29 +55,31 @@ class PartWriter {
     for (uint32_t k = 0; k < group.size(); ++k) {
       const int64_t own_ns = GroupCost(costs_, group.subspan(k, 1));
       if (own_ns > 0 && costs_.by_parts[static_cast<int>(group[k].kind)]) {
-        Write(Alone(group[k]), until(before_ns), until(before_ns + own_ns), begin + k, begin + k);
+        Write(Alone(group[k]), until(before_ns), until(before_ns + own_ns), begin + k, 1);
       }
       before_ns += own_ns;
     }
   }
 
   const GroupParts& Alone(const Action& action) {
-    const auto [slot, is_new] = alone_.try_emplace({action.stage.value, action.kind});
-    if (is_new) slot->second = Made(RunAlone(costs_.parts[action.stage.value], action.kind));
+    const auto [slot, is_new] = known_.try_emplace(KeyOf(absl::MakeConstSpan(&action, 1)));
+    if (is_new) {
+      const PricedMember alone[] = {{action.kind, &costs_.parts[action.stage.value]}};
+      slot->second = Made(RunGroup(alone, nullptr, costs_.slowdown));
+    }
     return slot->second;
   }
 
-  // Null for a pair not simulated by its parts.
-  const GroupParts* Beside(const OverlappedPair& pair) {
-    const bool whole = pair.backward->kind == ActionKind::kBackward;
-    if ((whole ? costs_.overlapped_whole : costs_.overlapped_input).empty()) return nullptr;
-    const int32_t a = pair.forward->stage.value, b = pair.backward->stage.value;
-    const auto [slot, is_new] = beside_.try_emplace({a, b, whole});
+  const GroupParts& SideBySide(absl::Span<const Action> group) {
+    const auto [slot, is_new] = known_.try_emplace(KeyOf(group));
     if (is_new) {
-      slot->second = Made(RunOverlapped(costs_.parts[a], costs_.parts[b], whole,
-                                        FindOverlap(plan_, whole), costs_.slowdown));
+      std::vector<PricedMember> members;
+      for (const Action& action : group) {
+        members.push_back({action.kind, &costs_.parts[action.stage.value], action.stage});
+      }
+      slot->second = Made(RunGroup(members, FindOverlap(plan_, group), costs_.slowdown));
     }
-    return &slot->second;
+    return slot->second;
   }
 
   static GroupParts Made(std::vector<PartTime> times) {
@@ -94,28 +92,25 @@ class PartWriter {
     return parts;
   }
 
-  // The parts of F go to event `forward`, those of I and W to `backward`; in the order of events.
-  void Write(const GroupParts& parts, int64_t start_ns, int64_t end_ns, uint32_t forward,
-             uint32_t backward) {
+  // Of the events from `first` on, one for each action, in their order.
+  void Write(const GroupParts& parts, int64_t start_ns, int64_t end_ns, uint32_t first,
+             size_t actions) {
     const auto at = [&](int64_t ns) {
       return Stretched(start_ns, ns, parts.length_ns, end_ns - start_ns);
     };
-    for (const uint32_t owner : {std::min(forward, backward), std::max(forward, backward)}) {
+    for (uint32_t k = 0; k < actions; ++k) {
       for (const PartTime& part : parts.times) {
-        const bool of_forward = RowOfPart(part.part).of == ActionKind::kForward;
-        if (part.start_ns == part.end_ns || (of_forward ? forward : backward) != owner) continue;
+        if (part.start_ns == part.end_ns || part.of != k) continue;
         timeline_->parts.push_back(
-            {owner, part.part, part.layer, at(part.start_ns), at(part.end_ns)});
+            {first + k, part.part, part.layer, at(part.start_ns), at(part.end_ns)});
       }
-      if (forward == backward) break;
     }
   }
 
   const Plan& plan_;
   const CostModel& costs_;
   Timeline* const timeline_;
-  std::map<std::pair<int32_t, ActionKind>, GroupParts> alone_;
-  std::map<std::tuple<int32_t, int32_t, bool>, GroupParts> beside_;
+  std::map<GroupKey, GroupParts> known_;
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The times of the parts of computations simulated by parts: every F beside a B or I priced by
-// overlapped.h, and every other computation of a kind with parts, part after part. For plans in
+// The times of the parts of computations simulated by parts: every group whose parts overlap
+// (overlapped.h), and every other computation of a kind with parts, part after part. For plans in
 // which some stages have layers.
 #pragma once
 

@@ -270,14 +270,17 @@ struct Layers {
   Expr count;
 };
 
-// `overlap F & B { compute { F.attn … } network { … } }`
+// `overlap F & B { compute { F.attn … } network { … } }`; parts of `F & F` are `1.attn` and
+// `2.attn`, of `B & B` `1.W.attn`, too.
 struct Overlap {
   struct Part {
+    Name place;  // a number; empty: not given
     Name letter;
     Name name;
   };
   Span span;
   std::vector<Name> letters;
+  std::optional<Span> semicolon;  // instead of a block: `overlap F & F;`
   std::vector<Part> compute;
   std::vector<Part> network;
 };

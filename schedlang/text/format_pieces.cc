@@ -126,7 +126,9 @@ int BlanksBefore(const std::vector<FormatPiece>& pieces, size_t i) {
 }
 
 bool BeginsLanePart(const std::vector<FormatPiece>& pieces, size_t i) {
-  return IsLetter(pieces, i) && i + 1 < pieces.size() && Is(pieces[i + 1], ".");
+  const bool begins =
+      IsLetter(pieces, i) || (pieces[i].kind == Kind::kNumber && !FollowsDot(pieces, i));
+  return begins && i + 1 < pieces.size() && Is(pieces[i + 1], ".");
 }
 
 bool MayBeAligned(const std::vector<FormatPiece>& pieces, size_t i) {

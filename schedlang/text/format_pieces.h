@@ -33,7 +33,7 @@ int BlanksBefore(const std::vector<FormatPiece>& pieces, size_t i);
 // True if the author may add blanks before pieces[i], to align it with the lines above.
 bool MayBeAligned(const std::vector<FormatPiece>& pieces, size_t i);
 
-// True if pieces[i] begins a part of an overlap's lane: the F of `F.attn`.
+// True if pieces[i] begins a part of an overlap's lane: the F of `F.attn`, the 1 of `1.attn`.
 bool BeginsLanePart(const std::vector<FormatPiece>& pieces, size_t i);
 
 }  // namespace stringline

@@ -15,9 +15,9 @@
 //              | 'pad' 'microbatches' 'to' expression end
 //              | 'split' ( 'even' | 'balanced' | 'any' | string | list | by_stage ) end
 //              | 'recompute' ( 'none' | 'all' | 'any' | list | by_stage ) end
+//              | 'overlap' letter { '&' letter } ';'
 //              | 'overlap' letter { '&' letter }
-//                '{' 'compute' '{' { letter '.' name } '}'
-//                    'network' '{' { letter '.' name } '}' '}'
+//                '{' 'compute' '{' { part_name } '}' 'network' '{' { part_name } '}' '}'
 //              | 'rank' name [ 'timetable' | 'greedy' | 'search' ] block
 //              | 'order' name block
 //              | 'repeat' expression [ 'as' name ] block
@@ -36,6 +36,7 @@
 //              | 'place' name [ expression ] { ',' name [ expression ] } end
 //              | 'layers' expression end
 //              | group
+//   part_name  = ( letter | number [ '.' letter ] ) '.' name
 //   stages     = 'stages' expression 'on' [ 'reversed' ] name [ '->' expression ] end
 //   group      = part { '&' part } end
 //   part       = ( 'F' | 'B' | 'I' ) expression [ '@' expression ]
@@ -367,15 +368,20 @@ const auto recompute_def =
      x3::expect[list[into<&Recompute::stages>]]) > end;
 
 const auto overlap_part_def =
-    kLetter[into<&Overlap::Part::letter>] > Word(".") > kUsedName[into<&Overlap::Part::name>];
+    (kLetter[into<&Overlap::Part::letter>] |
+     (kNumberToken[into<&Overlap::Part::place>] >>
+      -(Word(".") >> kLetter[into<&Overlap::Part::letter>]))) > Word(".") >
+    kUsedName[into<&Overlap::Part::name>];
 
 const auto overlap_def =
     Word("overlap")[into<&Overlap::span>] > kLetter[append<&Overlap::letters>] >
-    *(Word("&") > kLetter[append<&Overlap::letters>]) > Word("{") >
-    Word("compute") > Word("{") > *overlap_part[append<&Overlap::compute>] >
-    Word("}", "an action or '}'") >
-    Word("network") > Word("{") > *overlap_part[append<&Overlap::network>] >
-    Word("}", "an action or '}'") > Word("}");
+    *(Word("&") > kLetter[append<&Overlap::letters>]) >
+    (Word(";")[into<&Overlap::semicolon>] |
+     (Word("{", "';' or '{'") >
+      Word("compute") > Word("{") > *overlap_part[append<&Overlap::compute>] >
+      Word("}", "an action or '}'") >
+      Word("network") > Word("{") > *overlap_part[append<&Overlap::network>] >
+      Word("}", "an action or '}'") > Word("}")));
 
 const auto pad_def =
     Word("pad")[into<&Pad::span>] > Word("microbatches") > Word("to") >

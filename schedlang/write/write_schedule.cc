@@ -91,17 +91,21 @@ std::string RecomputeText(const Plan& plan) {
 }
 
 void AddOverlap(const Overlap& overlap, std::vector<std::string>* lines) {
-  const auto lane = [](const char* name, const std::vector<Overlap::Part>& parts) {
+  const auto lane = [&overlap](const char* name, const std::vector<Overlap::Part>& parts) {
     return absl::StrCat("    ", name, " { ",
                         absl::StrJoin(parts, " ",
-                                      [](std::string* out, const Overlap::Part& part) {
-                                        absl::StrAppend(out, PrintedKind(part.of), ".", part.name);
+                                      [&overlap](std::string* out, const Overlap::Part& part) {
+                                        absl::StrAppend(out, Print(overlap, part));
                                       }),
                         " }");
   };
   const std::string kinds = absl::StrJoin(
       overlap.kinds, " & ",
       [](std::string* out, ActionKind kind) { absl::StrAppend(out, PrintedKind(kind)); });
+  if (overlap.by_default) {
+    lines->push_back(absl::StrCat("  overlap ", kinds, ";"));
+    return;
+  }
   lines->push_back(absl::StrCat("  overlap ", kinds, " {"));
   lines->push_back(lane("compute", overlap.compute));
   lines->push_back(lane("network", overlap.network));

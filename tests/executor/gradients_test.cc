@@ -8,9 +8,11 @@
 #include "executor/training/reference.h"
 #include "executor/training/trainer.h"
 #include "gtest/gtest.h"
+#include "schedlang/check/check.h"
 #include "stages/layers.h"
 #include "stages/models/model.h"
 #include "tests/executor/plans.h"
+#include "tests/executor/random_groups.h"
 #include "tests/executor/tiny_models.h"
 
 namespace stringline {
@@ -207,6 +209,27 @@ TEST(Gradients, OfExpertsWhereSomeStagesRecompute) {
       comparison.RunAndCompare();
     }
   }
+}
+
+// Groups of any kinds and sizes, in the default order of their parts and in random ones.
+TEST(Gradients, OfRandomGroupsOfActionsAreTheSameInEveryBit) {
+  const unsigned seed = std::random_device{}();
+  std::mt19937 random(seed);
+  int groups = 0;
+  for (int draw = 0; draw < 30 && !testing::Test::HasFatalFailure(); ++draw) {
+    const bool folded = draw % 2 == 0;
+    RandomGroups made(folded ? std::vector<int>{0, 1, 1, 0} : std::vector<int>{0, 1}, 4, &random);
+    const std::string text = made.Text();
+    SCOPED_TRACE(absl::StrCat("seed ", seed, ", draw ", draw, "\n", text));
+    const Plan plan = LoweredFrom(text);
+    Diagnostics diagnostics;
+    ASSERT_TRUE(Check(plan, {}, &diagnostics)) << diagnostics.findings()[0].text;
+    Comparison comparison(plan, seed, {.family = TinyFamily::kMoe, .layers_per_stage = 2});
+    ASSERT_TRUE(comparison.in_order());
+    comparison.RunAndCompare();
+    groups += made.groups();
+  }
+  EXPECT_GT(groups, 100);
 }
 
 // Two pipes add up their own microbatches first.

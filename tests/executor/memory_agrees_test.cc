@@ -114,7 +114,7 @@ void CompareMemory(const Plan& plan, TinyFamily family, Recompute recompute, DTy
   for (size_t s = 0; s < sizes.size(); ++s) {
     const RankMemory& rank = planned->ranks[plan.stages[s].rank.value];
     for (size_t kind = 0; kind < sizes[s].temporaries.size(); ++kind) {
-      EXPECT_GE(rank.arenas[rank.ArenaOf(static_cast<ActionKind>(kind))],
+      EXPECT_GE(rank.arenas[rank.ArenaOf(static_cast<ActionKind>(kind), 0)],
                 sizes[s].temporaries[kind]);
     }
   }

@@ -91,7 +91,7 @@ TEST(PartsRehearsal, TakesWhatTheSimulatorSaysAndSoDoesWhatWasMeasured) {
       if (rehearsal->measured.parts.empty()) continue;
       // Medians and means of equal numbers are equal to them.
       CostModel calibrated = Calibrate(rehearsal->measured).costs;
-      PricePairs(plan, &calibrated);
+      PriceGroups(plan, &calibrated);
       MeasuredCosts means(plan);
       means.Add(rehearsal->measured);
       means.Add(rehearsal->measured);
@@ -121,8 +121,8 @@ TEST(PartsRehearsal, CostsOfOneScheduleArePricedForAnother) {
   for (const char* const schedule : {"megatron_combined", "kimi_k2", "dualpipe_v"}) {
     const Plan paired = WithRandomBlocks(LibraryPlan(schedule, 2, 8).value(), &random);
     CostModel asked = costs, found = means.Model();
-    PricePairs(paired, &asked);
-    PricePairs(paired, &found);
+    PriceGroups(paired, &asked);
+    PriceGroups(paired, &found);
     const auto rehearsal = Rehearse(paired, asked, settings);
     const auto predicted = Simulate(paired, found);
     ASSERT_TRUE(rehearsal.ok() && predicted.ok());
@@ -154,13 +154,10 @@ std::optional<PartEvent> FindPart(const Timeline& timeline, uint32_t event, cons
   return std::nullopt;
 }
 
-// No step of a lane starts before the end of the step before it, and of its dependency.
-void ExpectOrder(const Timeline& timeline, const PairOrder& order, uint32_t forward,
-                 uint32_t backward) {
-  const auto find = [&](const LaneStep& step) {
-    const bool of_forward = RowOfPart(step.part).of == ActionKind::kForward;
-    return FindPart(timeline, of_forward ? forward : backward, step);
-  };
+// No step of a lane starts before the end of the step before it, and of its dependency. The group's
+// first action is `begin`.
+void ExpectOrder(const Timeline& timeline, const GroupOrder& order, uint32_t begin) {
+  const auto find = [&](const LaneStep& step) { return FindPart(timeline, begin + step.of, step); };
   for (const Lane lane : {Lane::kCompute, Lane::kNetwork}) {
     const std::vector<LaneStep>& other =
         order.of(lane == Lane::kCompute ? Lane::kNetwork : Lane::kCompute);
@@ -177,9 +174,9 @@ void ExpectOrder(const Timeline& timeline, const PairOrder& order, uint32_t forw
   }
 }
 
-// For all layers and blocks: the parts of a pair run on each lane in the order of OrderPair, and so
-// they do in the simulator.
-TEST(PartsRehearsal, PartsRunInTheOrderOfTheirPair) {
+// For all layers and blocks: the parts of a group run on each lane in the order of OrderGroup, and
+// so they do in the simulator.
+TEST(PartsRehearsal, PartsRunInTheOrderOfTheirGroup) {
   const unsigned seed = std::random_device{}();
   std::mt19937_64 random(seed);
   int checked = 0;
@@ -197,19 +194,20 @@ TEST(PartsRehearsal, PartsRunInTheOrderOfTheirPair) {
     for (uint32_t i = 0; i < plan.actions.size(); ++i) {
       if (!IsCompute(plan.actions[i].kind) || plan.actions[i].joined) continue;
       const auto group = GroupAt(absl::MakeConstSpan(plan.actions), i);
-      const OverlappedPair pair = PairOf(group);
-      if (pair.forward == nullptr) continue;
-      const bool whole = pair.backward->kind == ActionKind::kBackward;
-      PairOrder order = OrderPair(static_cast<int>(costs.parts[pair.forward->stage.value].layers),
-                                  static_cast<int>(costs.parts[pair.backward->stage.value].layers),
-                                  whole, FindOverlap(plan, whole));
-      ExpectOrder(recorded, order, static_cast<uint32_t>(pair.forward - plan.actions.data()),
-                  static_cast<uint32_t>(pair.backward - plan.actions.data()));
-      if (whole && costs.parts[pair.backward->stage.value].layers == 0) {
-        std::erase_if(order.compute, [](const LaneStep& step) { return step.part == kWPost; });
+      if (!OverlapsInParts(plan, costs, group)) continue;
+      std::vector<GroupMember> members;
+      for (const Action& action : group) {
+        members.push_back({action.kind, static_cast<int>(costs.parts[action.stage.value].layers)});
       }
-      EXPECT_EQ(ShownOrder(recorded, i, i + 1), Print(order));
-      EXPECT_EQ(ShownOrder(*simulated, i, i + 1), Print(order));
+      GroupOrder order = OrderGroup(members, FindOverlap(plan, group));
+      ExpectOrder(recorded, order, i);
+      std::erase_if(order.compute, [&](const LaneStep& step) {
+        const GroupMember& of = members[step.of];
+        return step.part == kWPost && of.layers == 0 && of.kind == ActionKind::kBackward;
+      });
+      const auto last = i + static_cast<uint32_t>(group.size()) - 1;
+      EXPECT_EQ(ShownOrder(recorded, i, last), Print(order));
+      EXPECT_EQ(ShownOrder(*simulated, i, last), Print(order));
       ++checked;
     }
   }

@@ -152,14 +152,17 @@ std::string Text(const ast::Layers& n) { return absl::StrCat("(layers ", TextOf(
 
 std::string Text(const std::vector<ast::Overlap::Part>& parts) {
   std::string out = " (";
-  for (const auto& [letter, name] : parts) {
-    absl::StrAppend(&out, out == " (" ? "" : " ", letter.text, ".", name.text);
+  for (const auto& [place, letter, name] : parts) {
+    const bool both = !place.text.empty() && !letter.text.empty();
+    absl::StrAppend(&out, out == " (" ? "" : " ", place.text, both ? "." : "", letter.text, ".",
+                    name.text);
   }
   return absl::StrCat(out, ")");
 }
 std::string Text(const ast::Overlap& n) {
   std::string out = "(overlap";
   for (const ast::Name& letter : n.letters) absl::StrAppend(&out, " ", letter.text);
+  if (n.semicolon.has_value()) return absl::StrCat(out, " ;)");
   return absl::StrCat(out, Text(n.compute), Text(n.network), ")");
 }
 

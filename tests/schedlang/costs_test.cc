@@ -146,7 +146,9 @@ TEST(Costs, PartsMakeUpActionsAndOverlap) {
   // compute: F.attn 0-3, B.experts 3-7, W.experts 7-10, F.experts 10-14, B.attn 14-17, W.attn
   // 17-19; network: B.combine 0-1, F.dispatch 3-4, B.dispatch 7-8, F.combine 14-15: all hidden.
   EXPECT_EQ(GroupCost(*model, absl::MakeConstSpan(plan.actions).subspan(5, 2)), 19000);
-  const auto slower = RunOverlapped(model->parts[0], model->parts[0], true, nullptr, 1'000'000);
+  const auto slower = RunGroup(
+      {{ActionKind::kForward, &model->parts[0]}, {ActionKind::kBackward, &model->parts[0]}},
+      nullptr, 1'000'000);
   int64_t end_ns = 0;
   for (const PartTime& part : slower) end_ns = std::max(end_ns, part.end_ns);
   // At half speed while one of four messages of 1 us moves: 0.5 us lost to each.

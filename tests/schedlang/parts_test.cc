@@ -7,11 +7,12 @@
 #include <algorithm>
 #include <map>
 #include <random>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/costs/overlapped.h"
 #include "schedlang/plan/check_overlap.h"
-#include "schedlang/plan/pair_order.h"
+#include "schedlang/plan/group_order.h"
 #include "schedlang/sim/simulate.h"
 #include "tests/schedlang/plan_text.h"
 #include "tests/schedlang/random_block.h"
@@ -33,6 +34,15 @@ TEST(Parts, NamesReadBack) {
   }
 }
 
+GroupOrder OrderPair(int forward_layers, int backward_layers, bool whole, const Overlap* order) {
+  const GroupMember group[] = {
+      {ActionKind::kForward, forward_layers},
+      {whole ? ActionKind::kBackward : ActionKind::kInputGradient, backward_layers}};
+  return OrderGroup(group, order);
+}
+
+GroupOrder OrderAlone(ActionKind kind, int layers) { return OrderGroup({{kind, layers}}, nullptr); }
+
 struct AloneCase {
   ActionKind kind;
   int layers;
@@ -53,11 +63,11 @@ const AloneCase kAlone[] = {
      "compute W.post W.experts.1 W.attn.1 W.experts W.attn | network"},
 };
 
-TEST(PairOrder, AnActionAloneRunsOnePartAfterTheOther) {
+TEST(GroupOrder, AnActionAloneRunsOnePartAfterTheOther) {
   for (const AloneCase& test : kAlone) {
     EXPECT_EQ(Print(OrderAlone(test.kind, test.layers)), test.order);
   }
-  const PairOrder forward = OrderAlone(ActionKind::kForward, 2);
+  const GroupOrder forward = OrderAlone(ActionKind::kForward, 2);
   std::vector<int32_t> waits;
   for (const LaneStep& step : forward.compute) waits.push_back(step.after);
   EXPECT_EQ(waits, (std::vector<int32_t>{-1, 0, 1, 2, 3}));
@@ -66,7 +76,7 @@ TEST(PairOrder, AnActionAloneRunsOnePartAfterTheOther) {
   EXPECT_EQ(waits, (std::vector<int32_t>{0, 1, 2, 3}));
 }
 
-TEST(PairOrder, TheFirstLayerOfAForwardRunsBesideTheLastOfABackward) {
+TEST(GroupOrder, TheFirstLayerOfAForwardRunsBesideTheLastOfABackward) {
   EXPECT_EQ(Print(OrderPair(0, 0, true, nullptr)), "compute B.post W.post F.post | network");
   EXPECT_EQ(Print(OrderPair(1, 1, false, nullptr)),
             "compute B.post F.attn B.experts F.experts B.attn F.post"
@@ -80,13 +90,17 @@ TEST(PairOrder, TheFirstLayerOfAForwardRunsBesideTheLastOfABackward) {
             " | network F.dispatch F.combine F.dispatch.1 F.combine.1");
 }
 
-TEST(PairOrder, ABlockOfThePlanGivesItsOwn) {
+TEST(GroupOrder, ABlockOfThePlanGivesItsOwn) {
   const Plan plan = PlanFromText(
       "plan x P=1 M=1\nstages 0\n"
       "overlap I&F compute I.experts F.attn F.experts I.attn network I.combine F.dispatch "
       "F.combine I.dispatch\nrank 0: 0F0 0I0 0W0\n");
-  EXPECT_EQ(FindOverlap(plan, /*whole=*/true), nullptr);
-  ASSERT_EQ(FindOverlap(plan, /*whole=*/false), &plan.overlaps[0]);
+  const auto of = [](ActionKind one, ActionKind other) {
+    return std::vector<Action>{{.kind = one}, {.kind = other}};
+  };
+  EXPECT_EQ(FindOverlap(plan, of(ActionKind::kForward, ActionKind::kBackward)), nullptr);
+  EXPECT_EQ(FindOverlap(plan, of(ActionKind::kForward, ActionKind::kInputGradient)),
+            &plan.overlaps[0]);
   EXPECT_EQ(Print(OrderPair(1, 1, false, &plan.overlaps[0])),
             "compute B.post B.experts F.attn F.experts B.attn F.post"
             " | network B.combine F.dispatch F.combine B.dispatch");
@@ -94,7 +108,7 @@ TEST(PairOrder, ABlockOfThePlanGivesItsOwn) {
 
 // Runs both lanes until nothing moves. Returns the parts in the order of their ends; every step
 // waits for its dependencies, and has its own preceding part behind it.
-std::vector<LayerPart> EndsOf(const PairOrder& order, int forward_layers, int backward_layers,
+std::vector<LayerPart> EndsOf(const GroupOrder& order, int forward_layers, int backward_layers,
                               bool weights_alone = false) {
   size_t next[2] = {0, 0};
   std::vector<LayerPart> ended;
@@ -141,7 +155,7 @@ void ExpectAll(std::vector<LayerPart> ended, const std::map<ActionKind, int>& la
   EXPECT_EQ(ended, all);
 }
 
-TEST(PairOrder, EveryOrderThatABlockMayGiveRunsToItsEnd) {
+TEST(GroupOrder, EveryOrderThatABlockMayGiveRunsToItsEnd) {
   std::mt19937 random(20);
   for (int i = 0; i < 2000 && !::testing::Test::HasFailure(); ++i) {
     const bool whole = random() % 2 == 0;
@@ -149,7 +163,7 @@ TEST(PairOrder, EveryOrderThatABlockMayGiveRunsToItsEnd) {
     const Overlap block = RandomBlock(whole, &random);
     Diagnostics diagnostics;
     ASSERT_TRUE(CheckOverlap(block, {}, &diagnostics)) << diagnostics.findings()[0].text;
-    const PairOrder order = OrderPair(f, b, whole, i % 10 == 0 ? nullptr : &block);
+    const GroupOrder order = OrderPair(f, b, whole, i % 10 == 0 ? nullptr : &block);
     SCOPED_TRACE(absl::StrCat("seed 20, draw ", i, ", layers ", f, " and ", b, ": ", Print(order)));
     std::map<ActionKind, int> layers = {{ActionKind::kForward, f}, {ActionKind::kInputGradient, b}};
     if (whole) layers[ActionKind::kWeightGradient] = b;
@@ -162,15 +176,128 @@ TEST(PairOrder, EveryOrderThatABlockMayGiveRunsToItsEnd) {
     costs[0].layers = f;
     costs[1].layers = b;
     std::vector<LayerPart> priced;
-    for (const PartTime& part :
-         RunOverlapped(costs[0], costs[1], whole, i % 10 == 0 ? nullptr : &block, 100'000)) {
+    const PricedMember group[] = {
+        {ActionKind::kForward, &costs[0]},
+        {whole ? ActionKind::kBackward : ActionKind::kInputGradient, &costs[1]}};
+    for (const PartTime& part : RunGroup(group, i % 10 == 0 ? nullptr : &block, 100'000)) {
       priced.push_back({part.part, part.layer});
     }
     ExpectAll(priced, layers);
   }
 }
 
-TEST(PairOrder, IsWhatASimulatedTimelineShows) {
+TEST(GroupOrder, TwoForwardsTakeTurns) {
+  EXPECT_EQ(Print(OrderGroup({{ActionKind::kForward, 2}, {ActionKind::kForward, 1}}, nullptr)),
+            "compute 1.F.attn 2.F.attn 1.F.experts 2.F.experts 1.F.attn.1 2.F.post 1.F.experts.1"
+            " 1.F.post"
+            " | network 1.F.dispatch 2.F.dispatch 1.F.combine 2.F.combine 1.F.dispatch.1"
+            " 1.F.combine.1");
+  // Weight gradients fill the time in which nothing else can be computed.
+  EXPECT_EQ(
+      Print(OrderGroup({{ActionKind::kBackward, 1}, {ActionKind::kBackward, 1}}, nullptr)),
+      "compute 1.B.post 2.B.post 1.B.experts 2.B.experts 1.B.attn 2.B.attn 1.W.post 1.W.experts"
+      " 1.W.attn 2.W.post 2.W.experts 2.W.attn"
+      " | network 1.B.combine 2.B.combine 1.B.dispatch 2.B.dispatch");
+}
+
+// A part of an action: the action's index, the part, the layer.
+using MemberStep = std::tuple<int, int, int>;
+MemberStep Key(int of, LayerPart part) { return {of, part.part, part.layer}; }
+
+// All parts of the group, each with its predecessor.
+std::map<MemberStep, std::optional<MemberStep>> PartsOf(absl::Span<const GroupMember> group) {
+  std::map<MemberStep, std::optional<MemberStep>> all;
+  for (int of = 0; of < static_cast<int>(group.size()); ++of) {
+    for (int part = 0; part < kParts; ++part) {
+      if (!HasPart(group[of].kind, part)) continue;
+      for (int l = 0; l < (RowOfPart(part).once ? 1 : group[of].layers); ++l) {
+        const LayerPart here = {static_cast<uint8_t>(part), l};
+        const auto before = PartBefore(here, group[of].layers);
+        const bool waits = before && HasPart(group[of].kind, before->part);
+        all[Key(of, here)] = waits ? std::optional(Key(of, *before)) : std::nullopt;
+      }
+    }
+  }
+  return all;
+}
+
+// An independent performance of an order: a lane goes on when its next part's predecessor, looked
+// up in the table of parts, has ended.
+int64_t EndOf(const GroupOrder& order, absl::Span<const GroupMember> group,
+              const std::vector<PartCosts>& costs) {
+  const auto parts = PartsOf(group);
+  std::map<MemberStep, int64_t> ends;
+  size_t next[2] = {0, 0};
+  int64_t free_at[2] = {0, 0};
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (const Lane lane : {Lane::kCompute, Lane::kNetwork}) {
+      const auto k = static_cast<size_t>(lane);
+      if (next[k] == order.of(lane).size()) continue;
+      const LaneStep& step = order.of(lane)[next[k]];
+      const MemberStep key = Key(step.of, {step.part, step.layer});
+      EXPECT_EQ(LaneOf(step.part), lane);
+      EXPECT_EQ(parts.count(key), 1u);
+      const std::optional<MemberStep>& before = parts.at(key);
+      if (before && ends.count(*before) == 0) continue;
+      const int64_t start = std::max(free_at[k], before ? ends[*before] : 0);
+      free_at[k] = start + costs[step.of].ns[step.part];
+      EXPECT_TRUE(ends.emplace(key, free_at[k]).second) << "a part a second time";
+      ++next[k];
+      moved = true;
+    }
+  }
+  EXPECT_EQ(ends.size(), parts.size());
+  return std::max(free_at[0], free_at[1]);
+}
+
+TEST(GroupOrder, EveryGroupRunsToItsEndAndIsNoLongerThanItsActionsInARow) {
+  constexpr ActionKind kKinds[] = {ActionKind::kForward, ActionKind::kBackward,
+                                   ActionKind::kInputGradient, ActionKind::kWeightGradient};
+  const unsigned seed = std::random_device{}();
+  std::mt19937 random(seed);
+  int shorter = 0;
+  for (int i = 0; i < 10'000 && !::testing::Test::HasFailure(); ++i) {
+    std::vector<GroupMember> group;
+    std::vector<ActionKind> kinds;
+    std::vector<PartCosts> costs;
+    const size_t actions = 2 + random() % 3;
+    for (size_t k = 0; k < actions; ++k) {
+      group.push_back({kKinds[random() % 4], static_cast<int>(random() % 4)});
+      kinds.push_back(group.back().kind);
+      PartCosts& of = costs.emplace_back();
+      of.layers = group.back().layers;
+      for (int64_t& ns : of.ns) ns = static_cast<int64_t>(random() % 50);
+      if (of.layers == 0) of.ns[kWPost] = 0;  // a B without layers is all in its B.post
+    }
+    const Overlap block = RandomBlock(kinds, &random);
+    Diagnostics diagnostics;
+    ASSERT_TRUE(CheckOverlap(block, {}, &diagnostics)) << diagnostics.findings()[0].text;
+    const Overlap* const order = random() % 2 == 0 ? nullptr : &block;
+    const GroupOrder lanes = OrderGroup(group, order);
+    SCOPED_TRACE(absl::StrCat("seed ", seed, ", draw ", i, ": ", Print(lanes)));
+    const int64_t end = EndOf(lanes, group, costs);
+    // The simulator's length is that of the order.
+    std::vector<PricedMember> priced;
+    int64_t in_a_row = 0;
+    for (size_t k = 0; k < actions; ++k) {
+      priced.push_back({kinds[k], &costs[k]});
+      for (const PartTime& part : RunGroup({priced.back()}, nullptr, 0)) {
+        in_a_row += part.end_ns - part.start_ns;
+      }
+    }
+    int64_t simulated = 0;
+    for (const PartTime& part : RunGroup(priced, order, 0)) {
+      simulated = std::max(simulated, part.end_ns);
+    }
+    EXPECT_EQ(simulated, end);
+    EXPECT_LE(end, in_a_row);
+    shorter += end < in_a_row ? 1 : 0;
+  }
+  EXPECT_GT(shorter, 5'000);
+}
+
+TEST(GroupOrder, IsWhatASimulatedTimelineShows) {
   const Plan plan = PlanFromText(
       "plan x P=1 M=3\nstages 0\n"
       "overlap F&B compute F.attn B.experts F.experts B.attn W.attn W.experts "
@@ -188,7 +315,7 @@ TEST(PairOrder, IsWhatASimulatedTimelineShows) {
   EXPECT_EQ(ShownOrder(timeline, 6, 6), Print(OrderAlone(ActionKind::kWeightGradient, 3)));
 }
 
-TEST(PairOrder, EveryActionAloneRunsToItsEnd) {
+TEST(GroupOrder, EveryActionAloneRunsToItsEnd) {
   const ActionKind f = ActionKind::kForward, i = ActionKind::kInputGradient,
                    w = ActionKind::kWeightGradient;
   for (int layers = 0; layers < 5; ++layers) {
@@ -201,7 +328,7 @@ TEST(PairOrder, EveryActionAloneRunsToItsEnd) {
 }
 
 // Two parts of a good block change places on a lane: whatever the check still lets through runs.
-TEST(PairOrder, WhatCannotRunIsFound) {
+TEST(GroupOrder, WhatCannotRunIsFound) {
   std::mt19937 random(21);
   int refused = 0;
   for (int n = 0; n < 2000; ++n) {

@@ -111,7 +111,17 @@ const BadText kBadTexts[] = {
     {"plan x P=1 M=1\nstages 0\noverlap F&W compute F.attn W.attn network\nrank 0: 0F0",
      "3:1: F.dispatch is missing"},
     {"plan x P=1 M=1\nstages 0\noverlap F&I&F compute F.attn network\nrank 0: 0F0",
-     "3:13: 'F' twice: their parts could not be told apart"},
+     "3:23: 2 actions of the group have F.attn; write the place of the action, from 1: 1.attn"},
+    {"plan x P=1 M=1\nstages 0\noverlap F&F compute 1.attn 3.attn network\nrank 0: 0F0",
+     "3:28: the actions of this group are 1 to 2"},
+    {"plan x P=1 M=1\nstages 0\noverlap F&F compute 1.W.attn network\nrank 0: 0F0",
+     "3:21: the group has no 1.W.attn"},
+    {"plan x P=1 M=1\nstages 0\noverlap B&B compute 1.attn 2.attn 1.W.attn W.attn network\n"
+     "rank 0: 0F0",
+     "3:44: 2 actions of the group have W.attn; write the place of the action, from 1: 1.W.attn"},
+    {"plan x P=1 M=1\nstages 0\noverlap F&F compute 1.attn 2.attn 1.experts 2.experts network "
+     "1.dispatch 2.dispatch 1.combine\nrank 0: 0F0",
+     "3:1: 2.combine is missing"},
     {"plan x P=1 M=1\nstages 0\nrank 0: 0F0\nrank 1: 0F0",
      "4:1: unexpected line after rank 0, the last of P=1"},
 };

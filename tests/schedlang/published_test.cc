@@ -391,6 +391,7 @@ TEST(Published, NoOrderOfPartsIsBetterThanTheirs) {
     order.compute = std::move(compute);
     for (auto& network : OrdersOf({"F.dispatch", "F.combine", "B.dispatch", "B.combine"})) {
       order.network = std::move(network);
+      FindPlaces(&order);
       Diagnostics diagnostics;
       if (!CheckOverlap(order, {}, &diagnostics)) continue;
       plan.overlaps[0] = order;

@@ -36,7 +36,7 @@
 #include "executor/training/trainer.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/lower/message_order.h"
-#include "schedlang/plan/pair_order.h"
+#include "schedlang/plan/group_order.h"
 #include "schedlang/report/network_time.h"
 #include "schedlang/sim/simulate.h"
 #include "stages/models/model.h"
@@ -217,7 +217,7 @@ CostModel OnStages(const CostModel& from, size_t stages) {
 }
 
 Timeline Predicted(const Plan& plan, CostModel costs) {
-  PricePairs(plan, &costs);
+  PriceGroups(plan, &costs);
   auto timeline = Simulate(plan, WithOccupyingHops(plan, costs));
   SL_CHECK(timeline.ok()) << timeline.status();
   return *std::move(timeline);
