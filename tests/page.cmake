@@ -10,5 +10,5 @@ if(BROWSER_PYTHON)
   add_test(NAME page_browser
     COMMAND ${BROWSER_PYTHON} ${CMAKE_SOURCE_DIR}/tests/page/browser_test.py
       $<TARGET_FILE:page_writer> ${CMAKE_BINARY_DIR}/page)
-  set_tests_properties(page_browser PROPERTIES LABELS full SKIP_RETURN_CODE 77 TIMEOUT 400 RUN_SERIAL ON)
+  set_tests_properties(page_browser PROPERTIES LABELS ci SKIP_RETURN_CODE 77 TIMEOUT 400 RUN_SERIAL ON)
 endif()

@@ -11,7 +11,7 @@ function(stringline_torch_python_test name file)
     COMMAND ${CMAKE_SOURCE_DIR}/tools/environments/torch/run ${CMAKE_SOURCE_DIR}/tests/torch/${file}
       ${CMAKE_SOURCE_DIR}/build/wheel/site ${CMAKE_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES
-    LABELS full SKIP_RETURN_CODE 77 TIMEOUT 600 RUN_SERIAL ON DEPENDS python_package)
+    LABELS ci SKIP_RETURN_CODE 77 TIMEOUT 600 RUN_SERIAL ON DEPENDS python_package)
 endfunction()
 
 stringline_torch_python_test(torch_python_package python_test.py)

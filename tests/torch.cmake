@@ -5,7 +5,7 @@ function(stringline_torch_test name file)
     COMMAND ${CMAKE_SOURCE_DIR}/tools/environments/torch/run ${CMAKE_SOURCE_DIR}/tests/torch/${file}
       $<TARGET_FILE:stringline> ${CMAKE_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES
-    LABELS full SKIP_RETURN_CODE 77 TIMEOUT 600 RUN_SERIAL ON)
+    LABELS ci SKIP_RETURN_CODE 77 TIMEOUT 600 RUN_SERIAL ON)
 endfunction()
 
 stringline_torch_test(torch_lint_sample lint_sample_test.py)
@@ -20,4 +20,4 @@ add_test(NAME torch_hta
   COMMAND ${CMAKE_SOURCE_DIR}/tools/environments/torch/run ${CMAKE_SOURCE_DIR}/tests/torch/hta_test.py
     $<TARGET_FILE:stringline> ${CMAKE_SOURCE_DIR} $<TARGET_FILE:trace_writer>)
 set_tests_properties(torch_hta PROPERTIES
-  LABELS full SKIP_RETURN_CODE 77 TIMEOUT 600 RUN_SERIAL ON)
+  LABELS ci SKIP_RETURN_CODE 77 TIMEOUT 600 RUN_SERIAL ON)

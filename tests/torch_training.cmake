@@ -6,7 +6,7 @@ target_compile_definitions(training_writer PRIVATE STRINGLINE_SOURCE_DIR="${CMAK
 add_test(NAME torch_training
   COMMAND ${CMAKE_SOURCE_DIR}/tools/environments/torch/run ${CMAKE_SOURCE_DIR}/tests/torch/training_test.py
     $<TARGET_FILE:training_writer>)
-set_tests_properties(torch_training PROPERTIES LABELS full SKIP_RETURN_CODE 77 TIMEOUT 400)
+set_tests_properties(torch_training PROPERTIES LABELS ci SKIP_RETURN_CODE 77 TIMEOUT 400)
 
 # Models of transformers, loaded and saved by us; skipped without transformers.
 add_executable(folder_writer torch/folder_writer.cc)
@@ -14,7 +14,7 @@ target_link_libraries(folder_writer PRIVATE stringline_tool nlohmann_json::nlohm
 add_test(NAME torch_folder
   COMMAND ${CMAKE_SOURCE_DIR}/tools/environments/torch/run ${CMAKE_SOURCE_DIR}/tests/torch/folder_test.py
     $<TARGET_FILE:folder_writer> $<TARGET_FILE:stringline> ${CMAKE_SOURCE_DIR})
-set_tests_properties(torch_folder PROPERTIES LABELS full SKIP_RETURN_CODE 77 TIMEOUT 400)
+set_tests_properties(torch_folder PROPERTIES LABELS ci SKIP_RETURN_CODE 77 TIMEOUT 400)
 
 # Models of transformers, exported by torch.export and trained by us; skipped without transformers.
 add_executable(export_writer torch/export_writer.cc)
@@ -23,10 +23,10 @@ target_compile_definitions(export_writer PRIVATE STRINGLINE_SOURCE_DIR="${CMAKE_
 add_test(NAME torch_export
   COMMAND ${CMAKE_SOURCE_DIR}/tools/environments/torch/run ${CMAKE_SOURCE_DIR}/tests/torch/export_test.py
     $<TARGET_FILE:export_writer> $<TARGET_FILE:stringline> ${CMAKE_SOURCE_DIR})
-set_tests_properties(torch_export PROPERTIES LABELS full SKIP_RETURN_CODE 77 TIMEOUT 600)
+set_tests_properties(torch_export PROPERTIES LABELS ci SKIP_RETURN_CODE 77 TIMEOUT 600)
 
 # Small programs with a peculiarity each: our gradients are torch's, or the program is refused.
 add_test(NAME torch_gradients
   COMMAND ${CMAKE_SOURCE_DIR}/tools/environments/torch/run ${CMAKE_SOURCE_DIR}/tests/torch/gradients_test.py
     $<TARGET_FILE:export_writer> $<TARGET_FILE:stringline> ${CMAKE_SOURCE_DIR})
-set_tests_properties(torch_gradients PROPERTIES LABELS full SKIP_RETURN_CODE 77 TIMEOUT 900)
+set_tests_properties(torch_gradients PROPERTIES LABELS ci SKIP_RETURN_CODE 77 TIMEOUT 900)
