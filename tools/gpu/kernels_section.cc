@@ -30,8 +30,8 @@ constexpr double kLeastOfMemoryRate = 0.7;  // relative to a copy's
 constexpr int kTimes = 6;
 
 // The largest error as a share of the tolerance: half a step of BF16 plus kMostOfLargest. Infinity
-// if only one of the two is NaN, or integers differ. `bias`, where it is not null, is added to every
-// row: some of the library's algorithms round the sum without it to BF16, too.
+// if only one of the two is NaN, or integers differ. `bias`, where it is not null, is added to
+// every row: some of the library's algorithms round the sum without it to BF16, too.
 double HowWrong(const Array& seen, const Array& expected, const Array* bias) {
   const int64_t count = expected.type.elements();
   if (expected.type.dtype == DType::kI32) {
