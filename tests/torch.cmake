@@ -10,8 +10,10 @@ endfunction()
 
 stringline_torch_test(torch_lint_sample lint_sample_test.py)
 stringline_torch_test(torch_suite suite_test.py)
-# The profiler's traces of torch's runtime, imported.
+# The profiler's traces of torch's runtime, imported. This test and the next take more than a minute
+# each, and trace_import_test reads such traces in a second.
 stringline_torch_test(torch_trace trace_test.py)
+set_tests_properties(torch_trace PROPERTIES LABELS full)
 
 # The figures of these traces beside those of Holistic Trace Analysis, if installed.
 add_executable(trace_writer torch/trace_writer.cc schedlang/written_trace.cc)
@@ -20,4 +22,4 @@ add_test(NAME torch_hta
   COMMAND ${CMAKE_SOURCE_DIR}/tools/environments/torch/run ${CMAKE_SOURCE_DIR}/tests/torch/hta_test.py
     $<TARGET_FILE:stringline> ${CMAKE_SOURCE_DIR} $<TARGET_FILE:trace_writer>)
 set_tests_properties(torch_hta PROPERTIES
-  LABELS ci SKIP_RETURN_CODE 77 TIMEOUT 600 RUN_SERIAL ON)
+  LABELS full SKIP_RETURN_CODE 77 TIMEOUT 600 RUN_SERIAL ON)
