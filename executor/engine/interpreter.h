@@ -8,9 +8,10 @@
 // starts when the call before it has ended, on whatever streams their parts run. A message that is
 // still in flight after leaving its channel (StageWork::InFlight) has a stream of its own.
 //
-// A group starts when the dependencies of all its actions are met. An `F a & B b` runs part by part
-// in the order of group_order.h, every other group action by action. So computation runs in the
-// plan's order, and waits only for messages and all-to-alls.
+// A group starts when the dependencies of all its actions are met. An `F a & B b`, a group with an
+// `overlap` of the plan, and an action in chunks run part by part in the order of group_order.h,
+// every other group action by action. So computation runs in the plan's order, and waits only for
+// messages and all-to-alls.
 //
 // All decisions are made once, in Make; a step replays flat lists of commands, one list per rank.
 #pragma once

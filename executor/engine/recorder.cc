@@ -119,7 +119,7 @@ Timeline Recorder::Observed(const Plan& lowered) const {
   const auto add = [&](const RecordedPart& recorded) {
     timeline.parts.push_back({recorded.action, recorded.part.part, recorded.part.layer,
                               StartOf(recorded.times) - step_start_ns_,
-                              recorded.times.end_ns - step_start_ns_});
+                              recorded.times.end_ns - step_start_ns_, recorded.part.chunk});
   };
   for (const RecordedPart& recorded : parts_) add(recorded);
   for (const RecordedPart& recorded : told_parts_) add(recorded);

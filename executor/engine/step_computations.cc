@@ -41,7 +41,7 @@ const GroupOrder& StepComputations::OrderOf(absl::Span<const Action> group) {
     members.push_back({action.kind, work_->layers(action.stage), action.stage});
   }
   const auto [order, is_new] = orders_.try_emplace(members);
-  if (is_new) order->second = OrderGroup(members, FindOverlap(plan_, group));
+  if (is_new) order->second = OrderGroup(members, FindOverlap(plan_, group), plan_.chunks);
   return order->second;
 }
 
@@ -66,10 +66,10 @@ void StepComputations::AddLanes(int rank, const GroupOrder& order, uint32_t begi
         if (step.after >= static_cast<int32_t>(done_[1 - lane])) break;
         const uint32_t action = begin + step.of;
         if (step.after >= 0) commands_->Wait(streams[lane], awaited_[1 - lane][step.after]);
-        AddPart(streams[lane], action, {step.part, step.layer});
+        const LayerPart part = {step.part, step.layer, step.chunk};
+        AddPart(streams[lane], action, part);
         if (awaited_[lane][next] < 0) continue;
-        awaited_[lane][next] =
-            commands_->NewEvent({static_cast<int32_t>(action), {step.part, step.layer}, true});
+        awaited_[lane][next] = commands_->NewEvent({static_cast<int32_t>(action), part, true});
         commands_->Record(streams[lane], awaited_[lane][next]);
       }
     }

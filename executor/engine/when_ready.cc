@@ -36,17 +36,21 @@ class PartStarts {
       return std::tie(a->end_ns, a->start_ns) < std::tie(b->end_ns, b->start_ns);
     });
     first_ = static_cast<uint32_t>(begin);
-    stride_ = 1;
-    for (const PartEvent* const part : group_) stride_ = std::max(stride_, part->layer + 1);
-    ends_ns_.assign((end - begin) * static_cast<size_t>(stride_) * kParts, 0);
+    stride_ = chunks_ = 1;
     for (const PartEvent* const part : group_) {
-      EndOf(part->event, {part->part, part->layer}) = part->end_ns;
+      stride_ = std::max(stride_, part->layer + 1);
+      chunks_ = std::max(chunks_, part->chunk + 1);
+    }
+    ends_ns_.assign((end - begin) * static_cast<size_t>(chunks_ * stride_) * kParts, 0);
+    for (const PartEvent* const part : group_) {
+      EndOf(part->event, {part->part, part->layer, part->chunk}) = part->end_ns;
     }
     int64_t lane_ns[2];
     std::fill_n(lane_ns, 2, timeline_.events[begin].start_ns);
     for (PartEvent* const part : group_) {
-      const LayerPart own = {part->part, part->layer};
-      const auto before = PartBefore(own, Layers(part->event));
+      const LayerPart own = {part->part, part->layer, part->chunk};
+      auto before = PartBefore(own, Layers(part->event));
+      if (before) before->chunk = own.chunk;
       int64_t& free_ns = lane_ns[static_cast<int>(LaneOf(part->part))];
       part->start_ns = std::max(free_ns, before ? EndOf(part->event, *before) : 0);
       part->end_ns = std::max(part->start_ns, part->end_ns);
@@ -61,18 +65,19 @@ class PartStarts {
   }
 
   int64_t& EndOf(uint32_t event, LayerPart part) {
-    const size_t layer = static_cast<size_t>(event - first_) * static_cast<size_t>(stride_) +
-                         static_cast<size_t>(part.layer);
+    const size_t chunk =
+        static_cast<size_t>(event - first_) * static_cast<size_t>(chunks_) + part.chunk;
+    const size_t layer = chunk * static_cast<size_t>(stride_) + static_cast<size_t>(part.layer);
     return ends_ns_[layer * kParts + part.part];
   }
 
   Timeline& timeline_;
   size_t next_ = 0;  // in timeline_.parts, which are by event
-  // The group's parts by their ends, its first event, its layers, and the end of each part; 0: no
-  // such part.
+  // The group's parts by their ends, its first event, its layers and chunks, and the end of each
+  // part; 0: no such part.
   std::vector<PartEvent*> group_;
   uint32_t first_ = 0;
-  int32_t stride_ = 1;
+  int32_t stride_ = 1, chunks_ = 1;
   std::vector<int64_t> ends_ns_;
   std::vector<int> layers_;  // by event
 };

@@ -31,6 +31,7 @@ bool SumUp(const CostModel& costs) {
 HeldStages::HeldStages(const Plan& plan, const CostModel& costs, Groups* groups)
     : stages_(plan.stages.size()),
       microbatches_(plan.microbatches),
+      chunks_(plan.chunks),
       unshard_ns_(costs.unshard),
       reduce_ns_(costs.reduce),
       replicas_(plan, Mesh(), groups),
@@ -82,9 +83,9 @@ Piece HeldStages::Compute(const Action& action, LayerPart part) {
   if (whole && part.part == kWPost) return {};  // its B.post is the whole backward
   if (!parts_.empty()) {
     const std::array<int64_t, kParts>& ns = parts_[action.stage.value].ns;
-    return Piece{HeldDevice::HoldFor(ns[part.part] + (whole ? ns[kWPost] : 0)), {}, {}};
+    return Piece{HeldDevice::HoldFor((ns[part.part] + (whole ? ns[kWPost] : 0)) / chunks_), {}, {}};
   }
-  return Piece{HeldDevice::HoldFor(hold_ns_[Index(action)]), {}, {}};
+  return Piece{HeldDevice::HoldFor(hold_ns_[Index(action)] / chunks_), {}, {}};
 }
 
 absl::StatusOr<Piece> HeldStages::Collective(const Action& action) {

@@ -43,6 +43,7 @@ class HeldStages final : public StageWork {
 
   const size_t stages_;
   const size_t microbatches_;
+  const int chunks_;
   const std::vector<int64_t> unshard_ns_;  // by stage; empty: no time
   const std::vector<int64_t> reduce_ns_;
   // By the receiving stage: the latency of an activation, and of a gradient.

@@ -59,9 +59,15 @@ absl::StatusOr<std::vector<StageProgram>> Build(const RunConfig& config, const P
                                                    " ranks"));
   }
   SL_RETURN_IF_ERROR(CheckCountable(config, static_cast<int>(pipes)));
+  const int sequences = config.shape.microbatch();
+  if (sequences % plan.chunks != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the schedule cuts a microbatch into ", plan.chunks, " chunks, and data.microbatch", " is ",
+        sequences, " sequences: make it a multiple of ", plan.chunks));
+  }
   SL_ASSIGN_OR_RETURN(
       const std::vector<StageProgram> pipe,
-      BuildModelStages(config.shape, layers,
+      BuildModelStages(config.shape.WithMicrobatch(sequences / plan.chunks), layers,
                        {.expert_ranks = config.mesh.expert, .recompute = config.recompute}));
   std::vector<StageProgram> programs;
   for (size_t p = 0; p < pipes; ++p) programs.insert(programs.end(), pipe.begin(), pipe.end());

@@ -17,8 +17,9 @@ namespace stringline {
 // parts that the model does not have.
 absl::StatusOr<std::vector<int>> LayersOfStages(const RunConfig& config, const Plan& plan);
 
-// One program per stage of the plan; the k-th stages of all pipes hold the same part. Errors: those
-// of LayersOfStages, and InvalidArgument for an impossible shape.
+// One program per stage of the plan, for a chunk of a microbatch (Plan::chunks); the k-th stages of
+// all pipes hold the same part. Errors: those of LayersOfStages, and InvalidArgument for an
+// impossible shape, or sequences that are no multiple of the chunks.
 absl::StatusOr<std::vector<StageProgram>> BuildStages(const RunConfig& config, const Plan& plan);
 
 // The bytes of each stage as the executor holds them. Resident are parameters, gradients, AdamW's

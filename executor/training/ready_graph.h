@@ -56,7 +56,7 @@ struct StageLayout {
   std::vector<Location> saved;
   std::vector<int64_t> stash;
   int layers;        // mixtures of experts: two tallies each
-  StageBytes bytes;  // per microbatch, for the memory plan
+  StageBytes bytes;  // of a chunk of a microbatch
 };
 
 class ReadyGraph {

@@ -15,7 +15,7 @@ int64_t NumberOf(const Plan& plan, const Action& action, LayerPart part, int64_t
   number = number * static_cast<int64_t>(plan.stages.size()) + action.stage.value;
   number = number * plan.microbatches + action.microbatch.value;
   number = (number << 20) + part.layer;
-  return (number * kParts + part.part) * 8 + exchange;
+  return ((number * kParts + part.part) * kMostChunks + part.chunk) * 8 + exchange;
 }
 
 }  // namespace

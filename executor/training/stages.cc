@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/base/align.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
 #include "schedlang/plan/effects.h"
@@ -122,7 +123,10 @@ std::vector<StageSizes> Stages::Sizes() const {
     const StageId id(static_cast<int32_t>(s));
     const StageLayout& layout = params_.layout(id);
     StageSizes& size = sizes.emplace_back();
-    size.of_microbatch = layout.bytes;
+    for (int v = 0; v < kStageValues; ++v) {
+      const auto value = static_cast<StageValue>(v);
+      size.of_microbatch[value] = BytesOf(id, value);
+    }
     size.in_parts = layout.layers > 0;
     for (int program = 0; program < kPrograms; ++program) {
       const bool runs = !size.in_parts || program != static_cast<int>(ActionKind::kBackward);
@@ -166,7 +170,8 @@ NeededMemory Stages::needed(absl::Span<const RankId> ranks) const {
   }
   needed.activations -= needed.params;
   // Plus the copies in host memory.
-  const int64_t data = programs_.front().input.bytes() + programs_.back().target.bytes();
+  const int64_t data =
+      plan_.chunks * (programs_.front().input.bytes() + programs_.back().target.bytes());
   needed.activations += plan_.microbatches * (static_cast<double>(data) + tallies);
   return needed;
 }
@@ -220,13 +225,21 @@ char* Stages::AddressOf(StageId stage, MicrobatchId microbatch, StageValue value
   return offset < 0 ? nullptr : blocks_[plan_.stage(stage).rank.value].values + offset;
 }
 
-Bytes Stages::Payload(const Action& action) const {
-  const StageValue value = MessageOf(action.kind);
-  return {AddressOf(action.stage, action.microbatch, value),
-          params_.layout(action.stage).bytes[value]};
+int64_t Stages::StrideOf(StageId stage, StageValue value) const {
+  const int64_t bytes = params_.layout(stage).bytes[value];
+  return plan_.chunks == 1 ? bytes : AlignUp(bytes);
 }
 
-Regions Stages::RegionsOf(const Action& action, int program) const {
+int64_t Stages::BytesOf(StageId stage, StageValue value) const {
+  return plan_.chunks * StrideOf(stage, value);
+}
+
+Bytes Stages::Payload(const Action& action) const {
+  const StageValue value = MessageOf(action.kind);
+  return {AddressOf(action.stage, action.microbatch, value), BytesOf(action.stage, value)};
+}
+
+Regions Stages::RegionsOf(const Action& action, int program, int chunk) const {
   const int32_t rank = plan_.stage(action.stage).rank.value;
   Regions regions = {};
   const auto set = [&](Region region, char* address) {
@@ -235,17 +248,18 @@ Regions Stages::RegionsOf(const Action& action, int program) const {
   const auto index = static_cast<uint32_t>(&action - plan_.actions.data());
   SL_CHECK(index < plan_.actions.size()) << Print(plan_, action);
   const auto kind = static_cast<ActionKind>(program);
-  set(Region::kArena,
-      blocks_[rank].arenas[memory_.ranks[rank].ArenaOf(kind, TwinsBefore(plan_, index, kind))]);
+  const int twins = TwinsBefore(plan_, index, kind) * plan_.chunks + chunk;
+  set(Region::kArena, blocks_[rank].arenas[memory_.ranks[rank].ArenaOf(kind, twins)]);
   set(Region::kParams, params_.params(action.stage));
   set(Region::kWorking,
       params_.gathers() ? stages_[action.stage.value].gathered : params_.working(action.stage));
   set(Region::kGrads, params_.grads(action.stage));
   for (int v = 0; v < kStageValues; ++v) {
     const auto value = static_cast<StageValue>(v);
-    set(RegionOf(value), AddressOf(action.stage, action.microbatch, value));
+    char* const address = AddressOf(action.stage, action.microbatch, value);
+    if (address != nullptr) set(RegionOf(value), address + chunk * StrideOf(action.stage, value));
   }
-  data_.Bind(action, &regions);
+  data_.Bind(action, chunk, &regions);
   return regions;
 }
 
@@ -259,8 +273,8 @@ Piece Stages::Compute(const Action& action, LayerPart part) {
   }
   const int program = static_cast<int>(kind);
   SL_CHECK(program < kPrograms) << Print(plan_, action);
-  bound_.push_back(
-      {&stage.programs[program], RegionsOf(action, program), IndexOf(part, layers(action.stage))});
+  bound_.push_back({&stage.programs[program], RegionsOf(action, program, part.chunk),
+                    IndexOf(part, layers(action.stage))});
   if (LaneOf(part.part) == Lane::kNetwork) {
     const Bound& bound = bound_.back();
     Group* const group = seat_.experts[plan_.stage(action.stage).rank.value];

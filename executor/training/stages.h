@@ -75,7 +75,7 @@ class Stages final : public StageWork {
   absl::Span<int32_t> tokens(MicrobatchId microbatch) { return data_.tokens(microbatch); }
   absl::Span<int32_t> targets(MicrobatchId microbatch) { return data_.targets(microbatch); }
   // The last stage's forward result: the sum over the microbatch's tokens.
-  float loss(MicrobatchId microbatch) const { return data_.loss(microbatch); }
+  double loss(MicrobatchId microbatch) const { return data_.loss(microbatch); }
   // The forward results of a stage's mixture-of-experts layer `layer`, from 0: the balance loss,
   // and the number of slots dropped because the experts were full.
   float aux_loss(StageId stage, MicrobatchId microbatch, int layer) const {
@@ -129,8 +129,11 @@ class Stages final : public StageWork {
   std::vector<StageSizes> Sizes() const;
   bool Holds(absl::Span<const RankId> ranks, StageId stage) const;
   Piece Unshard(StageId stage);
-  Regions RegionsOf(const Action& action, int program) const;
+  Regions RegionsOf(const Action& action, int program, int chunk) const;
   char* AddressOf(StageId stage, MicrobatchId microbatch, StageValue value) const;
+  // The bytes of a value from one chunk to the next, and of all chunks.
+  int64_t StrideOf(StageId stage, StageValue value) const;
+  int64_t BytesOf(StageId stage, StageValue value) const;
 
   const Plan& plan_;
   absl::Span<const StageProgram> programs_;

@@ -28,7 +28,7 @@ StepData::StepData(const Plan& plan, absl::Span<const StageProgram> programs)
 
 StepData::DataBytes StepData::DataOf(StageId stage) const {
   const StageProgram& program = programs_[stage.value];
-  const int64_t count = plan_.microbatches_of(stage);
+  const int64_t count = plan_.microbatches_of(stage) * plan_.chunks;
   DataBytes data;
   if (program.first) data.tokens = count * token_bytes_;
   if (program.last) data = {data.tokens, count * target_bytes_, count * kBufferAlignment};
@@ -37,23 +37,24 @@ StepData::DataBytes StepData::DataOf(StageId stage) const {
 
 int64_t StepData::BytesOf(StageId stage) const {
   const DataBytes data = DataOf(stage);
-  return plan_.microbatches * TallyBytes(stage) + data.tokens + data.targets + data.losses;
+  return plan_.microbatches * plan_.chunks * TallyBytes(stage) + data.tokens + data.targets +
+         data.losses;
 }
 
 absl::Status StepData::Allocate(absl::Span<const StageId> held, RankAllocator* allocator) {
   Device* const device = allocator->device();
   for (size_t s = 0; s < programs_.size(); ++s) {
-    const int64_t tallies =
-        plan_.microbatches * TallyBytes(StageId(static_cast<int32_t>(s))) / sizeof(float);
+    const int64_t tallies = plan_.microbatches * plan_.chunks *
+                            TallyBytes(StageId(static_cast<int32_t>(s))) / sizeof(float);
     SL_RETURN_IF_ERROR(AllocateOnHost(tallies, device, &tallies_[s].host));
   }
   for (const StageId stage : held) SL_RETURN_IF_ERROR(AllocateStage(stage, allocator));
-  SL_RETURN_IF_ERROR(AllocateOnHost(plan_.microbatches, device, &losses_));
+  SL_RETURN_IF_ERROR(AllocateOnHost(plan_.microbatches * plan_.chunks, device, &losses_));
   const bool reads_data = std::any_of(held.begin(), held.end(), [this](StageId stage) {
     return programs_[stage.value].first || programs_[stage.value].last;
   });
   if (!reads_data) return absl::OkStatus();
-  const int64_t microbatches = plan_.microbatches;
+  const int64_t microbatches = plan_.microbatches * plan_.chunks;
   SL_RETURN_IF_ERROR(
       AllocateOnHost(microbatches * programs_.front().input.elements(), device, &tokens_));
   return AllocateOnHost(microbatches * programs_.back().target.elements(), device, &targets_);
@@ -62,7 +63,7 @@ absl::Status StepData::Allocate(absl::Span<const StageId> held, RankAllocator* a
 absl::Status StepData::AllocateStage(StageId stage, RankAllocator* allocator) {
   const RankId rank = plan_.stage(stage).rank;
   SL_ASSIGN_OR_RETURN(tallies_[stage.value].device,
-                      allocator->Take(rank, plan_.microbatches * TallyBytes(stage)));
+                      allocator->Take(rank, plan_.microbatches * plan_.chunks * TallyBytes(stage)));
   const DataBytes data = DataOf(stage);
   const int32_t first = FirstOf(stage);
   const auto allocate = [&](int64_t bytes, char* OnDevice::*place) -> absl::Status {
@@ -92,11 +93,15 @@ std::vector<HostCopy> StepData::CopiesBefore(const Action& action) {
   if (action.kind != ActionKind::kForward) return copies;
   const StageProgram& program = programs_[action.stage.value];
   const int32_t data = IndexOf(action);
-  const auto copy = [&](char* to, absl::Span<const int32_t> from) {
-    copies.push_back({to, from.data(), static_cast<int64_t>(from.size() * sizeof(int32_t))});
+  const auto copy = [&](char* to, int64_t stride, absl::Span<const int32_t> from) {
+    const size_t count = from.size() / static_cast<size_t>(plan_.chunks);
+    for (int chunk = 0; chunk < plan_.chunks; ++chunk) {
+      copies.push_back({to + chunk * stride, from.data() + static_cast<size_t>(chunk) * count,
+                        static_cast<int64_t>(count * sizeof(int32_t))});
+    }
   };
-  if (program.first) copy(on_device_[data].tokens, tokens(MicrobatchId(data)));
-  if (program.last) copy(on_device_[data].targets, targets(MicrobatchId(data)));
+  if (program.first) copy(on_device_[data].tokens, token_bytes_, tokens(MicrobatchId(data)));
+  if (program.last) copy(on_device_[data].targets, target_bytes_, targets(MicrobatchId(data)));
   return copies;
 }
 
@@ -105,9 +110,12 @@ std::vector<HostCopy> StepData::CopiesAfter(const Action& action) {
   if (action.kind != ActionKind::kForward) return copies;
   const int32_t data = IndexOf(action);
   if (programs_[action.stage.value].last) {
-    copies.push_back({&losses_[data], on_device_[data].loss, sizeof(float)});
+    for (int chunk = 0; chunk < plan_.chunks; ++chunk) {
+      copies.push_back({&losses_[data * plan_.chunks + chunk],
+                        on_device_[data].loss + chunk * kBufferAlignment, sizeof(float)});
+    }
   }
-  if (const int64_t bytes = TallyBytes(action.stage); bytes > 0) {
+  if (const int64_t bytes = plan_.chunks * TallyBytes(action.stage); bytes > 0) {
     const Tallies& tallies = tallies_[action.stage.value];
     copies.push_back(
         {tallies.host.data() + data * bytes / sizeof(float), tallies.device + data * bytes, bytes});
@@ -115,28 +123,45 @@ std::vector<HostCopy> StepData::CopiesAfter(const Action& action) {
   return copies;
 }
 
-void StepData::Bind(const Action& action, Regions* regions) const {
+void StepData::Bind(const Action& action, int chunk, Regions* regions) const {
   const auto set = [&](Region region, char* address) {
     (*regions)[static_cast<int>(region)] = address;
   };
   const int32_t data = IndexOf(action);
-  set(Region::kTallies, tallies_[action.stage.value].device + data * TallyBytes(action.stage));
-  if (programs_[action.stage.value].first) set(Region::kInput, on_device_[data].tokens);
+  set(Region::kTallies, tallies_[action.stage.value].device +
+                            (data * plan_.chunks + chunk) * TallyBytes(action.stage));
+  if (programs_[action.stage.value].first) {
+    set(Region::kInput, on_device_[data].tokens + chunk * token_bytes_);
+  }
   if (programs_[action.stage.value].last) {
-    set(Region::kTarget, on_device_[data].targets);
-    set(Region::kLoss, on_device_[data].loss);
+    set(Region::kTarget, on_device_[data].targets + chunk * target_bytes_);
+    set(Region::kLoss, on_device_[data].loss + chunk * kBufferAlignment);
   }
 }
 
+double StepData::loss(MicrobatchId microbatch) const {
+  double sum = 0;
+  for (int chunk = 0; chunk < plan_.chunks; ++chunk) {
+    sum += losses_[microbatch.value * plan_.chunks + chunk];
+  }
+  return sum;
+}
+
 float StepData::TallyOf(StageId stage, MicrobatchId microbatch, int index) const {
-  const int64_t at = microbatch.value * TallyBytes(stage) + index * kBufferAlignment;
-  return tallies_[stage.value].host[at / static_cast<int64_t>(sizeof(float))];
+  float sum = 0;
+  for (int chunk = 0; chunk < plan_.chunks; ++chunk) {
+    const int64_t at =
+        (microbatch.value * plan_.chunks + chunk) * TallyBytes(stage) + index * kBufferAlignment;
+    sum += tallies_[stage.value].host[at / static_cast<int64_t>(sizeof(float))];
+  }
+  return sum;
 }
 
 std::vector<absl::Span<float>> StepData::ResultsOf(StageId stage) {
   std::vector<absl::Span<float>> results;
   if (programs_[stage.value].last) {
-    results.push_back(losses_.subspan(FirstOf(stage), plan_.microbatches_of(stage)));
+    results.push_back(losses_.subspan(FirstOf(stage) * plan_.chunks,
+                                      plan_.microbatches_of(stage) * plan_.chunks));
   }
   results.push_back(tallies_[stage.value].host);
   return results;
@@ -144,13 +169,13 @@ std::vector<absl::Span<float>> StepData::ResultsOf(StageId stage) {
 
 absl::Span<int32_t> StepData::tokens(MicrobatchId microbatch) {
   if (tokens_.empty()) return {};
-  const int64_t count = programs_.front().input.elements();
+  const int64_t count = plan_.chunks * programs_.front().input.elements();
   return tokens_.subspan(microbatch.value * count, count);
 }
 
 absl::Span<int32_t> StepData::targets(MicrobatchId microbatch) {
   if (targets_.empty()) return {};
-  const int64_t count = programs_.back().target.elements();
+  const int64_t count = plan_.chunks * programs_.back().target.elements();
   return targets_.subspan(microbatch.value * count, count);
 }
 

@@ -22,7 +22,7 @@ class StepData {
  public:
   StepData(const Plan& plan, absl::Span<const StageProgram> programs);
 
-  // The bytes on the device for a stage, and in host memory for its tallies of one microbatch.
+  // The bytes on the device for a stage, and in host memory for its tallies of a chunk.
   int64_t BytesOf(StageId stage) const;
   int64_t TallyBytes(StageId stage) const {
     return 2 * programs_[stage.value].moe_layers * kBufferAlignment;
@@ -34,23 +34,25 @@ class StepData {
   // In host memory; empty if no first or last stage is in this process.
   absl::Span<int32_t> tokens(MicrobatchId microbatch);
   absl::Span<int32_t> targets(MicrobatchId microbatch);
-  float loss(MicrobatchId microbatch) const { return losses_[microbatch.value]; }
-  // Of a stage's mixtures of experts: the balance losses of all layers, then their dropped slots.
+  // The sum over its chunks, in their order.
+  double loss(MicrobatchId microbatch) const;
+  // Of a stage's mixtures of experts: the balance losses of all layers, then their dropped slots;
+  // sums over chunks.
   float TallyOf(StageId stage, MicrobatchId microbatch, int index) const;
   // A stage's results in host memory: losses and tallies of all microbatches.
   std::vector<absl::Span<float>> ResultsOf(StageId stage);
 
   std::vector<HostCopy> CopiesBefore(const Action& action);
   std::vector<HostCopy> CopiesAfter(const Action& action);
-  // The addresses of the action's microbatch, among `regions`.
-  void Bind(const Action& action, Regions* regions) const;
+  // The addresses of a chunk of the action's microbatch, among `regions`.
+  void Bind(const Action& action, int chunk, Regions* regions) const;
 
  private:
   // On the device, by microbatch of the step.
   struct OnDevice {
     char* tokens = nullptr;
     char* targets = nullptr;
-    char* loss = nullptr;  // aligned: two ranks may write at once
+    char* loss = nullptr;  // aligned, by chunk: two ranks may write at once
   };
   struct Tallies {
     char* device = nullptr;  // by microbatch of the step
@@ -68,13 +70,13 @@ class StepData {
 
   const Plan& plan_;
   const absl::Span<const StageProgram> programs_;
-  const int64_t token_bytes_;  // of a microbatch on the device
+  const int64_t token_bytes_;  // of a chunk on the device
   const int64_t target_bytes_;
   absl::Span<int32_t> tokens_;  // in host memory, by microbatch
   absl::Span<int32_t> targets_;
   absl::Span<float> losses_;
-  std::vector<OnDevice> on_device_;
-  std::vector<Tallies> tallies_;  // by stage
+  std::vector<OnDevice> on_device_;  // by microbatch: its first chunk
+  std::vector<Tallies> tallies_;     // by stage
 };
 
 }  // namespace stringline

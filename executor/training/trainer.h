@@ -64,7 +64,9 @@ class Trainer {
   // number of slots dropped by full experts.
   double aux_loss_sum() const { return pipelines_->aux_loss_sum(); }
   int64_t dropped() const { return pipelines_->dropped(); }
-  int64_t tokens_per_step() const { return microbatches() * programs().front().input.elements(); }
+  int64_t tokens_per_step() const {
+    return int64_t{microbatches()} * plan().chunks * programs().front().input.elements();
+  }
 
   // Clips, updates every parameter and sets the gradients to zero. Returns the global norm of the
   // mean gradient before clipping: the same sum in the same order for every cut of the model.

@@ -424,11 +424,12 @@ GroupKey KeyOf(absl::Span<const Action> group) {
 }
 
 bool OverlapsInParts(const Plan& plan, const CostModel& costs, absl::Span<const Action> group) {
-  if (costs.parts.empty() || group.size() < 2 || !IsCompute(group[0].kind)) return false;
+  if (costs.parts.empty() || !IsCompute(group[0].kind)) return false;
+  if (group.size() == 1 && plan.chunks == 1) return false;
   if (const OverlappedPair pair = PairOf(group); pair.forward != nullptr) {
     return pair.backward->kind == ActionKind::kInputGradient || costs.forward_backward.empty();
   }
-  return FindOverlap(plan, group) != nullptr &&
+  return (group.size() == 1 || FindOverlap(plan, group) != nullptr) &&
          std::all_of(group.begin(), group.end(), [&](const Action& action) {
            return costs.by_parts[static_cast<size_t>(action.kind)];
          });
@@ -448,7 +449,8 @@ void PriceGroups(const Plan& plan, CostModel* costs) {
     for (const Action& action : group) {
       members.push_back({action.kind, &costs->parts[action.stage.value], action.stage});
     }
-    for (const PartTime& part : RunGroup(members, FindOverlap(plan, group), costs->slowdown)) {
+    for (const PartTime& part :
+         RunGroup(members, FindOverlap(plan, group), costs->slowdown, plan.chunks)) {
       time->second = std::max(time->second, part.end_ns);
     }
   }
@@ -471,7 +473,7 @@ int64_t GroupCost(const CostModel& costs, absl::Span<const Action> group) {
         return int64_t{0};
     }
   };
-  if (group.size() == 1) return cost(group[0]);
+  if (group.size() == 1 && costs.overlapped.empty()) return cost(group[0]);
   const auto again_of = [&](const Action& part) {
     const bool back = part.kind == ActionKind::kBackward || part.kind == ActionKind::kInputGradient;
     return back && !costs.again.empty() ? costs.again[part.stage.value] : 0;

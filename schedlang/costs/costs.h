@@ -146,8 +146,8 @@ struct CostModel {
   // Parts of every stage; empty: a group is simulated as a whole.
   std::vector<PartCosts> parts;
   std::array<bool, 4> by_parts = {};  // by kind: an action alone is simulated part by part, too
-  // The times of the groups whose parts overlap (overlapped.h), for the groups of the plan for
-  // which they were computed (PriceGroups); empty without such groups.
+  // The times of the groups whose parts overlap (overlapped.h), and of actions alone whose chunks
+  // do, for the plan for which they were computed (PriceGroups); empty without such groups.
   std::map<GroupKey, int64_t> overlapped;
   std::vector<int64_t> again;  // the F contained in B and I of its stage; empty: none recomputes
   int64_t slowdown = 0;        // millionths
@@ -186,8 +186,8 @@ inline Hop HopOf(const CostModel& costs, const Action& send) {
 absl::StatusOr<CostModel> ResolveCosts(const CostSpec& spec, const Plan& plan);
 
 // True for a group of `plan` that takes the time of its parts, side by side: an F beside a B or I
-// without a cost of its own, and a group that the schedule lets overlap, all of whose kinds have
-// costs of parts.
+// without a cost of its own, and, if all kinds have costs of parts, a group that the schedule lets
+// overlap, and any group of microbatches in chunks.
 bool OverlapsInParts(const Plan& plan, const CostModel& costs, absl::Span<const Action> group);
 
 // Computes the times of this plan's groups from their parts, whatever plan the costs were resolved

@@ -31,8 +31,11 @@ class DurationTable {
     for (std::vector<Of>& of : parts) of.resize(stages);
   }
 
+  // A part of a chunk counts as the share of a part that it is.
   void Add(const Timeline& timeline) {
+    chunks_ = 1;
     for (const PartEvent& part : timeline.parts) {
+      chunks_ = std::max(chunks_, part.chunk + 1);
       const Event& owner = timeline.events[part.event];
       int& most = layers[owner.stage.value];
       if (!RowOfPart(part.part).once) most = std::max(most, part.layer + 1);
@@ -93,6 +96,8 @@ class DurationTable {
   std::vector<int> layers;  // by stage: layers with recorded parts
 
  private:
+  int chunks_ = 1;  // of the timeline being added
+
   void AddGroup(const Timeline& timeline, size_t begin, size_t end, bool in_parts) {
     const Event& first = timeline.events[begin];
     const int64_t duration_ns = first.end_ns - first.start_ns;
@@ -106,6 +111,8 @@ class DurationTable {
       unshard[stage].Add(duration_ns);
     } else if (first.kind == ActionKind::kReduceGrad) {
       reduce[stage].Add(duration_ns);
+    } else if (in_parts && chunks_ > 1) {
+      return;  // chunks overlap: the parts tell what the action takes
     } else if (IsCompute(first.kind) && end - begin == 1) {
       alone[static_cast<size_t>(first.kind)][stage].Add(duration_ns);
     } else if (IsCompute(first.kind) && end - begin == 2 && !in_parts) {
@@ -121,10 +128,10 @@ class DurationTable {
   // A stage without layers has a single part, which takes as long as the action.
   void AddPart(const Timeline& timeline, const PartEvent& part, bool grouped) {
     const Event& owner = timeline.events[part.event];
-    const int64_t duration_ns = part.end_ns - part.start_ns;
+    const int64_t duration_ns = chunks_ * (part.end_ns - part.start_ns);
     if (layers[owner.stage.value] > 0) {
       parts[part.part][owner.stage.value].Add(duration_ns);
-    } else if (grouped) {
+    } else if (grouped || chunks_ > 1) {
       beside[static_cast<size_t>(owner.kind)][owner.stage.value].Add(duration_ns);
     }
   }

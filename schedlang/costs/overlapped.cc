@@ -31,8 +31,8 @@ PartCosts AsBackward(PartCosts costs, bool whole) {
 class OverlappedRun {
  public:
   // `costs` by action of the group.
-  OverlappedRun(const std::vector<PartCosts>& costs, GroupOrder order, int64_t slowdown)
-      : costs_(costs), slowdown_(slowdown) {
+  OverlappedRun(const std::vector<PartCosts>& costs, GroupOrder order, int64_t slowdown, int chunks)
+      : costs_(costs), slowdown_(slowdown), chunks_(chunks) {
     lanes_[0].steps = std::move(order.compute);
     lanes_[1].steps = std::move(order.network);
   }
@@ -57,8 +57,8 @@ class OverlappedRun {
     const LaneStep& step = lane->steps[lane->next];
     if (step.after >= static_cast<int64_t>(other.next)) return;
     const auto now = std::llround(now_ns_);
-    lane->running = PartTime{step.part, step.layer, step.of, now, now};
-    lane->left_ns = static_cast<double>(costs_[step.of].ns[step.part]);
+    lane->running = PartTime{step.part, step.layer, step.of, step.chunk, now, now};
+    lane->left_ns = static_cast<double>(costs_[step.of].ns[step.part]) / chunks_;
   }
 
   // Starts the parts that are ready, then goes to the next end. False when nothing runs any more.
@@ -90,6 +90,7 @@ class OverlappedRun {
 
   const std::vector<PartCosts>& costs_;
   const int64_t slowdown_;
+  const int chunks_;
   LaneState lanes_[2];  // compute, network
   std::vector<PartTime> times_;
   double now_ns_ = 0;
@@ -102,14 +103,16 @@ int64_t PartCosts::InputGradient() const { return SumOf(*this, ActionKind::kInpu
 int64_t PartCosts::WeightGradient() const { return SumOf(*this, ActionKind::kWeightGradient); }
 
 std::vector<PartTime> RunGroup(absl::Span<const PricedMember> group, const Overlap* order,
-                               int64_t slowdown) {
+                               int64_t slowdown, int chunks) {
   std::vector<GroupMember> members;
   std::vector<PartCosts> costs;
   for (const PricedMember& member : group) {
     members.push_back({member.kind, static_cast<int>(member.costs->layers), member.stage});
     costs.push_back(AsBackward(*member.costs, member.kind == ActionKind::kBackward));
   }
-  return OverlappedRun(costs, OrderGroup(members, order), group.size() == 1 ? 0 : slowdown).Run();
+  const bool in_a_row = group.size() == 1 && chunks == 1;
+  return OverlappedRun(costs, OrderGroup(members, order, chunks), in_a_row ? 0 : slowdown, chunks)
+      .Run();
 }
 
 }  // namespace stringline

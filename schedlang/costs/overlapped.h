@@ -25,6 +25,7 @@ struct PartTime {
   uint8_t part = 0;
   int32_t layer = 0;  // as LayerPart::layer
   uint8_t of = 0;     // the index of its action in the group
+  uint8_t chunk = 0;
   int64_t start_ns = 0;
   int64_t end_ns = 0;
 };
@@ -39,9 +40,10 @@ struct PricedMember {
   StageId stage = {};
 };
 
-// The parts of a group, in the order of their ends; of an action alone, in a row. `order` as for
-// OrderGroup. `slowdown` is in millionths: 100000 is a tenth.
+// The parts of a group, in the order of their ends; of an action alone without chunks, in a row.
+// `order` and `chunks` as for OrderGroup: a part of a chunk takes its share of the part's cost.
+// `slowdown` is in millionths: 100000 is a tenth.
 std::vector<PartTime> RunGroup(absl::Span<const PricedMember> group, const Overlap* order,
-                               int64_t slowdown);
+                               int64_t slowdown, int chunks = 1);
 
 }  // namespace stringline

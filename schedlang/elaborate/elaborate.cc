@@ -273,6 +273,7 @@ class Elaboration {
       if (!Evaluated()) return false;
       if (step.kind == Step::Kind::kLet) evaluator_.Set(step.slot, value);
       if (step.kind == Step::Kind::kPad && !Pad(step, value)) return false;
+      if (step.kind == Step::Kind::kChunks && !Cut(step, value)) return false;
       if (step.kind == Step::Kind::kRequire && value == 0) {
         Find(Code::kRequire, step.span, absl::StrCat(step.text, evaluator_.ValuesIn(step.node)))
             .where = PrintParameters(plan_);
@@ -421,6 +422,18 @@ class Elaboration {
     Find(Code::kBadPad, step.span,
          absl::StrCat(padded_, " microbatches are padded to ", value,
                       value < padded_ ? ", which is fewer" : ", which is too many",
+                      evaluator_.ValuesIn(step.node)))
+        .where = PrintParameters(plan_);
+    return false;
+  }
+
+  bool Cut(const Step& step, int64_t chunks) {
+    if (chunks >= 1 && chunks <= kMostChunks) {
+      plan_.chunks = static_cast<int>(chunks);
+      return true;
+    }
+    Find(Code::kBadRule, step.span,
+         absl::StrCat("a microbatch has 1 to ", kMostChunks, " chunks, not ", chunks,
                       evaluator_.ValuesIn(step.node)))
         .where = PrintParameters(plan_);
     return false;

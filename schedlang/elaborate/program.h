@@ -101,6 +101,7 @@ struct Step {
     kRequire,     // node, else the message `text`
     kStages,      // Program::pipes[slot]
     kPad,         // node
+    kChunks,      // node
     kOrder,       // slot: the order; body
     kRepeat,      // node times; slot: the loop variable or -1; body
     kIf,          // body: arms; the first whose node holds is performed

@@ -160,8 +160,9 @@ class Resolver {
   }
 
   void CheckParts() {
-    if (pad_ && program_.mode == RankMode::kSearch) {
-      Misplaced(*pad_, "'pad' cannot stand beside a search block: it finds orders for any number");
+    if (first_.pad && program_.mode == RankMode::kSearch) {
+      Misplaced(*first_.pad,
+                "'pad' cannot stand beside a search block: it finds orders for any number");
     }
     if (program_.place && (stages_ || pipe_)) {
       Misplaced(*program_.place, "'place' stands instead of 'stages' and pipes, not beside them");
@@ -265,7 +266,7 @@ class Resolver {
       Misplaced(pipe.span, "the stages of a schedule with pipes stand in its pipes");
       return;
     }
-    if (pad_) Misplaced(*pad_, "'pad' cannot stand in a schedule with pipes");
+    if (first_.pad) Misplaced(*first_.pad, "'pad' cannot stand in a schedule with pipes");
     PipeStep out{.name = pipe.name.text, .span = pipe.name.span};
     out.stages = ResolveStages(pipe.stages);
     out.microbatches = expressions_.Resolve(pipe.microbatches);
@@ -307,7 +308,7 @@ class Resolver {
   void Resolve(const ast::Split& split, Place place, std::vector<Step>*) {
     const bool searched = place == Place::kRank && program_.mode == RankMode::kSearch;
     if (!Stands(place == Place::kSchedule || searched, split.span, "'split'", kInSchedule)) return;
-    if (!Once(&split_, split.span, "'split'")) return;
+    if (!Once(&first_.split, split.span, "'split'")) return;
     SplitStep& out = program_.split.emplace();
     out.span = split.span;
     if (split.layout) {
@@ -330,7 +331,7 @@ class Resolver {
                 kInSchedule)) {
       return;
     }
-    if (!Once(&recompute_, recompute.span, "'recompute'")) return;
+    if (!Once(&first_.recompute, recompute.span, "'recompute'")) return;
     RecomputeStep& out = program_.recompute.emplace();
     out.span = recompute.span;
     out.all = recompute.kind == "all";
@@ -344,13 +345,22 @@ class Resolver {
     if (overlap) program_.overlaps.push_back(*std::move(overlap));
   }
 
+  void Resolve(const ast::Chunks& chunks, Place place, std::vector<Step>* steps) {
+    if (!Stands(place == Place::kSchedule, chunks.span, "'chunks'", kInSchedule)) return;
+    if (!Once(&first_.chunks, chunks.span, "'chunks'")) return;
+    AddCount(Step::Kind::kChunks, chunks.count, steps);
+  }
+
   void Resolve(const ast::Pad& pad, Place place, std::vector<Step>* steps) {
     if (!Stands(place == Place::kSchedule, pad.span, "'pad'", kInSchedule)) return;
-    if (!Once(&pad_, pad.span, "'pad'")) return;
+    if (!Once(&first_.pad, pad.span, "'pad'")) return;
     if (pipe_) Misplaced(pad.span, "'pad' cannot stand in a schedule with pipes");
-    Step step{.kind = Step::Kind::kPad, .span = pad.count.span};
-    step.node = expressions_.Resolve(pad.count);
-    steps->push_back(std::move(step));
+    AddCount(Step::Kind::kPad, pad.count, steps);
+  }
+
+  void AddCount(Step::Kind kind, const ast::Expr& count, std::vector<Step>* steps) {
+    Step& step = steps->emplace_back(Step{.kind = kind, .span = count.span});
+    step.node = expressions_.Resolve(count);
   }
 
   void Resolve(const ast::Rank& rank, Place place, std::vector<Step>*) {
@@ -513,14 +523,15 @@ class Resolver {
   size_t first_finding_ = 0;
   std::optional<Span> stages_;
   std::optional<Span> pipe_;  // the first
-  std::optional<Span> split_;
-  std::optional<Span> recompute_;
   struct BareStage {
     Span span;
     std::string action;
   };
   std::vector<BareStage> bare_;  // stages without a pipe
-  std::optional<Span> pad_;
+  // The first of each of these statements.
+  struct {
+    std::optional<Span> split, recompute, pad, chunks;
+  } first_;
   std::optional<Span> rank_;
 };
 

@@ -1,3 +1,5 @@
+// Groups that do not overlap are put in a row. Then one walk over the plan adds a receive before
+// each group that needs a value of another rank, and a send behind each group that gives one.
 #include "schedlang/lower/lower.h"
 
 #include <algorithm>

@@ -314,14 +314,20 @@ void AddTheRest(const Plan& plan, absl::Span<const StageSizes> stages, MemoryPla
   constexpr ActionKind kPrograms[] = {ActionKind::kForward, ActionKind::kBackward,
                                       ActionKind::kInputGradient, ActionKind::kWeightGradient};
   for (size_t s = 0; s < stages.size(); ++s) {
-    for (const ActionKind program : kPrograms) take(StageId(static_cast<int32_t>(s)), program, 0);
+    for (const ActionKind program : kPrograms) {
+      for (int chunk = 0; chunk < plan.chunks; ++chunk) {
+        take(StageId(static_cast<int32_t>(s)), program, chunk);
+      }
+    }
   }
   for (uint32_t i = 0; i < plan.actions.size(); ++i) {
     const Action& action = plan.actions[i];
     if (!action.joined || !IsCompute(action.kind)) continue;
     for (const ActionKind program : kPrograms) {
       const int twins = RunsProgram(action.kind, program) ? TwinsBefore(plan, i, program) : 0;
-      if (twins > 0) take(action.stage, program, twins);
+      for (int chunk = 0; chunk < plan.chunks && twins > 0; ++chunk) {
+        take(action.stage, program, twins * plan.chunks + chunk);
+      }
     }
   }
 }

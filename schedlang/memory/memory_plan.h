@@ -30,11 +30,12 @@ struct RankMemory {
   bool in_parts = false;  // has stages in parts
   // Temporaries. Programs that never run at once share an arena: all programs of a rank; on a rank
   // with stages in parts, only those of F, those of B and I, and those of W. If a group has several
-  // actions with such programs, then each of them has an arena of its own.
+  // actions with such programs, or their microbatches are in chunks, then each of them has an arena
+  // of its own.
   std::vector<int64_t> arenas;
 
-  // `program` of an action with so many actions before it in its group that run such a program, too
-  // (TwinsBefore).
+  // `program` of an action with so many twins before it: for each action of its group that runs
+  // such a program, too (TwinsBefore), its chunks, and the chunks before.
   size_t ArenaOf(ActionKind program, int twins) const;
   int64_t all() const;
 };

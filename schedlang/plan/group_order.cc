@@ -20,6 +20,7 @@ namespace {
 struct MemberPart {
   Part part;
   uint8_t of;
+  uint8_t chunk = 0;
 };
 
 constexpr Part kDefaultCompute[] = {kFAttn, kBExperts, kWExperts, kFExperts, kBAttn, kWAttn};
@@ -70,16 +71,17 @@ std::vector<uint8_t> MembersOf(const Overlap& block, absl::Span<const GroupMembe
 // The lanes under construction, and the place of every part.
 class LaneWriter {
  public:
-  explicit LaneWriter(absl::Span<const GroupMember> group) : group_(group) {
+  LaneWriter(absl::Span<const GroupMember> group, int chunks)
+      : group_(group), chunks_(static_cast<size_t>(chunks)) {
     for (const GroupMember& member : group) stride_ = std::max<size_t>(stride_, member.layers);
-    places_.assign(group.size() * kParts * stride_, -1);
+    places_.assign(group.size() * chunks_ * kParts * stride_, -1);
   }
 
   void Add(const MemberPart& part, int layer) {
     std::vector<LaneStep>& lane =
         LaneOf(part.part) == Lane::kNetwork ? order_.network : order_.compute;
-    PlaceOf(part.of, part.part, layer) = static_cast<int32_t>(lane.size());
-    lane.push_back({static_cast<uint8_t>(part.part), layer, part.of, -1});
+    PlaceOf(part, layer) = static_cast<int32_t>(lane.size());
+    lane.push_back({static_cast<uint8_t>(part.part), layer, part.of, part.chunk, -1});
   }
 
   GroupOrder Finish() && {
@@ -88,7 +90,8 @@ class LaneWriter {
         const auto before = PartBefore({step.part, step.layer}, group_[step.of].layers);
         // A W alone depends on an I that is another action.
         if (!before || !Runs(group_[step.of].kind, before->part)) continue;
-        const int32_t place = PlaceOf(step.of, before->part, before->layer);
+        const MemberPart awaited = {static_cast<Part>(before->part), step.of, step.chunk};
+        const int32_t place = PlaceOf(awaited, before->layer);
         SL_CHECK(place >= 0) << Print(*before);
         if (LaneOf(before->part) != LaneOf(step.part)) step.after = place;
       }
@@ -97,25 +100,31 @@ class LaneWriter {
   }
 
  private:
-  int32_t& PlaceOf(uint8_t of, int part, int layer) {
-    return places_[(of * size_t{kParts} + static_cast<size_t>(part)) * stride_ +
+  int32_t& PlaceOf(const MemberPart& part, int layer) {
+    return places_[((part.of * chunks_ + part.chunk) * kParts + static_cast<size_t>(part.part)) *
+                       stride_ +
                    static_cast<size_t>(layer)];
   }
 
   const absl::Span<const GroupMember> group_;
+  const size_t chunks_;
   size_t stride_ = 1;
-  std::vector<int32_t> places_;  // by action, part and layer: its index on its lane; -1: none yet
+  // By action, chunk, part and layer: its index on its lane; -1: none yet.
+  std::vector<int32_t> places_;
   GroupOrder order_;
 };
 
 // Layer by layer in the order of two patterns. The B.posts come first; the W.posts, and then the
 // F.posts, last.
-GroupOrder InPatterns(absl::Span<const GroupMember> group,
+GroupOrder InPatterns(absl::Span<const GroupMember> group, int chunks,
                       const std::array<std::vector<MemberPart>, 2>& patterns) {
-  LaneWriter writer(group);
+  LaneWriter writer(group, chunks);
+  const auto add = [&](MemberPart part, int layer) {
+    for (part.chunk = 0; part.chunk < chunks; ++part.chunk) writer.Add(part, layer);
+  };
   const auto add_once = [&](Part part) {
     for (size_t m = 0; m < group.size(); ++m) {
-      if (Runs(group[m].kind, part)) writer.Add({part, static_cast<uint8_t>(m)}, 0);
+      if (Runs(group[m].kind, part)) add({part, static_cast<uint8_t>(m)}, 0);
     }
   };
   add_once(kBPost);
@@ -125,7 +134,7 @@ GroupOrder InPatterns(absl::Span<const GroupMember> group,
     for (int i = 0; i < layers; ++i) {
       for (const MemberPart& part : pattern) {
         const int of = group[part.of].layers;
-        if (i < of) writer.Add(part, IsForward(part.part) ? i : of - 1 - i);
+        if (i < of) add(part, IsForward(part.part) ? i : of - 1 - i);
       }
     }
   }
@@ -134,7 +143,7 @@ GroupOrder InPatterns(absl::Span<const GroupMember> group,
   return std::move(writer).Finish();
 }
 
-GroupOrder InBlock(absl::Span<const GroupMember> group, const Overlap& block) {
+GroupOrder InBlock(absl::Span<const GroupMember> group, const Overlap& block, int chunks) {
   const std::vector<uint8_t> members = MembersOf(block, group);
   std::array<std::vector<MemberPart>, 2> patterns;
   for (const Lane lane : {Lane::kCompute, Lane::kNetwork}) {
@@ -144,7 +153,7 @@ GroupOrder InBlock(absl::Span<const GroupMember> group, const Overlap& block) {
       patterns[static_cast<size_t>(lane)].push_back({*part, members[named.place]});
     }
   }
-  return InPatterns(group, patterns);
+  return InPatterns(group, chunks, patterns);
 }
 
 // The F and the B or I of a group of exactly these two; -1 in other groups.
@@ -168,19 +177,23 @@ GroupOrder BesideEachOther(absl::Span<const GroupMember> group, ForwardAndBackwa
   };
   for (const Part part : kDefaultCompute) add(part, &patterns[0]);
   for (const Part part : kDefaultNetwork) add(part, &patterns[1]);
-  return InPatterns(group, patterns);
+  return InPatterns(group, /*chunks=*/1, patterns);
 }
 
 // A list schedule in which every part takes one unit.
 class ListScheduler {
  public:
-  explicit ListScheduler(absl::Span<const GroupMember> group) : group_(group) {
-    for (size_t m = 0; m < group.size(); ++m) AddItems(static_cast<uint8_t>(m));
+  ListScheduler(absl::Span<const GroupMember> group, int chunks) : group_(group), chunks_(chunks) {
+    for (size_t m = 0; m < group.size(); ++m) {
+      for (int chunk = 0; chunk < chunks; ++chunk) {
+        AddItems(static_cast<uint8_t>(m), static_cast<uint8_t>(chunk));
+      }
+    }
     FindPaths();
   }
 
   GroupOrder Run() {
-    LaneWriter writer(group_);
+    LaneWriter writer(group_, chunks_);
     int64_t free_at[2] = {0, 0};
     for (size_t left = items_.size(); left > 0; --left) {
       const size_t next = NextItem(free_at);
@@ -214,14 +227,15 @@ class ListScheduler {
     }
   };
 
-  void AddItems(uint8_t of) {
+  // The parts of a chunk of an action, each behind its predecessor.
+  void AddItems(uint8_t of, uint8_t chunk) {
     const GroupMember& member = group_[of];
     std::vector<std::vector<int>> index(kParts);  // of a part by layer, among the items
     VisitInARow(member, [&](Part part, int layer) {
       index[part].resize(std::max<size_t>(index[part].size(), layer + 1), -1);
       index[part][layer] = static_cast<int>(items_.size());
       Item& item = items_.emplace_back();
-      item.part = {part, of};
+      item.part = {part, of, chunk};
       item.layer = layer;
       const auto before = PartBefore({static_cast<uint8_t>(part), layer}, member.layers);
       if (before && Runs(member.kind, before->part)) {
@@ -232,12 +246,13 @@ class ListScheduler {
     });
   }
 
-  // The index of the same part of the latest earlier action of the stage; -1: none.
+  // The index of the same part of the latest earlier chunk or action of the stage; -1: none.
   int SameOfEarlier(const Item& item) const {
     for (size_t k = items_.size(); k-- > 0;) {
       const Item& other = items_[k];
-      if (other.part.of != item.part.of && other.part.part == item.part.part &&
-          other.layer == item.layer && group_[other.part.of].stage == group_[item.part.of].stage) {
+      const bool same_chunk = other.part.of == item.part.of && other.part.chunk == item.part.chunk;
+      if (!same_chunk && other.part.part == item.part.part && other.layer == item.layer &&
+          group_[other.part.of].stage == group_[item.part.of].stage) {
         return static_cast<int>(k);
       }
     }
@@ -271,27 +286,30 @@ class ListScheduler {
   }
 
   const absl::Span<const GroupMember> group_;
-  std::vector<Item> items_;  // of each action in turn, predecessors first
+  const int chunks_;
+  std::vector<Item> items_;  // of each action and chunk in turn, predecessors first
 };
 
 GroupOrder Alone(const GroupMember& member) {
   const GroupMember group[] = {member};
-  LaneWriter writer(group);
+  LaneWriter writer(group, /*chunks=*/1);
   VisitInARow(member, [&](Part part, int layer) { writer.Add({part, 0}, layer); });
   return std::move(writer).Finish();
 }
 
 }  // namespace
 
-GroupOrder OrderGroup(absl::Span<const GroupMember> group, const Overlap* order) {
+GroupOrder OrderGroup(absl::Span<const GroupMember> group, const Overlap* order, int chunks) {
   SL_CHECK(!group.empty() && group.size() < 256) << group.size();
+  SL_CHECK(chunks >= 1 && chunks <= kMostChunks) << chunks;
   for (const GroupMember& member : group) {
     SL_CHECK(IsCompute(member.kind)) << PrintedKind(member.kind);
   }
-  if (group.size() == 1) return Alone(group[0]);
-  if (order != nullptr && !order->by_default) return InBlock(group, *order);
+  if (group.size() == 1 && chunks == 1) return Alone(group[0]);
+  if (order != nullptr && !order->by_default) return InBlock(group, *order, chunks);
   const ForwardAndBackward pair = ForwardAndBackwardOf(group);
-  return pair.forward >= 0 ? BesideEachOther(group, pair) : ListScheduler(group).Run();
+  if (pair.forward >= 0 && chunks == 1) return BesideEachOther(group, pair);
+  return ListScheduler(group, chunks).Run();
 }
 
 bool AddsGradients(int part) { return LaneOf(part) == Lane::kCompute && !IsForward(part); }
@@ -342,7 +360,7 @@ std::string Print(const GroupOrder& order) {
   }
   const auto print = [&](const LaneStep& step) {
     return absl::StrCat(several[step.part] ? absl::StrCat(step.of + 1, ".") : "",
-                        Print(LayerPart{step.part, step.layer}));
+                        Print(LayerPart{step.part, step.layer, step.chunk}));
   };
   std::string text = "compute";
   for (const LaneStep& step : order.compute) absl::StrAppend(&text, " ", print(step));

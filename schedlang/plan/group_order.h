@@ -15,6 +15,10 @@
 //   - Any other group by list scheduling: a free lane takes, of the parts that could start, the one
 //     with the longest path behind it, at equal durations of all parts.
 //
+// Where microbatches are cut into chunks, every action has its parts once a chunk. Then any group,
+// and an action alone too, is ordered by list scheduling, or as a block says, in which a part
+// stands for those of all chunks.
+//
 // Gradients of one stage's parameters are added up in the order of the group's actions, so that
 // sums have the same bits as those of the actions one after the other. Weight gradients are in the
 // parts of W, those of small parameters (norms, routers) in the parts of B and I.
@@ -37,10 +41,11 @@ struct LaneStep {
   uint8_t part = 0;
   int32_t layer = 0;   // as LayerPart::layer
   uint8_t of = 0;      // the index of its action in the group
+  uint8_t chunk = 0;   // of its action's microbatch
   int32_t after = -1;  // index into the other lane; -1: no dependency on that lane
 };
 
-// Contains each part of each action once; both lanes run to their ends.
+// Contains each part of each chunk of each action once; both lanes run to their ends.
 struct GroupOrder {
   std::vector<LaneStep> compute, network;
   const std::vector<LaneStep>& of(Lane lane) const {
@@ -59,7 +64,7 @@ struct GroupMember {
 // `order`: the overlap of these actions (FindOverlap), accepted by CheckOverlap; null, or by
 // default, for the order above. A single action runs part after part, the weight gradients of a B
 // after all of its input gradient.
-GroupOrder OrderGroup(absl::Span<const GroupMember> group, const Overlap* order);
+GroupOrder OrderGroup(absl::Span<const GroupMember> group, const Overlap* order, int chunks = 1);
 
 // True for parts that may add to gradients of parameters: those that compute for a B, an I or a W.
 bool AddsGradients(int part);

@@ -1,5 +1,7 @@
 #include "schedlang/plan/parts.h"
 
+#include <algorithm>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/sl_check.h"
@@ -66,15 +68,22 @@ std::optional<LayerPart> PartBefore(LayerPart of, int layers) {
 }
 
 std::string Print(LayerPart part) {
-  return part.layer == 0 ? PartName(part.part) : absl::StrCat(PartName(part.part), ".", part.layer);
+  return absl::StrCat(PartName(part.part), part.layer == 0 ? "" : absl::StrCat(".", part.layer),
+                      part.chunk == 0 ? "" : absl::StrCat("/", part.chunk));
 }
 
 std::optional<LayerPart> ReadLayerPart(absl::string_view text) {
+  int chunk = 0;
+  const size_t slash = std::min(text.find('/'), text.size());
+  if (slash < text.size() &&
+      (!absl::SimpleAtoi(text.substr(slash + 1), &chunk) || chunk < 1 || chunk >= kMostChunks)) {
+    return std::nullopt;
+  }
   for (int part = 0; part < kParts; ++part) {
     const absl::string_view name = PartName(part);
-    if (text.substr(0, name.size()) != name) continue;
-    LayerPart found{static_cast<uint8_t>(part), 0};
-    const absl::string_view rest = text.substr(name.size());
+    if (text.substr(0, slash).substr(0, name.size()) != name) continue;
+    LayerPart found{static_cast<uint8_t>(part), 0, static_cast<uint8_t>(chunk)};
+    const absl::string_view rest = text.substr(0, slash).substr(name.size());
     if (!rest.empty() && !absl::SimpleAtoi(rest.substr(1), &found.layer)) continue;
     // The text must equal the printed form: no signs, zeros or blanks, and a '.' before the number.
     if (found.layer >= 0 && Print(found) == text && !(RowOfPart(part).once && found.layer > 0)) {

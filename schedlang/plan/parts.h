@@ -69,13 +69,15 @@ inline Lane LaneOf(int part) { return RowOfPart(part).lane; }
 struct LayerPart {
   uint8_t part = 0;
   int32_t layer = 0;
+  uint8_t chunk = 0;  // of the microbatch (Plan::chunks)
   friend bool operator==(const LayerPart&, const LayerPart&) = default;
 };
 
 // The predecessor of a part in a stage of so many layers; nothing for the first part.
 std::optional<LayerPart> PartBefore(LayerPart of, int layers);
 
-// "F.attn", or "F.attn.2" in layer 2; and back. Nothing for an unknown part or another spelling
+// "F.attn", or "F.attn.2" in layer 2, "F.attn/1" of chunk 1; and back. Nothing for an unknown part
+// or another spelling
 // ("F.attn.0", "F.post.1").
 std::string Print(LayerPart part);
 std::optional<LayerPart> ReadLayerPart(absl::string_view text);

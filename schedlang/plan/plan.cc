@@ -1,3 +1,4 @@
+// The text form of a plan and its parts, line by line; reading it back is read_plan.cc's.
 #include "schedlang/plan/plan.h"
 
 #include <algorithm>
@@ -170,6 +171,7 @@ std::string Print(const Plan& plan) {
     absl::StrAppend(&out, "recompute ", absl::StrJoin(plan.recompute, " "), "\n");
   }
   for (const Overlap& overlap : plan.overlaps) absl::StrAppend(&out, Print(overlap), "\n");
+  if (plan.chunks > 1) absl::StrAppend(&out, "chunks ", plan.chunks, "\n");
   if (!plan.costs.empty()) absl::StrAppend(&out, Print(plan.costs), "\n");
   if (!plan.searched.empty()) absl::StrAppend(&out, Print(plan.searched), "\n");
   for (int r = 0; r < plan.ranks(); ++r) {

@@ -172,6 +172,8 @@ struct Parameter {
   int64_t value = 0;
 };
 
+inline constexpr int kMostChunks = 16;
+
 struct Plan {
   std::string schedule;               // its name
   std::vector<Parameter> parameters;  // P, M, then the options in the order declared
@@ -183,6 +185,9 @@ struct Plan {
   // with its F again. Empty: no stage does.
   std::vector<int> recompute;
   std::vector<Overlap> overlaps;
+  // The chunks into which the sequences of a microbatch are cut inside a stage: their parts share
+  // the rank, so that one chunk's all-to-alls lie under another's computation (group_order.h).
+  int chunks = 1;
   OrderCosts costs;
   Searched searched;
   // The actions of rank r are actions[first[r]] .. actions[first[r + 1] - 1].

@@ -56,6 +56,14 @@ bool ReadRecompute(const std::vector<Word>& words, Plan* plan) {
   return std::count(plan->recompute.begin(), plan->recompute.end(), 1) > 0;
 }
 
+// chunks 2
+bool ReadChunks(const std::vector<Word>& words, Plan* plan) {
+  if (words.size() != 2 || plan->chunks > 1) return false;
+  const auto chunks = ReadNumber(words[1].text, kMostChunks);
+  if (chunks) plan->chunks = static_cast<int>(*chunks);
+  return chunks && *chunks > 1;
+}
+
 // F.attn, 2.attn or 2.W.attn
 bool ReadOverlapPart(const Word& word, const std::vector<ActionKind>& kinds, Overlap::Part* part) {
   std::vector<std::string> pieces = absl::StrSplit(word.text, '.');
@@ -181,6 +189,7 @@ bool ReadExtra(const std::vector<Word>& words, Plan* plan) {
   if (words[0].text == "split") return ReadSplit(words, &plan->split);
   if (words[0].text == "recompute") return ReadRecompute(words, plan);
   if (words[0].text == "overlap") return ReadOverlap(words, &plan->overlaps.emplace_back());
+  if (words[0].text == "chunks") return ReadChunks(words, plan);
   if (words[0].text == "search") return ReadSearched(words, &plan->searched);
   return words[0].text == "costs" && ReadCosts(words, *plan, &plan->costs);
 }

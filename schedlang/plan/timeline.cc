@@ -86,7 +86,8 @@ bool ReadPart(absl::string_view text, uint32_t end, bool observed, uint32_t* at,
     if (e.kind == named.kind && e.stage == named.stage && e.microbatch == named.microbatch) break;
   }
   if (!rest.empty() || *at == end) return false;
-  timeline->parts.push_back({*at, part->part, part->layer, named.start_ns, named.end_ns});
+  timeline->parts.push_back(
+      {*at, part->part, part->layer, named.start_ns, named.end_ns, part->chunk});
   if (observed) timeline->observed_parts.push_back(times);
   return true;
 }
@@ -109,7 +110,7 @@ void PrintParts(const Timeline& timeline, std::string* out) {
       const Event& e = timeline.events[part.event];
       absl::StrAppend(
           out, " ", PrintAction(timeline.pipes, e.kind, e.stage, e.microbatch), ":",
-          Print(LayerPart{part.part, part.layer}), "@", part.start_ns, "+",
+          Print(LayerPart{part.part, part.layer, part.chunk}), "@", part.start_ns, "+",
           part.end_ns - part.start_ns,
           PrintObserved(timeline.observed_parts, p, e.kind, part.start_ns, part.end_ns));
     }

@@ -55,6 +55,7 @@ struct PartEvent {
   int32_t layer = 0;  // as LayerPart::layer
   int64_t start_ns = 0;
   int64_t end_ns = 0;
+  uint8_t chunk = 0;  // as LayerPart::chunk
 };
 
 // The observed times of an event or a part. A message, and a collective of calls only, has an

@@ -17,8 +17,8 @@
 //               the causes of analysis.h)
 //   end         nothing: the rank's last computation is over
 //
-// Pairs of an F beside a B or an I save the sum of their parts' times, each as long as
-// the shortest of its stage, less what the pairs took.
+// Pairs, groups of two actions in parts, save the sum of their parts' times, each as long as the
+// shortest of its stage, less what the pairs took.
 #pragma once
 
 #include <cstdint>

@@ -77,7 +77,8 @@ class PartWriter {
       for (const Action& action : group) {
         members.push_back({action.kind, &costs_.parts[action.stage.value], action.stage});
       }
-      slot->second = Made(RunGroup(members, FindOverlap(plan_, group), costs_.slowdown));
+      slot->second =
+          Made(RunGroup(members, FindOverlap(plan_, group), costs_.slowdown, plan_.chunks));
     }
     return slot->second;
   }
@@ -102,7 +103,7 @@ class PartWriter {
       for (const PartTime& part : parts.times) {
         if (part.start_ns == part.end_ns || part.of != k) continue;
         timeline_->parts.push_back(
-            {first + k, part.part, part.layer, at(part.start_ns), at(part.end_ns)});
+            {first + k, part.part, part.layer, at(part.start_ns), at(part.end_ns), part.chunk});
       }
     }
   }

@@ -129,6 +129,12 @@ struct Pad {
   Expr count;
 };
 
+// `chunks count;`
+struct Chunks {
+  Span span;
+  Expr count;
+};
+
 // `rank variable { … }`, and with `timetable`, `greedy` or `search` before the block
 struct Rank {
   Span span;
@@ -303,7 +309,7 @@ struct Recompute {
 struct Statement {
   std::variant<Let, Require, Stages, Pipe, Pad, Rank, Order, Repeat, If, Group, Collective, At,
                Tighten, Fill, Hold, Prefer, Costs, Minimize, Within, Pairs, Iterations, Place,
-               Layers, Overlap, Split, Recompute>
+               Layers, Overlap, Split, Recompute, Chunks>
       node;
 };
 

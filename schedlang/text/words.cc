@@ -32,7 +32,11 @@ constexpr WordRow kWords[] = {
      "`recompute …;`: which stages keep only what entered them, and do their F again before a B or "
      "I"},
     {"overlap", WordSort::kStatement,
-     "`overlap F & B { compute { … } network { … } }`: the order of the parts of a group"},
+     "`overlap F & F;`: groups of these actions share their rank, part by part; with a block "
+     "`{ compute { … } network { … } }`: in this order of the parts"},
+    {"chunks", WordSort::kStatement,
+     "`chunks 2;`: a microbatch's sequences are cut in two inside every stage, so that one half's "
+     "all-to-alls lie under the other half's computation"},
     {"rank", WordSort::kStatement,
      "`rank r { … }`: what every rank does, performed once for each with its number in r"},
     // Inside a rank

@@ -46,7 +46,7 @@ bool SameStages(const Plan& a, const Plan& b) {
          std::equal(a.stages.begin(), a.stages.end(), b.stages.begin(), b.stages.end(),
                     same_stage) &&
          std::equal(a.pipes.begin(), a.pipes.end(), b.pipes.begin(), b.pipes.end(), same_pipe) &&
-         Print(a.split) == Print(b.split) && a.recompute == b.recompute &&
+         Print(a.split) == Print(b.split) && a.recompute == b.recompute && a.chunks == b.chunks &&
          std::equal(a.overlaps.begin(), a.overlaps.end(), b.overlaps.begin(), b.overlaps.end(),
                     same_overlap);
 }
@@ -275,6 +275,7 @@ class ScheduleWriter {
     const std::string recompute = RecomputeText(plan_);
     if (!recompute.empty()) lines.push_back(absl::StrCat("  ", recompute));
     for (const Overlap& overlap : plan_.overlaps) AddOverlap(overlap, &lines);
+    if (plan_.chunks > 1) lines.push_back(absl::StrCat("  chunks ", plan_.chunks, ";"));
     lines.emplace_back();
     lines.insert(lines.end(), draft.lines.begin(), draft.lines.end());
     lines.emplace_back("}\n");

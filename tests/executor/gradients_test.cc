@@ -75,7 +75,11 @@ class Comparison {
       const auto targets = trainer_->targets(MicrobatchId(m));
       for (int32_t& token : tokens) token = static_cast<int32_t>(random() % kTinyVocabulary);
       for (int32_t& target : targets) target = static_cast<int32_t>(random() % kTinyVocabulary);
-      loss += reference.RunMicrobatch(tokens, targets);
+      const size_t chunks = trainer_->plan().chunks, chunk = tokens.size() / chunks;
+      for (size_t k = 0; k < chunks; ++k) {
+        loss += reference.RunMicrobatch(tokens.subspan(k * chunk, chunk),
+                                        targets.subspan(k * chunk, chunk));
+      }
     }
     const absl::Status status = trainer_->ComputeGradients();
     ASSERT_TRUE(status.ok()) << status;
@@ -211,7 +215,8 @@ TEST(Gradients, OfExpertsWhereSomeStagesRecompute) {
   }
 }
 
-// Groups of any kinds and sizes, in the default order of their parts and in random ones.
+// Groups of any kinds and sizes, in the default order of their parts and in random ones, and with
+// microbatches in chunks: each chunk is a microbatch of the reference.
 TEST(Gradients, OfRandomGroupsOfActionsAreTheSameInEveryBit) {
   const unsigned seed = std::random_device{}();
   std::mt19937 random(seed);
@@ -219,7 +224,7 @@ TEST(Gradients, OfRandomGroupsOfActionsAreTheSameInEveryBit) {
   for (int draw = 0; draw < 30 && !testing::Test::HasFatalFailure(); ++draw) {
     const bool folded = draw % 2 == 0;
     RandomGroups made(folded ? std::vector<int>{0, 1, 1, 0} : std::vector<int>{0, 1}, 4, &random);
-    const std::string text = made.Text();
+    const std::string text = made.Text(1 + draw % 3);
     SCOPED_TRACE(absl::StrCat("seed ", seed, ", draw ", draw, "\n", text));
     const Plan plan = LoweredFrom(text);
     Diagnostics diagnostics;
@@ -230,6 +235,25 @@ TEST(Gradients, OfRandomGroupsOfActionsAreTheSameInEveryBit) {
     groups += made.groups();
   }
   EXPECT_GT(groups, 100);
+}
+
+// Every kind of model, also without parts, and with recompute.
+TEST(Gradients, OfMicrobatchesInChunksAreThoseOfTheirChunks) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  for (const TinyFamily family : {TinyFamily::kGpt, TinyFamily::kLlama, TinyFamily::kMoe}) {
+    for (const char* const schedule : {"1f1b", "zb_v", "dualpipe_v"}) {
+      for (const Recompute what : {Recompute::kNone, Recompute::kAll}) {
+        SCOPED_TRACE(absl::StrCat(schedule, " ", static_cast<int>(family), " recompute ",
+                                  static_cast<int>(what)));
+        Plan plan = LibraryPlan(schedule, 2, 4).value();
+        plan.chunks = 2;
+        Comparison comparison(plan, seed, {.family = family, .recompute = {.what = what}});
+        ASSERT_TRUE(comparison.in_order());
+        comparison.RunAndCompare();
+      }
+    }
+  }
 }
 
 // Two pipes add up their own microbatches first.

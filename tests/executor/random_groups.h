@@ -30,7 +30,7 @@ class RandomGroups {
   }
 
   // The text of the plan; every kind of group in it overlaps, by default or by a random block.
-  std::string Text() {
+  std::string Text(int chunks) {
     while (Emit(static_cast<int>(random_() % lines_.size())) || !Whole()) {
     }
     std::string text = absl::StrCat("plan x P=", lines_.size(), " M=", microbatches_, "\nstages ",
@@ -44,6 +44,7 @@ class RandomGroups {
       }
       absl::StrAppend(&text, Print(overlap), "\n");
     }
+    if (chunks > 1) absl::StrAppend(&text, "chunks ", chunks, "\n");
     for (size_t r = 0; r < lines_.size(); ++r) {
       absl::StrAppend(&text, "rank ", r, ":", lines_[r], "\n");
     }

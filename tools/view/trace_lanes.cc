@@ -106,7 +106,7 @@ std::vector<TraceLane> TraceLanesOf(const Plan& plan, const Timeline& timeline) 
 std::string NameOf(const Timeline& timeline, const TraceSlice& slice) {
   if (slice.part >= 0) {
     const PartEvent& part = timeline.parts[slice.part];
-    return Print(LayerPart{part.part, part.layer});
+    return Print(LayerPart{part.part, part.layer, part.chunk});
   }
   const Event& event = timeline.events[slice.event];
   return PrintAction(timeline.pipes, event.kind, event.stage, event.microbatch);
