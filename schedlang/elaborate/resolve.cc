@@ -164,16 +164,16 @@ class Resolver {
       Misplaced(*first_.pad,
                 "'pad' cannot stand beside a search block: it finds orders for any number");
     }
-    if (program_.place && (stages_ || pipe_)) {
+    if (program_.place && (first_.stages || pipe_)) {
       Misplaced(*program_.place, "'place' stands instead of 'stages' and pipes, not beside them");
     }
     if (program_.split) CheckSplit(*program_.split);
     CheckRecompute(program_, diagnostics_);
-    const bool placed = stages_ || !program_.pipes.empty() || program_.place;
-    if (placed && rank_) return;
-    const char* lacks = placed  ? "'rank' block"
-                        : rank_ ? "'stages'"
-                                : "'stages' and no 'rank' block";
+    const bool placed = first_.stages || !program_.pipes.empty() || program_.place;
+    if (placed && first_.rank) return;
+    const char* lacks = placed        ? "'rank' block"
+                        : first_.rank ? "'stages'"
+                                      : "'stages' and no 'rank' block";
     diagnostics_->Add(Code::kMissingPart, schedule_.name.span,
                       absl::StrCat("schedule '", schedule_.name.text, "' has no ", lacks));
   }
@@ -251,7 +251,7 @@ class Resolver {
 
   void Resolve(const ast::Stages& stages, Place place, std::vector<Step>* steps) {
     if (!Stands(place == Place::kSchedule, stages.span, "'stages'", kInSchedule)) return;
-    if (!Once(&stages_, stages.span, "'stages'")) return;
+    if (!Once(&first_.stages, stages.span, "'stages'")) return;
     if (pipe_) {
       Misplaced(stages.span, "the stages of a schedule with pipes stand in its pipes");
       return;
@@ -262,7 +262,7 @@ class Resolver {
   void Resolve(const ast::Pipe& pipe, Place place, std::vector<Step>* steps) {
     if (!Stands(place == Place::kSchedule, pipe.span, "'pipe'", kInSchedule)) return;
     if (!pipe_) pipe_ = pipe.span;
-    if (stages_) {
+    if (first_.stages) {
       Misplaced(pipe.span, "the stages of a schedule with pipes stand in its pipes");
       return;
     }
@@ -359,13 +359,12 @@ class Resolver {
   }
 
   void AddCount(Step::Kind kind, const ast::Expr& count, std::vector<Step>* steps) {
-    Step& step = steps->emplace_back(Step{.kind = kind, .span = count.span});
-    step.node = expressions_.Resolve(count);
+    steps->push_back({.kind = kind, .span = count.span, .node = expressions_.Resolve(count)});
   }
 
   void Resolve(const ast::Rank& rank, Place place, std::vector<Step>*) {
     if (!Stands(place == Place::kSchedule, rank.span, "'rank'", kInSchedule)) return;
-    if (!Once(&rank_, rank.span, "rank block")) return;
+    if (!Once(&first_.rank, rank.span, "rank block")) return;
     scope_.OpenBlock();
     program_.rank_slot = NewSlot(rank.variable.text);
     scope_.Define(rank.variable, Symbol::Kind::kValue, program_.rank_slot);
@@ -521,7 +520,6 @@ class Resolver {
   ExpressionResolver expressions_;
   RuleResolver rules_;
   size_t first_finding_ = 0;
-  std::optional<Span> stages_;
   std::optional<Span> pipe_;  // the first
   struct BareStage {
     Span span;
@@ -530,9 +528,8 @@ class Resolver {
   std::vector<BareStage> bare_;  // stages without a pipe
   // The first of each of these statements.
   struct {
-    std::optional<Span> split, recompute, pad, chunks;
+    std::optional<Span> stages, split, recompute, pad, chunks, rank;
   } first_;
-  std::optional<Span> rank_;
 };
 
 }  // namespace
