@@ -1,7 +1,6 @@
 #include "executor/engine/step_builder.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/status.h"
@@ -99,8 +98,7 @@ absl::Status StepBuilder::AddCollective(int rank, uint32_t i) {
   const uint32_t after = wiring_.wires[i].after;
   if (after != kNoAction) values_.WaitForEnd(stream, after);
   commands_->Mark(stream, {static_cast<int32_t>(i), {}});
-  computations_.AddPiece(stream, i, *std::move(piece),
-                         recorder_ == nullptr ? nullptr : recorder_->times(i));
+  computations_.AddPiece(stream, i, *piece, recorder_ == nullptr ? nullptr : recorder_->times(i));
   values_.Ends(i, commands_->RecordEnd(stream, i));
   return absl::OkStatus();
 }

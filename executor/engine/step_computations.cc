@@ -1,7 +1,6 @@
 #include "executor/engine/step_computations.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/types/span.h"
 #include "schedlang/base/sl_check.h"
@@ -78,17 +77,18 @@ void StepComputations::AddLanes(int rank, const GroupOrder& order, uint32_t begi
 }
 
 void StepComputations::AddPart(int32_t stream, uint32_t i, LayerPart part) {
-  Piece piece = work_->Compute(Of(i), part);
+  const Piece piece = work_->Compute(Of(i), part);
   if (piece.work.run == nullptr && piece.calls.empty()) return;
   CommandTimes* times = nullptr;
   if (recorder_ != nullptr) {
     times = streams_.cut ? recorder_->AddPart(i, part) : recorder_->times(i);
   }
   commands_->Mark(stream, {static_cast<int32_t>(i), part, streams_.cut});
-  AddPiece(stream, i, std::move(piece), times);
+  AddPiece(stream, i, piece, times);
 }
 
-void StepComputations::AddPiece(int32_t stream, uint32_t i, Piece piece, CommandTimes* times) {
+void StepComputations::AddPiece(int32_t stream, uint32_t i, const Piece& piece,
+                                CommandTimes* times) {
   if (piece.work.run != nullptr) commands_->Launch(stream, piece.work, times);
   for (const MemberCall& call : piece.calls) commands_->Call(stream, call, i, times);
   if (piece.after.run != nullptr) commands_->Launch(stream, piece.after, nullptr);

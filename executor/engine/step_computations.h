@@ -31,7 +31,7 @@ class StepComputations {
   // The group plan.actions[begin .. end).
   void Add(int rank, uint32_t begin, uint32_t end);
   // Work and calls of plan.actions[i]; `times` may be null.
-  void AddPiece(int32_t stream, uint32_t i, Piece piece, CommandTimes* times);
+  void AddPiece(int32_t stream, uint32_t i, const Piece& piece, CommandTimes* times);
 
  private:
   void AddParts(int rank, uint32_t begin, uint32_t end);

@@ -120,7 +120,10 @@ GroupOrder InPatterns(absl::Span<const GroupMember> group, int chunks,
                       const std::array<std::vector<MemberPart>, 2>& patterns) {
   LaneWriter writer(group, chunks);
   const auto add = [&](MemberPart part, int layer) {
-    for (part.chunk = 0; part.chunk < chunks; ++part.chunk) writer.Add(part, layer);
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      part.chunk = static_cast<uint8_t>(chunk);
+      writer.Add(part, layer);
+    }
   };
   const auto add_once = [&](Part part) {
     for (size_t m = 0; m < group.size(); ++m) {
@@ -324,7 +327,8 @@ bool SameGroup(absl::Span<const ActionKind> one, absl::Span<const ActionKind> ot
     --more[static_cast<size_t>(other[k])];
     if (!adds(one[k])) continue;
     while (at < other.size() && !adds(other[at])) ++at;
-    if (at == other.size() || other[at++] != one[k]) return false;
+    if (at == other.size() || other[at] != one[k]) return false;
+    ++at;
   }
   return std::count(more.begin(), more.end(), 0) == kActionKinds;
 }

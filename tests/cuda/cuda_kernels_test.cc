@@ -72,8 +72,8 @@ int64_t LaunchesOf(const OpCase& from) {
 TEST_F(CudaKernelsTest, LaunchNoMoreThanANodeMay) {
   // Keys of three bytes; those of four would take three launches more.
   const Array tokens = Integers({1, 300}, 70'000);
-  const OpCase sorted = {Op::kEmbeddingGrad, {tokens, cpu::MakeArray(cpu::F32({1, 300, 2}))},
-                         {70'000}};
+  const OpCase sorted = {
+      Op::kEmbeddingGrad, {tokens, cpu::MakeArray(cpu::F32({1, 300, 2}))}, {70'000}};
   cases_.push_back(sorted);
   int64_t most = 0;
   for (const OpCase& c : cases_) {

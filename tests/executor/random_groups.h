@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -125,9 +126,13 @@ class RandomGroups {
     weights_ = std::move(weights);
     if (kinds.size() > 1) {
       ++groups_;
-      std::stable_partition(kinds.begin(), kinds.end(),
-                            [](ActionKind kind) { return kind == ActionKind::kForward; });
-      kinds_.insert(kinds);
+      std::vector<ActionKind> forwards_first;
+      for (const bool forward : {true, false}) {
+        for (const ActionKind kind : kinds) {
+          if ((kind == ActionKind::kForward) == forward) forwards_first.push_back(kind);
+        }
+      }
+      kinds_.insert(std::move(forwards_first));
     }
     return !kinds.empty();
   }
