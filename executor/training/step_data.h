@@ -36,8 +36,8 @@ class StepData {
   absl::Span<int32_t> targets(MicrobatchId microbatch);
   // The sum over its chunks, in their order.
   double loss(MicrobatchId microbatch) const;
-  // Of a stage's mixtures of experts: the balance losses of all layers, then their dropped slots;
-  // sums over chunks.
+  // A tally of the stage's mixtures of experts, summed over chunks: by index, the balance losses of
+  // all layers come first, then the dropped slots of all layers.
   float TallyOf(StageId stage, MicrobatchId microbatch, int index) const;
   // A stage's results in host memory: losses and tallies of all microbatches.
   std::vector<absl::Span<float>> ResultsOf(StageId stage);

@@ -55,7 +55,7 @@ void ScaleParts(const Plan& plan, ActionKind kind, double factor, CostModel* cos
     }
   }
   PriceGroups(plan, &priced);
-  // Of the groups, those without an action of the kind keep their times.
+  // Groups without an action of the kind keep their times.
   for (auto& [group, takes_ns] : costs->overlapped) {
     const bool has = std::any_of(group.begin(), group.end(),
                                  [kind](const auto& action) { return action.first == kind; });

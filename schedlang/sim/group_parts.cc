@@ -93,7 +93,7 @@ class PartWriter {
     return parts;
   }
 
-  // Of the events from `first` on, one for each action, in their order.
+  // The group's actions have the events from `first` on, one each, in their order.
   void Write(const GroupParts& parts, int64_t start_ns, int64_t end_ns, uint32_t first,
              size_t actions) {
     const auto at = [&](int64_t ns) {
