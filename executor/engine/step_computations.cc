@@ -27,7 +27,7 @@ void StepComputations::Add(int rank, uint32_t begin, uint32_t end) {
 
 void StepComputations::AddParts(int rank, uint32_t begin, uint32_t end) {
   const auto group = absl::MakeConstSpan(plan_.actions).subspan(begin, end - begin);
-  if (PairOf(group).forward != nullptr || FindOverlap(plan_, group) != nullptr) {
+  if (Overlaps(plan_, group)) {
     AddLanes(rank, OrderOf(group), begin);
     return;
   }

@@ -172,11 +172,6 @@ bool WaitsForItself(const Plan& plan, absl::Span<const Action> group) {
   });
 }
 
-// An F beside a B or an I, and the groups that the schedule lets overlap.
-bool StaysTogether(const Plan& plan, absl::Span<const Action> group) {
-  return PairOf(group).forward != nullptr || FindOverlap(plan, group) != nullptr;
-}
-
 }  // namespace
 
 void PutInARow(Plan* plan) {
@@ -185,7 +180,7 @@ void PutInARow(Plan* plan) {
     const size_t count = GroupAt(actions, i).size();
     const auto group = actions.subspan(i, count);
     i += count;
-    if (!IsCompute(group[0].kind) || StaysTogether(*plan, group)) continue;
+    if (!IsCompute(group[0].kind) || Overlaps(*plan, group)) continue;
     if (WaitsForItself(*plan, group)) continue;
     for (Action& action : group) action.joined = false;
   }

@@ -288,11 +288,6 @@ size_t ClassOf(ActionKind program) {
   if (program == ActionKind::kForward) return 0;
   return program == ActionKind::kWeightGradient ? 2 : 1;
 }
-// True if an action of this kind may run the program: a B in parts is an I and a W.
-bool RunsProgram(ActionKind kind, ActionKind program) {
-  return Performs(kind, program) ||
-         (kind == ActionKind::kBackward && program == ActionKind::kInputGradient);
-}
 
 // Adds the memory beside the block: resident bytes, gathered parameters, arenas.
 void AddTheRest(const Plan& plan, absl::Span<const StageSizes> stages, MemoryPlan* memory) {
@@ -346,8 +341,7 @@ int TwinsBefore(const Plan& plan, uint32_t action, ActionKind program) {
   uint32_t begin = action;
   while (plan.actions[begin].joined) --begin;
   const auto group = GroupAt(plan.actions, begin);
-  if (group.size() == 1) return 0;
-  if (PairOf(group).forward == nullptr && FindOverlap(plan, group) == nullptr) return 0;
+  if (group.size() == 1 || !Overlaps(plan, group)) return 0;
   const auto has_class = [program](const Action& other) {
     constexpr ActionKind kAll[] = {ActionKind::kForward, ActionKind::kInputGradient,
                                    ActionKind::kWeightGradient};

@@ -155,11 +155,7 @@ class OverlapCheck {
     return true;
   }
 
-  bool HasPart(const PartOfMember& of) const {
-    const ActionKind letter = RowOfPart(of.part).of, kind = KindAt(of.place);
-    return Performs(kind, letter) ||
-           (letter == ActionKind::kInputGradient && kind == ActionKind::kBackward);
-  }
+  bool HasPart(const PartOfMember& of) const { return RunsPart(KindAt(of.place), of.part); }
 
   // The part of this layer that must run first; none for the first part of a chain, and for a W
   // alone.

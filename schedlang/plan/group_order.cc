@@ -28,18 +28,13 @@ constexpr Part kDefaultNetwork[] = {kBCombine, kFDispatch, kBDispatch, kFCombine
 
 bool IsForward(int part) { return RowOfPart(part).of == ActionKind::kForward; }
 
-bool Runs(ActionKind kind, int part) {
-  const ActionKind of = RowOfPart(part).of;
-  return Performs(kind, of) || (kind == ActionKind::kBackward && of == ActionKind::kInputGradient);
-}
-
 // Calls visit(part, layer) for every part of an action, each after its predecessor: the weight
 // gradients of a B after all of its input gradient.
 template <class Visit>
 void VisitInARow(const GroupMember& member, const Visit& visit) {
   const auto visit_layer = [&](std::initializer_list<Part> parts, int layer) {
     for (const Part part : parts) {
-      if (Runs(member.kind, part)) visit(part, layer);
+      if (RunsPart(member.kind, part)) visit(part, layer);
     }
   };
   for (int layer = 0; layer < member.layers; ++layer) {
@@ -89,7 +84,7 @@ class LaneWriter {
       for (LaneStep& step : *lane) {
         const auto before = PartBefore({step.part, step.layer}, group_[step.of].layers);
         // A W alone depends on an I that is another action.
-        if (!before || !Runs(group_[step.of].kind, before->part)) continue;
+        if (!before || !RunsPart(group_[step.of].kind, before->part)) continue;
         const MemberPart awaited = {static_cast<Part>(before->part), step.of, step.chunk};
         const int32_t place = PlaceOf(awaited, before->layer);
         SL_CHECK(place >= 0) << Print(*before);
@@ -127,7 +122,7 @@ GroupOrder InPatterns(absl::Span<const GroupMember> group, int chunks,
   };
   const auto add_once = [&](Part part) {
     for (size_t m = 0; m < group.size(); ++m) {
-      if (Runs(group[m].kind, part)) add({part, static_cast<uint8_t>(m)}, 0);
+      if (RunsPart(group[m].kind, part)) add({part, static_cast<uint8_t>(m)}, 0);
     }
   };
   add_once(kBPost);
@@ -176,7 +171,8 @@ GroupOrder BesideEachOther(absl::Span<const GroupMember> group, ForwardAndBackwa
   std::array<std::vector<MemberPart>, 2> patterns;
   const auto add = [&](Part part, std::vector<MemberPart>* pattern) {
     const int member = IsForward(part) ? of.forward : of.backward;
-    if (Runs(group[member].kind, part)) pattern->push_back({part, static_cast<uint8_t>(member)});
+    if (RunsPart(group[member].kind, part))
+      pattern->push_back({part, static_cast<uint8_t>(member)});
   };
   for (const Part part : kDefaultCompute) add(part, &patterns[0]);
   for (const Part part : kDefaultNetwork) add(part, &patterns[1]);
@@ -241,7 +237,7 @@ class ListScheduler {
       item.part = {part, of, chunk};
       item.layer = layer;
       const auto before = PartBefore({static_cast<uint8_t>(part), layer}, member.layers);
-      if (before && Runs(member.kind, before->part)) {
+      if (before && RunsPart(member.kind, before->part)) {
         item.before = index[before->part][before->layer];
       }
       if (AddsGradients(part)) item.added_after = SameOfEarlier(item);
@@ -349,6 +345,10 @@ OverlappedPair PairOf(absl::Span<const Action> group) {
   const ForwardAndBackward pair = ForwardAndBackwardOf(members);
   if (pair.forward < 0) return {};
   return {&group[pair.forward], &group[pair.backward]};
+}
+
+bool Overlaps(const Plan& plan, absl::Span<const Action> group) {
+  return PairOf(group).forward != nullptr || FindOverlap(plan, group) != nullptr;
 }
 
 std::string Print(const GroupOrder& order) {

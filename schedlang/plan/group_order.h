@@ -15,9 +15,9 @@
 //   - Any other group by list scheduling: a free lane takes, of the parts that could start, the one
 //     with the longest path behind it, at equal durations of all parts.
 //
-// Where microbatches are cut into chunks, every action has its parts once a chunk. Then any group,
-// and an action alone too, is ordered by list scheduling, or as a block says, in which a part
-// stands for those of all chunks.
+// An action of a microbatch in chunks has its parts once a chunk. With chunks, any group, and an
+// action alone too, is ordered by list scheduling, or as a block says, in which a part stands for
+// those of all chunks.
 //
 // Gradients of one stage's parameters are added up in the order of the group's actions, so that
 // sums have the same bits as those of the actions one after the other. Weight gradients are in the
@@ -82,6 +82,10 @@ struct OverlappedPair {
   const Action* backward = nullptr;
 };
 OverlappedPair PairOf(absl::Span<const Action> group);
+
+// True if the group's actions run side by side: a pair, or a group with an `overlap` of the plan.
+// The actions of any other group run one after the other.
+bool Overlaps(const Plan& plan, absl::Span<const Action> group);
 
 // "compute F.attn B.experts … | network B.combine …", with layers as Print(LayerPart) has them;
 // "2.F.attn" if two actions have that part.

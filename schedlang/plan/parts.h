@@ -64,6 +64,13 @@ const PartRow& RowOfPart(int part);
 inline const char* PartName(int part) { return RowOfPart(part).name; }
 inline Lane LaneOf(int part) { return RowOfPart(part).lane; }
 
+// True if an action of the kind runs the program, F, I or W: a B in parts is an I and a W.
+constexpr bool RunsProgram(ActionKind kind, ActionKind program) {
+  return Performs(kind, program) ||
+         (kind == ActionKind::kBackward && program == ActionKind::kInputGradient);
+}
+inline bool RunsPart(ActionKind kind, int part) { return RunsProgram(kind, RowOfPart(part).of); }
+
 // A part of a layer. Layers count from the stage's first layer, for F, I and W alike, so all parts
 // of a layer have the same number; a part without layers has 0.
 struct LayerPart {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <random>
 #include <tuple>
@@ -106,34 +107,47 @@ TEST(GroupOrder, ABlockOfThePlanGivesItsOwn) {
             " | network B.combine F.dispatch F.combine B.dispatch");
 }
 
-// Runs both lanes until nothing moves. Returns the parts in the order of their ends; every step
-// waits for its dependencies, and has its own preceding part behind it.
-std::vector<LayerPart> EndsOf(const GroupOrder& order, int forward_layers, int backward_layers,
-                              bool weights_alone = false) {
-  size_t next[2] = {0, 0};
-  std::vector<LayerPart> ended;
+// Runs both lanes by turns until nothing moves: `run` is given the lane and its next step, and
+// returns false if that step has to wait. Returns how many steps of each lane ran.
+template <class Run>
+std::array<size_t, 2> RunLanes(const GroupOrder& order, const Run& run) {
+  std::array<size_t, 2> next = {0, 0};
   for (bool moved = true; moved;) {
     moved = false;
     for (const Lane lane : {Lane::kCompute, Lane::kNetwork}) {
-      const auto k = static_cast<size_t>(lane);
-      if (next[k] == order.of(lane).size()) continue;
-      const LaneStep& step = order.of(lane)[next[k]];
-      if (step.after >= static_cast<int64_t>(next[1 - k])) continue;
-      const bool forward = RowOfPart(step.part).of == ActionKind::kForward;
-      const auto before =
-          PartBefore({step.part, step.layer}, forward ? forward_layers : backward_layers);
-      if (before && !weights_alone) {
-        EXPECT_EQ(std::count(ended.begin(), ended.end(), *before), 1)
-            << Print(LayerPart{step.part, step.layer}) << " runs before " << Print(*before);
-      }
+      size_t& at = next[static_cast<size_t>(lane)];
+      if (at == order.of(lane).size()) continue;
+      const LaneStep& step = order.of(lane)[at];
       EXPECT_EQ(LaneOf(step.part), lane);
-      ended.push_back({step.part, step.layer});
-      ++next[k];
+      if (!run(step, next)) continue;
+      ++at;
       moved = true;
     }
   }
-  EXPECT_EQ(next[0], order.compute.size());
-  EXPECT_EQ(next[1], order.network.size());
+  return next;
+}
+
+// Runs both lanes. Returns the parts in the order of their ends; every step
+// waits for its dependencies, and has its own preceding part behind it.
+std::vector<LayerPart> EndsOf(const GroupOrder& order, int forward_layers, int backward_layers,
+                              bool weights_alone = false) {
+  std::vector<LayerPart> ended;
+  const auto run = [&](const LaneStep& step, const std::array<size_t, 2>& next) {
+    const size_t other = 1 - static_cast<size_t>(LaneOf(step.part));
+    if (step.after >= static_cast<int64_t>(next[other])) return false;
+    const bool forward = RowOfPart(step.part).of == ActionKind::kForward;
+    const auto before =
+        PartBefore({step.part, step.layer}, forward ? forward_layers : backward_layers);
+    if (before && !weights_alone) {
+      EXPECT_EQ(std::count(ended.begin(), ended.end(), *before), 1)
+          << Print(LayerPart{step.part, step.layer}) << " runs before " << Print(*before);
+    }
+    ended.push_back({step.part, step.layer});
+    return true;
+  };
+  const std::array<size_t, 2> ran = RunLanes(order, run);
+  EXPECT_EQ(ran[0], order.compute.size());
+  EXPECT_EQ(ran[1], order.network.size());
   return ended;
 }
 
@@ -227,26 +241,17 @@ int64_t EndOf(const GroupOrder& order, absl::Span<const GroupMember> group,
               const std::vector<PartCosts>& costs) {
   const auto parts = PartsOf(group);
   std::map<MemberStep, int64_t> ends;
-  size_t next[2] = {0, 0};
   int64_t free_at[2] = {0, 0};
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (const Lane lane : {Lane::kCompute, Lane::kNetwork}) {
-      const auto k = static_cast<size_t>(lane);
-      if (next[k] == order.of(lane).size()) continue;
-      const LaneStep& step = order.of(lane)[next[k]];
-      const MemberStep key = Key(step.of, {step.part, step.layer});
-      EXPECT_EQ(LaneOf(step.part), lane);
-      EXPECT_EQ(parts.count(key), 1u);
-      const std::optional<MemberStep>& before = parts.at(key);
-      if (before && ends.count(*before) == 0) continue;
-      const int64_t start = std::max(free_at[k], before ? ends[*before] : 0);
-      free_at[k] = start + costs[step.of].ns[step.part];
-      EXPECT_TRUE(ends.emplace(key, free_at[k]).second) << "a part a second time";
-      ++next[k];
-      moved = true;
-    }
-  }
+  RunLanes(order, [&](const LaneStep& step, const std::array<size_t, 2>&) {
+    const MemberStep key = Key(step.of, {step.part, step.layer});
+    EXPECT_EQ(parts.count(key), 1u);
+    const std::optional<MemberStep>& before = parts.at(key);
+    if (before && ends.count(*before) == 0) return false;
+    int64_t& free = free_at[static_cast<size_t>(LaneOf(step.part))];
+    free = std::max(free, before ? ends[*before] : 0) + costs[step.of].ns[step.part];
+    EXPECT_TRUE(ends.emplace(key, free).second) << "a part a second time";
+    return true;
+  });
   EXPECT_EQ(ends.size(), parts.size());
   return std::max(free_at[0], free_at[1]);
 }
