@@ -11,7 +11,8 @@
 // A group starts when the dependencies of all its actions are met. An `F a & B b`, a group with an
 // `overlap` of the plan, and an action in chunks run part by part in the order of group_order.h,
 // every other group action by action. So computation runs in the plan's order, and waits only for
-// messages and all-to-alls.
+// messages, all-to-alls and parameters. A computation alone on its rank meets the buckets of
+// gathers and reductions one by one (schedlang/plan/buckets.h).
 //
 // All decisions are made once, in Make; a step replays flat lists of commands, one list per rank.
 #pragma once

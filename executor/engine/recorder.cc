@@ -42,14 +42,19 @@ void Recorder::StartStep(int64_t now_ns) {
   step_start_ns_ = now_ns;
   for (CommandTimes& times : times_) Forget(&times);
   for (RecordedPart& part : parts_) Forget(&part.times);
+  for (auto& [action, pieces] : pieces_) {
+    for (RecordedPiece& piece : pieces) Forget(&piece.times);
+  }
   told_parts_.clear();
+  told_pieces_.clear();
 }
 
-// An action in parts begins with its first part and ends with its last.
-void Recorder::LookAtPart(const RecordedPart& part, uint32_t begin, absl::Span<ActionTimes> known) {
-  if (part.action < begin || part.action - begin >= known.size()) return;
-  const ActionTimes own = LookAt(part.times);
-  ActionTimes& of = known[part.action - begin];
+// An action in parts, or in pieces, begins with its first and ends with its last.
+void Recorder::LookAtPart(uint32_t action, const CommandTimes& times, uint32_t begin,
+                          absl::Span<ActionTimes> known) {
+  if (action < begin || action - begin >= known.size()) return;
+  const ActionTimes own = LookAt(times);
+  ActionTimes& of = known[action - begin];
   if (of.start_ns == 0 || (own.start_ns != 0 && own.start_ns < of.start_ns)) {
     of.start_ns = own.start_ns;
   }
@@ -63,9 +68,15 @@ void Recorder::LookAtPart(const RecordedPart& part, uint32_t begin, absl::Span<A
 void Recorder::Look(uint32_t begin, uint32_t end, absl::Span<ActionTimes> known) const {
   known = known.subspan(0, end - begin);
   for (uint32_t i = begin; i < end; ++i) known[i - begin] = LookAt(times_[i]);
-  if (parts_.empty()) return;
-  for (const RecordedPart& part : parts_) LookAtPart(part, begin, known);
-  for (const RecordedPart& part : told_parts_) LookAtPart(part, begin, known);
+  if (parts_.empty() && pieces_.empty()) return;
+  for (const RecordedPart& part : parts_) LookAtPart(part.action, part.times, begin, known);
+  for (const RecordedPart& part : told_parts_) LookAtPart(part.action, part.times, begin, known);
+  for (const auto& [action, pieces] : pieces_) {
+    for (const RecordedPiece& piece : pieces) LookAtPart(action, piece.times, begin, known);
+  }
+  for (const InPieces& told : told_pieces_) {
+    LookAtPart(told.action, {{told.start_ns, told.end_ns}}, begin, known);
+  }
   for (ActionTimes& of : known) of.end_ns = std::max<int64_t>(of.end_ns, 0);
 }
 
@@ -73,10 +84,40 @@ CommandTimes* Recorder::AddPart(size_t index, LayerPart part) {
   return &parts_.emplace_back(RecordedPart{static_cast<uint32_t>(index), part, {}}).times;
 }
 
+CommandTimes* Recorder::AddPiece(size_t index, const CommandTimes* awaited) {
+  return &pieces_[static_cast<uint32_t>(index)].emplace_back(RecordedPiece{{}, awaited}).times;
+}
+
+// A call begins when its stream has come to it, which not every device observes, and the awaited
+// command has ended.
+Recorder::InPieces Recorder::AsOne(uint32_t action, const std::deque<RecordedPiece>& pieces) {
+  InPieces one{.action = action};
+  for (size_t k = 0; k < pieces.size(); ++k) {
+    const CommandTimes& times = pieces[k].times;
+    const int64_t awaited_ns = pieces[k].awaited == nullptr ? 0 : pieces[k].awaited->end_ns;
+    if (k == 0) {
+      const int64_t came_ns = std::max(times.came_ns, awaited_ns);
+      one.start_ns = times.start_ns != 0 ? times.start_ns : came_ns != 0 ? came_ns : times.end_ns;
+      one.first_ns = times.end_ns;
+    } else {
+      one.waited_ns += std::max<int64_t>(awaited_ns - one.end_ns, 0);
+    }
+    one.end_ns = std::max(one.end_ns, times.end_ns);
+  }
+  return one;
+}
+
 // Times that were never written stay 0.
 CommandTimes Recorder::Moved(const CommandTimes& times, int64_t by_ns) {
   const auto moved = [&](int64_t ns) { return ns == 0 ? 0 : ns + by_ns; };
   return {{moved(times.start_ns), moved(times.end_ns)}, moved(times.came_ns)};
+}
+
+Recorder::InPieces Recorder::Moved(InPieces one, int64_t by_ns) {
+  for (int64_t* const ns : {&one.start_ns, &one.end_ns, &one.first_ns}) {
+    if (*ns != 0) *ns += by_ns;
+  }
+  return one;
 }
 
 void Recorder::Pack(const Plan& lowered, absl::Span<const RankId> ranks, int64_t ahead_ns,
@@ -91,6 +132,9 @@ void Recorder::Pack(const Plan& lowered, absl::Span<const RankId> ranks, int64_t
   for (const RecordedPart& part : parts_) {
     numbers->Add(RecordedPart{part.action, part.part, Moved(part.times, -ahead_ns)});
   }
+  numbers->Add(pieces_.size());
+  for (const auto& [action, pieces] : pieces_)
+    numbers->Add(Moved(AsOne(action, pieces), -ahead_ns));
 }
 
 void Recorder::Take(const Plan& lowered, absl::Span<const RankId> ranks, int64_t ahead_ns,
@@ -107,6 +151,9 @@ void Recorder::Take(const Plan& lowered, absl::Span<const RankId> ranks, int64_t
     part.times = Moved(part.times, ahead_ns);
     told_parts_.push_back(part);
   }
+  for (auto left = numbers->Take<size_t>(); left > 0; --left) {
+    told_pieces_.push_back(Moved(numbers->Take<InPieces>(), ahead_ns));
+  }
 }
 
 Timeline Recorder::Observed(const Plan& lowered) const {
@@ -116,6 +163,16 @@ Timeline Recorder::Observed(const Plan& lowered) const {
     event.end_ns = times_[i].end_ns - step_start_ns_;
     event.start_ns = StartOf(times_[i]) - step_start_ns_;
   }
+  const auto add_pieces = [&](const InPieces& one) {
+    Event& event = timeline.events[one.action];
+    const bool gathers = event.kind == ActionKind::kUnshard;
+    event.end_ns = one.end_ns - step_start_ns_;
+    event.start_ns = one.start_ns - step_start_ns_;
+    event.waited_ns = gathers ? 0 : std::min(one.waited_ns, event.end_ns - event.start_ns);
+    event.first_bucket_ns = gathers ? one.first_ns - step_start_ns_ : 0;
+  };
+  for (const auto& [action, pieces] : pieces_) add_pieces(AsOne(action, pieces));
+  for (const InPieces& one : told_pieces_) add_pieces(one);
   const auto add = [&](const RecordedPart& recorded) {
     timeline.parts.push_back({recorded.action, recorded.part.part, recorded.part.layer,
                               StartOf(recorded.times) - step_start_ns_,

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -44,6 +45,10 @@ class Recorder {
   // The destination for the times of a part; called once for each. The action's own times follow
   // from its parts.
   CommandTimes* AddPart(size_t index, LayerPart part);
+  // The destination for the times of the next piece of a computation that meets collectives, or of
+  // the next call of a collective that a computation meets. Its stream waits for the end of
+  // `awaited`, which may be null. The action's own times follow from its pieces.
+  CommandTimes* AddPiece(size_t index, const CommandTimes* awaited);
   // The end of a message is the arrival of its bytes; a message has no recorded start.
 
   // Reads the times of plan.actions[begin .. end) into known[0 .. end - begin). From any thread
@@ -70,11 +75,28 @@ class Recorder {
     LayerPart part;
     CommandTimes times;
   };
-  static void LookAtPart(const RecordedPart& part, uint32_t begin, absl::Span<ActionTimes> known);
+  struct RecordedPiece {
+    CommandTimes times;
+    const CommandTimes* awaited;
+  };
+  // The action's pieces in their order, as one.
+  struct InPieces {
+    uint32_t action = 0;
+    int64_t start_ns = 0, end_ns = 0;
+    int64_t waited_ns = 0;  // between pieces
+    int64_t first_ns = 0;   // the end of the first
+  };
+  static InPieces AsOne(uint32_t action, const std::deque<RecordedPiece>& pieces);
+  static void LookAtPart(uint32_t action, const CommandTimes& times, uint32_t begin,
+                         absl::Span<ActionTimes> known);
   static CommandTimes Moved(const CommandTimes& times, int64_t by_ns);
-  std::vector<CommandTimes> times_;       // by action
-  std::deque<RecordedPart> parts_;        // a deque: elements do not move
-  std::vector<RecordedPart> told_parts_;  // for the same step, received from other processes
+  static InPieces Moved(InPieces one, int64_t by_ns);
+  std::vector<CommandTimes> times_;                       // by action
+  std::deque<RecordedPart> parts_;                        // a deque: elements do not move
+  std::map<uint32_t, std::deque<RecordedPiece>> pieces_;  // by action
+  // For the same step, received from other processes.
+  std::vector<RecordedPart> told_parts_;
+  std::vector<InPieces> told_pieces_;
 };
 
 }  // namespace stringline

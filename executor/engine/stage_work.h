@@ -45,6 +45,14 @@ struct Piece {
   Work after;
 };
 
+// A piece of a computation that meets the buckets of collectives (plan/buckets.h): those of an
+// UNSHARD that the piece needs, and those of a REDUCE_GRAD whose gradients it is the last to give.
+struct BucketPiece {
+  Work work;
+  std::vector<int> needs;  // indices into the pieces of the collective
+  std::vector<int> gives;
+};
+
 class StageWork {
  public:
   virtual ~StageWork() = default;
@@ -63,9 +71,19 @@ class StageWork {
   // The delay of a message after it has left its channel: on a stream of its own, so that no other
   // message waits behind it. Without `run`: none.
   virtual Work InFlight(const Action& /*recv*/) const { return {}; }
-  // The work of a collective, on the rank's stream for collectives. Unimplemented if impossible: an
-  // action is performed or refused, never left out.
-  virtual absl::StatusOr<Piece> Collective(const Action& action) {
+  // True for a collective in several buckets that a computation of its stage can meet one by one.
+  virtual bool MeetsBuckets(const Action& /*collective*/) const { return false; }
+  // The computation in pieces, in order, that meet the buckets of an UNSHARD, of a REDUCE_GRAD, or
+  // of both. Asked only where MeetsBuckets.
+  virtual std::vector<BucketPiece> ComputeByBucket(const Action& /*action*/, bool /*gathers*/,
+                                                   bool /*reduces*/) {
+    return {};
+  }
+  // The work of a collective, on the rank's stream for collectives: a piece for each bucket if the
+  // computation `inside` meets them; null: one. Unimplemented if impossible: an action is performed
+  // or refused, never left out.
+  virtual absl::StatusOr<std::vector<Piece>> Collective(const Action& action,
+                                                        const Action* /*inside*/) {
     return absl::UnimplementedError(
         absl::StrCat("there is nothing here that performs ", PrintedKind(action.kind)));
   }
@@ -79,7 +97,10 @@ class NoWork final : public StageWork {
     return Piece{{[](const void*, int64_t, NativeStream) {}, nullptr, 0}, {}, {}};
   }
   Bytes Payload(const Action& /*send_or_recv*/) const override { return {}; }
-  absl::StatusOr<Piece> Collective(const Action& /*action*/) override { return Piece(); }
+  absl::StatusOr<std::vector<Piece>> Collective(const Action& /*action*/,
+                                                const Action* /*inside*/) override {
+    return std::vector<Piece>(1);
+  }
 };
 
 }  // namespace stringline

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
 
 namespace stringline {
@@ -35,7 +36,8 @@ StepBuilder::StepBuilder(const Plan& lowered, StageWork* work, const MessageGrou
                                                           : Wiring()),
       wiring_(settings.links != nullptr && Collects(lowered) ? *settings.links : own_),
       values_(lowered, wiring_, commands),
-      computations_(lowered, work, recorder, streams_, &values_, commands),
+      buckets_(lowered, wiring_, *work),
+      computations_(lowered, work, recorder, streams_, &values_, &buckets_, commands),
       messages_(lowered, work, messages, recorder, settings, streams_, &values_, commands),
       issued_(lowered) {}
 
@@ -83,24 +85,47 @@ absl::Status StepBuilder::AddGroup(int rank, uint32_t begin, uint32_t end) {
   return absl::OkStatus();
 }
 
-// After the computations listed before it; the collectives of a rank follow each other.
+// After the computation listed before it, or each bucket after the piece of the computation that
+// gives it; the collectives of a rank follow each other.
 absl::Status StepBuilder::AddCollective(int rank, uint32_t i) {
   const Action& action = plan_.actions[i];
-  absl::StatusOr<Piece> piece = work_->Collective(action);
-  if (!piece.ok()) {
-    return absl::Status(piece.status().code(),
-                        absl::StrCat("rank ", rank, " cannot perform ",
-                                     PrintWithLine(plan_, action), ": ", piece.status().message()));
+  const uint32_t inside = buckets_.inside(i);
+  absl::StatusOr<std::vector<Piece>> pieces =
+      work_->Collective(action, inside == kNoAction ? nullptr : &plan_.actions[inside]);
+  if (!pieces.ok()) {
+    return absl::Status(pieces.status().code(), absl::StrCat("rank ", rank, " cannot perform ",
+                                                             PrintWithLine(plan_, action), ": ",
+                                                             pieces.status().message()));
   }
   // Dropping parameters waits for no other rank: it runs on the compute stream, in its place.
   const bool drops = action.kind == ActionKind::kReshard;
   const int32_t stream = drops ? streams_.compute[rank] : streams_.collectives[rank];
   const uint32_t after = wiring_.wires[i].after;
-  if (after != kNoAction) values_.WaitForEnd(stream, after);
+  const bool gives = inside != kNoAction && action.kind == ActionKind::kReduceGrad;
+  if (after != kNoAction && !gives) values_.WaitForEnd(stream, after);
   commands_->Mark(stream, {static_cast<int32_t>(i), {}});
-  computations_.AddPiece(stream, i, *piece, recorder_ == nullptr ? nullptr : recorder_->times(i));
+  if (inside == kNoAction) {
+    computations_.AddPiece(stream, i, pieces->front(),
+                           recorder_ == nullptr ? nullptr : recorder_->times(i));
+  } else {
+    AddBuckets(stream, i, *pieces);
+  }
   values_.Ends(i, commands_->RecordEnd(stream, i));
   return absl::OkStatus();
+}
+
+void StepBuilder::AddBuckets(int32_t stream, uint32_t i, absl::Span<const Piece> pieces) {
+  std::vector<StepBuckets::BucketEvent>& events = buckets_.events(i);
+  const bool gives = plan_.actions[i].kind == ActionKind::kReduceGrad;
+  SL_CHECK(!gives || events.size() == pieces.size()) << events.size() << " " << pieces.size();
+  events.resize(pieces.size());
+  for (size_t k = 0; k < pieces.size(); ++k) {
+    if (gives) commands_->Wait(stream, events[k].event);
+    CommandTimes* const times =
+        recorder_ == nullptr ? nullptr : recorder_->AddPiece(i, gives ? events[k].times : nullptr);
+    computations_.AddPiece(stream, i, pieces[k], times);
+    if (!gives) events[k] = {commands_->RecordEnd(stream, i), times};
+  }
 }
 
 }  // namespace stringline

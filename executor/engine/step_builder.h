@@ -11,6 +11,7 @@
 #include "executor/engine/message_groups.h"
 #include "executor/engine/recorder.h"
 #include "executor/engine/stage_work.h"
+#include "executor/engine/step_buckets.h"
 #include "executor/engine/step_commands.h"
 #include "executor/engine/step_computations.h"
 #include "executor/engine/step_messages.h"
@@ -36,6 +37,7 @@ class StepBuilder {
   absl::Status NeedsAreThere(int rank, absl::Span<const Action> group) const;
   absl::Status AddGroup(int rank, uint32_t begin, uint32_t end);
   absl::Status AddCollective(int rank, uint32_t i);
+  void AddBuckets(int32_t stream, uint32_t i, absl::Span<const Piece> pieces);
 
   const Plan& plan_;
   StageWork* const work_;
@@ -46,6 +48,7 @@ class StepBuilder {
   const Wiring own_;      // without links in the settings
   const Wiring& wiring_;  // of a plan with collectives; else empty
   StepValues values_;
+  StepBuckets buckets_;
   StepComputations computations_;
   StepMessages messages_;
   LiveValues issued_;  // as the ranks' lists make and free them

@@ -11,9 +11,18 @@ namespace stringline {
 // all of it, as the memory plan does. The last part of every action is on the compute lane.
 void StepComputations::Add(int rank, uint32_t begin, uint32_t end) {
   const int32_t stream = streams_.compute[rank];
-  for (uint32_t i = begin; i < end; ++i) values_->WaitForNeeds(stream, i);
+  const bool gathers = buckets_->gather_of(begin) != kNoAction;
+  const bool meets = gathers || buckets_->reduce_of(begin) != kNoAction;
+  for (uint32_t i = begin; i < end; ++i) {
+    values_->WaitForNeeds(stream, i);
+    if (!gathers) values_->WaitForParameters(stream, i);
+  }
   for (uint32_t i = begin; i < end; ++i) commands_->Copy(stream, work_->CopiesBefore(Of(i)));
-  AddParts(rank, begin, end);
+  if (meets) {
+    AddPieces(stream, begin);
+  } else {
+    AddParts(rank, begin, end);
+  }
   bool awaited = false;
   for (uint32_t i = begin; i < end; ++i) {
     commands_->Copy(stream, work_->CopiesAfter(Of(i)));
@@ -32,6 +41,30 @@ void StepComputations::AddParts(int rank, uint32_t begin, uint32_t end) {
     return;
   }
   for (uint32_t i = begin; i < end; ++i) AddLanes(rank, OrderOf({&Of(i), 1}), i);
+}
+
+// A piece waits for the buckets that it needs, and an event tells those that it gives.
+void StepComputations::AddPieces(int32_t stream, uint32_t i) {
+  const uint32_t gather = buckets_->gather_of(i), reduce = buckets_->reduce_of(i);
+  commands_->Mark(stream, {static_cast<int32_t>(i), {}});
+  for (const BucketPiece& piece :
+       work_->ComputeByBucket(Of(i), gather != kNoAction, reduce != kNoAction)) {
+    const CommandTimes* awaited = nullptr;
+    for (const int bucket : piece.needs) {
+      const StepBuckets::BucketEvent& needed = buckets_->events(gather)[bucket];
+      commands_->Wait(stream, needed.event);
+      awaited = needed.times;  // they end in their order
+    }
+    CommandTimes* const times = recorder_ == nullptr ? nullptr : recorder_->AddPiece(i, awaited);
+    commands_->Launch(stream, piece.work, times);
+    if (piece.gives.empty()) continue;
+    const int32_t event = commands_->RecordEnd(stream, i);
+    std::vector<StepBuckets::BucketEvent>& events = buckets_->events(reduce);
+    for (const int bucket : piece.gives) {
+      events.resize(std::max(events.size(), static_cast<size_t>(bucket) + 1));
+      events[bucket] = {event, times};
+    }
+  }
 }
 
 const GroupOrder& StepComputations::OrderOf(absl::Span<const Action> group) {

@@ -1,6 +1,6 @@
 // The commands of computations. A computation runs part by part on the two lanes of its rank, a
 // group such as `F & B` in the order of group_order.h; its outputs leave when its whole group has
-// ended.
+// ended. A computation that meets collectives runs piece by piece.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "executor/engine/recorder.h"
 #include "executor/engine/stage_work.h"
+#include "executor/engine/step_buckets.h"
 #include "executor/engine/step_commands.h"
 #include "executor/engine/step_values.h"
 #include "schedlang/plan/group_order.h"
@@ -20,12 +21,14 @@ namespace stringline {
 class StepComputations {
  public:
   StepComputations(const Plan& plan, StageWork* work, Recorder* recorder,
-                   const StepStreams& streams, StepValues* values, StepCommands* commands)
+                   const StepStreams& streams, StepValues* values, StepBuckets* buckets,
+                   StepCommands* commands)
       : plan_(plan),
         work_(work),
         recorder_(recorder),
         streams_(streams),
         values_(values),
+        buckets_(buckets),
         commands_(commands) {}
 
   // The group plan.actions[begin .. end).
@@ -35,6 +38,7 @@ class StepComputations {
 
  private:
   void AddParts(int rank, uint32_t begin, uint32_t end);
+  void AddPieces(int32_t stream, uint32_t i);
   void AddLanes(int rank, const GroupOrder& order, uint32_t begin);
   void AddPart(int32_t stream, uint32_t i, LayerPart part);
   const GroupOrder& OrderOf(absl::Span<const Action> group);
@@ -45,6 +49,7 @@ class StepComputations {
   Recorder* const recorder_;
   const StepStreams& streams_;
   StepValues* const values_;
+  StepBuckets* const buckets_;
   StepCommands* const commands_;
   // Of the group being added, by lane: the number of enqueued steps; by step the event of its end,
   // -1: no command waits for it.

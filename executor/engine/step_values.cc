@@ -77,6 +77,9 @@ void StepValues::WaitForNeeds(int32_t stream, uint32_t i) {
   const int32_t out_grad = out_grad_from_[Index(action)];
   if ((needs & kInput) && input >= 0) WaitForEnd(stream, input);
   if ((needs & kOutGrad) && out_grad >= 0) WaitForEnd(stream, out_grad);
+}
+
+void StepValues::WaitForParameters(int32_t stream, uint32_t i) {
   if (wiring_.wires.empty() || wiring_.wires[i].gathered == kNoAction) return;
   WaitForEnd(stream, wiring_.wires[i].gathered);
 }

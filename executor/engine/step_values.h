@@ -38,8 +38,9 @@ class StepValues {
   void Brings(uint32_t i, bool gradient);
 
   void WaitForEnd(int32_t stream, uint32_t i) { commands_->Wait(stream, event_of_[i]); }
-  // For the inputs of a computation, and for the value of a send.
+  // For the inputs of a computation, for its parameters, and for the value of a send.
   void WaitForNeeds(int32_t stream, uint32_t i);
+  void WaitForParameters(int32_t stream, uint32_t i);
   void WaitForMaker(int32_t stream, const Action& send);
 
  private:

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "schedlang/plan/buckets.h"
 #include "schedlang/plan/parts.h"
 
 namespace stringline {
@@ -14,6 +15,10 @@ namespace {
 
 int64_t EndOf(const std::vector<Event>& events, uint32_t action) {
   return action == kNoAction ? 0 : events[action].end_ns;
+}
+
+void ClampWaited(Event* event) {
+  event->waited_ns = std::clamp<int64_t>(event->waited_ns, 0, event->end_ns - event->start_ns);
 }
 
 // The parts of the group events[begin .. end): each starts after the part before it on its lane,
@@ -98,14 +103,18 @@ void StartComputations(const Plan& plan, const Wiring& wiring, Timeline* timelin
       int64_t start_ns = ready_ns, end_ns = 0;
       for (size_t i = begin; i < end; ++i) {
         const Wire& wire = wiring.wires[i];
-        for (const uint32_t before : {wire.input, wire.gradient, wire.gathered}) {
+        for (const uint32_t before : {wire.input, wire.gradient}) {
           start_ns = std::max(start_ns, EndOf(*events, before));
+        }
+        if (wire.gathered != kNoAction) {
+          start_ns = std::max(start_ns, GatheredNs((*events)[wire.gathered]));
         }
         end_ns = std::max(end_ns, (*events)[i].end_ns);
       }
       for (size_t i = begin; i < end; ++i) {
         (*events)[i].start_ns = start_ns;
         (*events)[i].end_ns = std::max(start_ns, end_ns);
+        ClampWaited(&(*events)[i]);
       }
       parts.Start(begin, end);
       begin = end;
@@ -114,31 +123,47 @@ void StartComputations(const Plan& plan, const Wiring& wiring, Timeline* timelin
   }
 }
 
-// A reduction of replicas starts when it could start on all its ranks. A reduction merged into a
-// later one of its rank was not recorded: it takes no time.
+// A reduction of replicas starts when it could start on all its ranks, and has waited for buckets
+// as long as the rank that waited longest. A reduction merged into a later one of its rank was not
+// recorded: it takes no time.
 void StartCollectives(const Plan& plan, const Wiring& wiring, std::vector<Event>* events) {
-  std::vector<int64_t> meetings_ns(wiring.reductions.count(), 0);
-  const auto meets = [&](uint32_t i) {
-    return plan.actions[i].kind == ActionKind::kReduceGrad &&
-           wiring.wires[i].meeting != kNoAction && wiring.wires[i].comes_with == kNoAction;
-  };
+  std::vector<int64_t> meetings_ns(wiring.reductions.count(), 0), waited_ns(meetings_ns);
+  const std::vector<uint32_t> meeters = MeetersOfBuckets(plan, wiring);
   for (uint32_t i = 0; i < events->size(); ++i) {
     if (!IsCollective(plan.actions[i].kind)) continue;
+    const bool reduces = plan.actions[i].kind == ActionKind::kReduceGrad;
     const Wire& wire = wiring.wires[i];
     Event& event = (*events)[i];
-    event.start_ns = std::max(EndOf(*events, wire.before), EndOf(*events, wire.after));
-    if (meets(i)) {
+    const int64_t began_ns = event.start_ns;
+    int64_t given_ns = EndOf(*events, wire.after);
+    // A reduction inside a computation began with the first bucket of its gradients.
+    const bool inside = reduces && began_ns >= 0 && meeters[i] != kNoAction;
+    if (inside) given_ns = std::min(given_ns, began_ns);
+    event.start_ns = std::max(EndOf(*events, wire.before), given_ns);
+    event.waited_ns -= std::max<int64_t>(event.start_ns - began_ns, 0);
+    if (reduces && wire.meeting != kNoAction && wire.comes_with == kNoAction) {
       int64_t& start_ns = meetings_ns[wire.meeting];
       start_ns = std::max(start_ns, event.start_ns);
     } else {
       event.end_ns = std::max(event.start_ns, event.end_ns);
     }
+    ClampWaited(&event);
   }
   for (const auto& [i, comes] : wiring.reductions.members) {
+    const uint32_t meeting = wiring.wires[i].meeting;
+    const Event& event = (*events)[i];
+    if (!comes) continue;
+    waited_ns[meeting] =
+        std::max(waited_ns[meeting], event.waited_ns - (meetings_ns[meeting] - event.start_ns));
+  }
+  for (const auto& [i, comes] : wiring.reductions.members) {
+    const uint32_t meeting = wiring.wires[i].meeting;
     if (!comes) continue;
     Event& event = (*events)[i];
-    event.start_ns = meetings_ns[wiring.wires[i].meeting];
+    event.start_ns = meetings_ns[meeting];
     event.end_ns = std::max(event.start_ns, event.end_ns);
+    event.waited_ns = waited_ns[meeting];
+    ClampWaited(&event);
   }
 }
 

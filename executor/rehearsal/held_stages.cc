@@ -39,6 +39,9 @@ HeldStages::HeldStages(const Plan& plan, const CostModel& costs, Groups* groups)
       came_(stages_, 0),
       hold_ns_(4 * stages_ * microbatches_, 0) {
   FindLatencies(plan, costs);
+  for (size_t s = 0; s < stages_; ++s) {
+    buckets_.push_back(BucketsMet(costs, StageId(static_cast<int32_t>(s))));
+  }
   for (size_t s = 0; s < reduce_ns_.size(); ++s) {
     int64_t& ns = reductions_ns_[replicas_.PartOf(StageId(static_cast<int32_t>(s)))];
     ns = std::max(ns, reduce_ns_[s]);
@@ -88,27 +91,76 @@ Piece HeldStages::Compute(const Action& action, LayerPart part) {
   return Piece{HeldDevice::HoldFor(hold_ns_[Index(action)] / chunks_), {}, {}};
 }
 
-absl::StatusOr<Piece> HeldStages::Collective(const Action& action) {
-  if (action.kind == ActionKind::kReduceGrad) return Reduction(action.stage);
+bool HeldStages::MeetsBuckets(const Action& collective) const {
+  return collective.kind != ActionKind::kReshard && buckets_[collective.stage.value] > 1;
+}
+
+// The k-th piece needs the k-th bucket, and gives the k-th.
+std::vector<BucketPiece> HeldStages::ComputeByBucket(const Action& action, bool gathers,
+                                                     bool reduces) {
+  const int64_t buckets = buckets_[action.stage.value];
+  int64_t all_ns = hold_ns_[Index(action)];
+  if (!parts_.empty()) {
+    all_ns = 0;
+    for (const int part : {kFPost, kBPost, kWPost}) {
+      if (RunsPart(action.kind, part)) all_ns += parts_[action.stage.value].ns[part];
+    }
+  }
+  std::vector<BucketPiece> pieces;
+  for (int k = 0; k < static_cast<int>(buckets); ++k) {
+    BucketPiece& piece = pieces.emplace_back();
+    piece.work = HeldDevice::HoldFor(BucketNs(all_ns, buckets, k));
+    if (gathers) piece.needs = {k};
+    if (reduces) piece.gives = {k};
+  }
+  return pieces;
+}
+
+absl::StatusOr<std::vector<Piece>> HeldStages::Collective(const Action& action,
+                                                          const Action* inside) {
+  if (action.kind == ActionKind::kReduceGrad) return Reduction(action.stage, inside != nullptr);
   const bool free = action.kind == ActionKind::kReshard || unshard_ns_.empty();
-  return Piece{HeldDevice::HoldFor(free ? 0 : unshard_ns_[action.stage.value]), {}, {}};
+  return Held(free ? 0 : unshard_ns_[action.stage.value],
+              inside == nullptr ? 1 : buckets_[action.stage.value]);
+}
+
+std::vector<Piece> HeldStages::Held(int64_t all_ns, int64_t buckets) {
+  std::vector<Piece> pieces;
+  for (int64_t k = 0; k < buckets; ++k) {
+    pieces.push_back({HeldDevice::HoldFor(BucketNs(all_ns, buckets, k)), {}, {}});
+  }
+  return pieces;
 }
 
 // As in training: a rank joins the reduction with its last replica.
-Piece HeldStages::Reduction(StageId stage) {
+std::vector<Piece> HeldStages::Reduction(StageId stage, bool by_bucket) {
   const std::vector<StageId> copies = replicas_.OnItsRank(stage);
-  if (++came_[copies[0].value] < static_cast<int>(copies.size())) return {};
-  const int part = replicas_.PartOf(stage);
+  if (++came_[copies[0].value] < static_cast<int>(copies.size())) return std::vector<Piece>(1);
+  const auto part = static_cast<int64_t>(replicas_.PartOf(stage));
+  const int64_t buckets = buckets_[stage.value];
   const Replicas::Seat seat = replicas_.OfDense(/*coordinate=*/0, stage);
-  if (seat.group == nullptr) return {HeldDevice::HoldFor(ReductionNs(part)), {}, {}};
-  MemberCall call{seat.group, seat.member, {}};
-  call.call.kind = CallKind::kAllReduce;
-  call.call.name = {PrintReduction, nullptr, part};
-  return {{}, {call}, {}};
+  if (seat.group == nullptr) {
+    return Held(reductions_ns_[static_cast<size_t>(part)], by_bucket ? buckets : 1);
+  }
+  std::vector<Piece> pieces(1);
+  for (int64_t k = 0; k < buckets; ++k) {
+    if (by_bucket && k > 0) pieces.emplace_back();
+    MemberCall& call = pieces.back().calls.emplace_back(MemberCall{seat.group, seat.member, {}});
+    call.call.kind = CallKind::kAllReduce;
+    call.call.name = {PrintReduction, this, k * static_cast<int64_t>(stages_) + part};
+  }
+  return pieces;
 }
 
-std::string HeldStages::PrintReduction(const void* /*self*/, int64_t part) {
-  return absl::StrCat("the gradients of stage ", part);
+int64_t HeldStages::ReductionNs(int64_t index) const {
+  const auto stages = static_cast<int64_t>(stages_);
+  const auto part = static_cast<size_t>(index % stages);
+  return BucketNs(reductions_ns_[part], buckets_[part], index / stages);
+}
+
+std::string HeldStages::PrintReduction(const void* self, int64_t index) {
+  const auto stages = static_cast<int64_t>(static_cast<const HeldStages*>(self)->stages_);
+  return absl::StrCat("the gradients of stage ", index % stages);
 }
 
 size_t HeldStages::Index(const Action& action) const {

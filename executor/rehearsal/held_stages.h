@@ -9,6 +9,7 @@
 #include "executor/engine/stage_work.h"
 #include "executor/training/replicas.h"
 #include "schedlang/costs/costs.h"
+#include "schedlang/plan/buckets.h"
 #include "schedlang/plan/plan.h"
 
 namespace stringline {
@@ -20,32 +21,43 @@ class HeldStages final : public StageWork {
   // would cost alone. Messages are empty, and in flight for their latency after leaving their
   // channel. No stage performs an action twice.
   //
-  // Ranks that hold replicas of a stage reduce its gradients in a call on a group of `groups`; the
-  // index in its name is the stage's index in its pipe, and its duration is ReductionNs. Without
-  // pipes no groups are made, and `groups` may be null.
+  // Ranks that hold replicas of a stage reduce its gradients in a call for each bucket on a group
+  // of `groups`; its duration is ReductionNs of the index in its name. Without pipes no groups are
+  // made, and `groups` may be null.
   HeldStages(const Plan& plan, const CostModel& costs, Groups* groups);
 
-  // The largest cost among the replicas of the k-th stages of all pipes.
-  int64_t ReductionNs(int64_t k) const { return reductions_ns_[static_cast<size_t>(k)]; }
+  // The time of a bucket by the largest cost among the replicas. The index is the stage's in its
+  // pipe, plus the number of stages for each bucket before.
+  int64_t ReductionNs(int64_t index) const;
 
   int layers(StageId stage) const override;
   Piece Compute(const Action& action, LayerPart part) override;
   Bytes Payload(const Action& /*send_or_recv*/) const override { return {}; }
   // A message's latency.
   Work InFlight(const Action& recv) const override;
-  absl::StatusOr<Piece> Collective(const Action& action) override;
+  bool MeetsBuckets(const Action& collective) const override;
+  std::vector<BucketPiece> ComputeByBucket(const Action& action, bool gathers,
+                                           bool reduces) override;
+  absl::StatusOr<std::vector<Piece>> Collective(const Action& action,
+                                                const Action* inside) override;
 
  private:
   void FindLatencies(const Plan& plan, const CostModel& costs);
   size_t Index(const Action& action) const;
-  Piece Reduction(StageId stage);
-  static std::string PrintReduction(const void* self, int64_t part);
+  // The time of one of so many buckets of all.
+  static int64_t BucketNs(int64_t all_ns, int64_t buckets, int64_t bucket) {
+    return bucket == 0 ? FirstBucketNs(all_ns, buckets) : LaterBucketNs(all_ns, buckets);
+  }
+  static std::vector<Piece> Held(int64_t all_ns, int64_t buckets);
+  std::vector<Piece> Reduction(StageId stage, bool by_bucket);
+  static std::string PrintReduction(const void* self, int64_t index);
 
   const size_t stages_;
   const size_t microbatches_;
   const int chunks_;
   const std::vector<int64_t> unshard_ns_;  // by stage; empty: no time
   const std::vector<int64_t> reduce_ns_;
+  std::vector<int64_t> buckets_;  // by stage
   // By the receiving stage: the latency of an activation, and of a gradient.
   std::vector<int64_t> activation_ns_, gradient_ns_;
   const Replicas replicas_;

@@ -311,6 +311,10 @@ class Run {
     result_.measured = trainer_->Measured();
     result_.network = MeasureNetwork(trainer_->plan(), result_.measured, trainer_->links());
     result_.costs = costs_.Model();
+    for (size_t s = 0; s < trainer_->plan().stages.size(); ++s) {
+      const StatePieces& pieces = trainer_->pieces(StageId(static_cast<int32_t>(s)));
+      result_.costs.buckets.push_back(static_cast<int64_t>(pieces.buckets().size()));
+    }
     result_.mean_makespan_ns = makespans_ns_ / result_.measured_steps;
     SL_ASSIGN_OR_RETURN(result_.simulated,
                         Simulate(trainer_->plan(), trainer_->links(), result_.costs));

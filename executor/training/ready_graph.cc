@@ -245,10 +245,14 @@ void ReadyGraph::CopyAll(const std::vector<Copy>& copies, const Regions& regions
 }
 
 void ReadyGraph::Run(int part, const Regions& regions, NativeStream stream) const {
-  if (part == 0) CopyAll(copies_before_, regions, stream);
+  Run(parts_[part].first_node, parts_[part].end_node, regions, stream);
+}
+
+void ReadyGraph::Run(int first, int end, const Regions& regions, NativeStream stream) const {
+  if (first == 0) CopyAll(copies_before_, regions, stream);
   Tensor tensors[kMostOperands];
   bool accumulate[kMostOperands];
-  for (int n = parts_[part].first_node; n < parts_[part].end_node; ++n) {
+  for (int n = first; n < end; ++n) {
     const Step& step = steps_[n];
     if (step.kernel.run == nullptr) continue;  // another node's kernel does its work
     const size_t inputs = step.inputs, outputs = step.outputs;
@@ -263,7 +267,32 @@ void ReadyGraph::Run(int part, const Regions& regions, NativeStream stream) cons
          absl::MakeConstSpan(tensors + inputs, outputs), absl::MakeConstSpan(accumulate, outputs),
          regions[static_cast<int>(Region::kArena)] + step.workspace, stream});
   }
-  if (part + 1 == parts()) CopyAll(copies_after_, regions, stream);
+  if (end == nodes()) CopyAll(copies_after_, regions, stream);
+}
+
+bool ReadyGraph::Touches(uint32_t operand, Region region, int64_t offset, int64_t bytes) const {
+  const auto& [location, type] = operands_[operand];
+  return location.region == region && location.offset < offset + bytes &&
+         offset < location.offset + type->bytes();
+}
+
+int ReadyGraph::FirstReadOf(Region region, int64_t offset, int64_t bytes) const {
+  for (int n = 0; n < nodes(); ++n) {
+    for (uint32_t i = 0; i < steps_[n].inputs; ++i) {
+      if (Touches(steps_[n].first_operand + i, region, offset, bytes)) return n;
+    }
+  }
+  return -1;
+}
+
+int ReadyGraph::LastWriteOf(Region region, int64_t offset, int64_t bytes) const {
+  for (int n = nodes() - 1; n >= 0; --n) {
+    const uint32_t outputs = steps_[n].first_operand + steps_[n].inputs;
+    for (uint32_t i = 0; i < steps_[n].outputs; ++i) {
+      if (Touches(outputs + i, region, offset, bytes)) return n;
+    }
+  }
+  return -1;
 }
 
 std::vector<ReadyGraph::Exchange> ReadyGraph::ExchangesOf(int part, const Regions& regions) const {

@@ -73,6 +73,13 @@ class ReadyGraph {
   // Parameter gradients are added to kGrads. Allocates nothing.
   void Run(int part, const Regions& regions, NativeStream stream) const;
 
+  // The nodes from `first` to before `end`: a graph without a network in pieces, in order.
+  int nodes() const { return static_cast<int>(steps_.size()); }
+  void Run(int first, int end, const Regions& regions, NativeStream stream) const;
+  // The first node that reads, and the last that writes, a byte of these in the region; -1: none.
+  int FirstReadOf(Region region, int64_t offset, int64_t bytes) const;
+  int LastWriteOf(Region region, int64_t offset, int64_t bytes) const;
+
   // A node of a network part with its operands.
   struct Exchange {
     const Node* node = nullptr;
@@ -107,6 +114,7 @@ class ReadyGraph {
     int64_t bytes;
   };
 
+  bool Touches(uint32_t operand, Region region, int64_t offset, int64_t bytes) const;
   void CopyAll(const std::vector<Copy>& copies, const Regions& regions, NativeStream stream) const;
   void PlacePorts(const Graph& graph, const StageLayout& layout);
   void PlaceAsInput(const Graph& graph, ValueId from, ValueId to);

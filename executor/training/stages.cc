@@ -290,25 +290,123 @@ Piece Stages::Compute(const Action& action, LayerPart part) {
                {}};
 }
 
-absl::StatusOr<Piece> Stages::Collective(const Action& action) {
-  switch (action.kind) {
-    case ActionKind::kReduceGrad:
-      return collectives_.ReduceGrads(action.stage);
-    case ActionKind::kUnshard:
-      return params_.gathers() ? Unshard(action.stage) : Piece();
-    case ActionKind::kReshard:
-      return Piece();
-    default:
-      return StageWork::Collective(action);
+bool Stages::MeetsBuckets(const Action& collective) const {
+  if (collective.kind == ActionKind::kUnshard) {
+    return params_.gathers() && params_.pieces(collective.stage).buckets().size() > 1;
   }
+  return collective.kind == ActionKind::kReduceGrad &&
+         collectives_.Summed(collective.stage).size() > 1;
 }
 
-Piece Stages::Unshard(StageId of) {
+std::vector<Stages::BucketNode> Stages::GatheredBy(StageId stage, const ReadyGraph& program) const {
+  const std::vector<Bucket>& buckets = params_.pieces(stage).buckets();
+  std::vector<BucketNode> order;
+  for (size_t b = 0; b < buckets.size(); ++b) {
+    order.push_back({static_cast<int>(b), program.FirstReadOf(Region::kWorking, buckets[b].read_at,
+                                                              buckets[b].read.begin.back())});
+  }
+  // Buckets that nothing reads come last.
+  const auto place = [&](const BucketNode& of) { return of.node < 0 ? program.nodes() : of.node; };
+  std::sort(order.begin(), order.end(), [&](const BucketNode& a, const BucketNode& b) {
+    return std::pair(place(a), a.bucket) < std::pair(place(b), b.bucket);
+  });
+  return order;
+}
+
+std::vector<Stages::BucketNode> Stages::ReducedBy(StageId stage, const ReadyGraph& program) const {
+  const std::vector<Bucket>& buckets = params_.pieces(stage).buckets();
+  const ReadyGraph& backward =
+      stages_[stage.value].programs[static_cast<size_t>(ActionKind::kBackward)];
+  const auto given = [&](const ReadyGraph& by, int bucket) {
+    return by.LastWriteOf(Region::kGrads, buckets[bucket].at, buckets[bucket].pieces.begin.back());
+  };
+  std::vector<BucketNode> order;
+  for (const int bucket : collectives_.Summed(stage)) {
+    order.push_back({bucket, given(backward, bucket)});
+  }
+  std::sort(order.begin(), order.end(), [](const BucketNode& a, const BucketNode& b) {
+    return std::pair(a.node, a.bucket) < std::pair(b.node, b.bucket);
+  });
+  for (BucketNode& of : order) of.node = given(program, of.bucket);
+  return order;
+}
+
+std::vector<BucketPiece> Stages::ComputeByBucket(const Action& action, bool gathers, bool reduces) {
+  const ReadyGraph& program = ProgramOf(action);
+  std::vector<BucketNode> needed, given;
+  if (gathers) needed = GatheredBy(action.stage, program);
+  if (reduces) given = ReducedBy(action.stage, program);
+  const int nodes = program.nodes();
+  std::vector<bool> begins(static_cast<size_t>(nodes) + 1, false);  // by node: a piece begins here
+  for (const BucketNode& of : needed) begins[std::max(of.node, 0)] = true;
+  for (const BucketNode& of : given) begins[std::max(of.node, 0) + 1] = true;
+  const Regions regions = RegionsOf(action, static_cast<int>(action.kind), /*chunk=*/0);
+  std::vector<BucketPiece> pieces;
+  for (int first = 0; first < nodes;) {
+    int end = first + 1;
+    while (end < nodes && !begins[end]) ++end;
+    bound_.push_back({&program, regions, /*part=*/0, first, end});
+    BucketPiece& piece = pieces.emplace_back();
+    piece.work = {[](const void* self, int64_t, NativeStream stream) {
+                    const auto& bound = *static_cast<const Bound*>(self);
+                    bound.program->Run(bound.first, bound.end, bound.regions, stream);
+                  },
+                  &bound_.back(), 0};
+    for (size_t k = 0; k < needed.size(); ++k) {
+      if (needed[k].node == first) piece.needs.push_back(static_cast<int>(k));
+    }
+    for (size_t k = 0; k < given.size(); ++k) {
+      const int last = std::max(given[k].node, 0);
+      if (first <= last && last < end) piece.gives.push_back(static_cast<int>(k));
+    }
+    first = end;
+  }
+  return pieces;
+}
+
+absl::StatusOr<std::vector<Piece>> Stages::Collective(const Action& action, const Action* inside) {
+  Piece all;
+  switch (action.kind) {
+    case ActionKind::kReduceGrad:
+      all = Reduce(action.stage);
+      break;
+    case ActionKind::kUnshard:
+      if (params_.gathers()) all = Unshard(action.stage, inside);
+      break;
+    case ActionKind::kReshard:
+      break;
+    default:
+      return StageWork::Collective(action, inside);
+  }
+  if (inside == nullptr) return std::vector<Piece>{std::move(all)};
+  SL_CHECK(all.work.run == nullptr && all.after.run == nullptr) << "work around buckets";
+  std::vector<Piece> pieces;
+  for (MemberCall& call : all.calls) pieces.push_back({{}, {std::move(call)}, {}});
+  return pieces;
+}
+
+Piece Stages::Reduce(StageId of) {
+  const StageId first = seat_.replicas->OnItsRank(of).front();
+  const auto& programs = stages_[first.value].programs;
+  std::vector<int> order;
+  for (const BucketNode& bucket :
+       ReducedBy(first, programs[static_cast<size_t>(ActionKind::kBackward)])) {
+    order.push_back(bucket.bucket);
+  }
+  return collectives_.ReduceGrads(of, order);
+}
+
+Piece Stages::Unshard(StageId of, const Action* inside) {
   Stage& stage = stages_[of.value];
   char* const room = blocks_[plan_.stage(of).rank.value].gathered;
   const int64_t offset = memory_.gathers[of.value][stage.unshards++];
   stage.gathered = room == nullptr ? nullptr : room + offset;
-  return collectives_.Unshard(of, stage.gathered);
+  std::vector<int> order;
+  for (const BucketNode& bucket :
+       GatheredBy(of, inside == nullptr ? stage.programs.front() : ProgramOf(*inside))) {
+    order.push_back(bucket.bucket);
+  }
+  return collectives_.Unshard(of, stage.gathered, order);
 }
 
 }  // namespace stringline

@@ -65,10 +65,16 @@ class Stages final : public StageWork {
     return data_.CopiesAfter(action);
   }
   Bytes Payload(const Action& send_or_recv) const override;
+  // Buckets are reduced in the order in which a whole backward gives them, so that all copies do
+  // alike, and gathered in that in which the computation `inside` reads them.
+  bool MeetsBuckets(const Action& collective) const override;
+  std::vector<BucketPiece> ComputeByBucket(const Action& action, bool gathers,
+                                           bool reduces) override;
   // REDUCE_GRAD: the sum over all copies of the stage; each member gets its pieces of sharded
   // gradients. UNSHARD gathers the parameters that graphs read, and RESHARD frees their memory for
   // others; both do nothing if parameters are always whole.
-  absl::StatusOr<Piece> Collective(const Action& action) override;
+  absl::StatusOr<std::vector<Piece>> Collective(const Action& action,
+                                                const Action* inside) override;
 
   // The data of a microbatch, in host memory: the first stage's tokens and the last stage's
   // targets. Empty if the stage is in another process.
@@ -117,18 +123,31 @@ class Stages final : public StageWork {
     char* gathered = nullptr;  // of gathered parameters
     std::vector<char*> arenas;
   };
-  // A part of a program with the addresses of one microbatch.
+  // A part or a piece of a program with the addresses of one microbatch.
   struct Bound {
     const ReadyGraph* program;
     Regions regions;
     int part;
+    int first = -1, end = -1;  // for a piece: its nodes
+  };
+  // A bucket and the node of a program that needs or gives it; -1: none does.
+  struct BucketNode {
+    int bucket;
+    int node;
   };
 
   Stages(const Plan& lowered, absl::Span<const StageProgram> programs, Kernels* kernels,
          const StateSharing& sharing);
   std::vector<StageSizes> Sizes() const;
   bool Holds(absl::Span<const RankId> ranks, StageId stage) const;
-  Piece Unshard(StageId stage);
+  Piece Unshard(StageId stage, const Action* inside);
+  Piece Reduce(StageId stage);
+  // In the order of their calls.
+  std::vector<BucketNode> GatheredBy(StageId stage, const ReadyGraph& program) const;
+  std::vector<BucketNode> ReducedBy(StageId stage, const ReadyGraph& program) const;
+  const ReadyGraph& ProgramOf(const Action& action) const {
+    return stages_[action.stage.value].programs[static_cast<size_t>(action.kind)];
+  }
   Regions RegionsOf(const Action& action, int program, int chunk) const;
   char* AddressOf(StageId stage, MicrobatchId microbatch, StageValue value) const;
   // The bytes of a value from one chunk to the next, and of all chunks.

@@ -8,19 +8,29 @@
 
 namespace stringline {
 
-Piece StateCollectives::ReduceGrads(StageId of) {
+Replicas::Seat StateCollectives::SeatOf(StageId stage, const Bucket& bucket) const {
+  return bucket.experts ? seat_.replicas->OfExperts(seat_.coordinate, stage)
+                        : seat_.replicas->OfDense(seat_.coordinate, stage);
+}
+
+std::vector<int> StateCollectives::Summed(StageId stage) const {
+  const std::vector<Bucket>& buckets = params_->pieces(stage).buckets();
+  std::vector<int> summed;
+  for (size_t b = 0; b < buckets.size(); ++b) {
+    if (SeatOf(stage, buckets[b]).group != nullptr) summed.push_back(static_cast<int>(b));
+  }
+  return summed;
+}
+
+Piece StateCollectives::ReduceGrads(StageId of, absl::Span<const int> order) {
   Piece piece;
   std::vector<StageId> copies = seat_.replicas->OnItsRank(of);
   const StageId first = copies[0];
   came_to_sum_.resize(std::max<size_t>(came_to_sum_.size(), first.value + 1));
   if (++came_to_sum_[first.value] < static_cast<int>(copies.size())) return piece;
   const std::vector<Bucket>& buckets = params_->pieces(first).buckets();
-  for (size_t b = 0; b < buckets.size(); ++b) {
-    const Replicas::Seat seat = buckets[b].experts
-                                    ? seat_.replicas->OfExperts(seat_.coordinate, first)
-                                    : seat_.replicas->OfDense(seat_.coordinate, first);
-    if (seat.group == nullptr) continue;
-    piece.calls.push_back(SumOf(first, buckets[b], seat));
+  for (const int b : order) {
+    piece.calls.push_back(SumOf(first, buckets[b], SeatOf(first, buckets[b])));
     piece.calls.back().call.name = {PrintGradients, nullptr, NameOfBucket(first, b)};
   }
   if (copies.size() > 1) {
@@ -49,18 +59,16 @@ MemberCall StateCollectives::SumOf(StageId stage, const Bucket& bucket,
   return sum;
 }
 
-Piece StateCollectives::Unshard(StageId of, char* to) const {
+Piece StateCollectives::Unshard(StageId of, char* to, absl::Span<const int> order) const {
   const Replicas::Seat seat = seat_.replicas->OfShards(seat_.coordinate, of);
   const StatePieces& pieces = params_->pieces(of);
   const std::vector<Bucket>& buckets = pieces.buckets();
   Piece piece;
-  for (size_t b = 0; b < buckets.size(); ++b) {
-    const auto bucket = static_cast<int>(b);
+  for (const int b : order) {
     MemberCall& call = piece.calls.emplace_back(MemberCall{seat.group, seat.member, {}});
     call.call.kind = CallKind::kAllGather;
-    call.call.from = buckets[b].narrow
-                         ? params_->working(of) + pieces.OwnNarrowAt(bucket, seat_.shard)
-                         : params_->params(of) + pieces.OwnAt(bucket, seat_.shard);
+    call.call.from = buckets[b].narrow ? params_->working(of) + pieces.OwnNarrowAt(b, seat_.shard)
+                                       : params_->params(of) + pieces.OwnAt(b, seat_.shard);
     call.call.to = to + buckets[b].read_at;
     call.call.bytes = buckets[b].read.begin.back();
     call.call.pieces = &buckets[b].read;
@@ -82,7 +90,7 @@ std::vector<MemberCall> StateCollectives::GatherUpdated(StageId stage) const {
       call.call.to = whole;
       call.call.bytes = pieces.begin.back();
       call.call.pieces = &pieces;
-      call.call.name = {PrintParameters, nullptr, NameOfBucket(stage, b)};
+      call.call.name = {PrintParameters, nullptr, NameOfBucket(stage, static_cast<int64_t>(b))};
     };
     gather(params_->params(stage) + buckets[b].at, buckets[b].pieces);
     if (buckets[b].narrow) gather(params_->working(stage) + buckets[b].read_at, buckets[b].read);

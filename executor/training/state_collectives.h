@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "executor/engine/kernels.h"
 #include "executor/engine/stage_work.h"
 #include "executor/training/replicas.h"
@@ -26,11 +27,13 @@ class StateCollectives {
   // Before the first call below.
   void Join(const MeshSeat& seat) { seat_ = seat; }
 
+  // The buckets that are summed over ranks: those of which another rank holds a copy.
+  std::vector<int> Summed(StageId stage) const;
   // The sum over all copies of the stage, with the last REDUCE_GRAD of the copies on its rank; each
-  // member gets its pieces of sharded gradients.
-  Piece ReduceGrads(StageId stage);
-  // Gathers the parameters that graphs read, at `to`.
-  Piece Unshard(StageId stage, char* to) const;
+  // member gets its pieces of sharded gradients. A call for each of `buckets`, which are Summed.
+  Piece ReduceGrads(StageId stage, absl::Span<const int> buckets);
+  // Gathers the parameters that graphs read, at `to`: a call for each of `buckets`, which are all.
+  Piece Unshard(StageId stage, char* to, absl::Span<const int> buckets) const;
   // After an update, calls by which all members get whole parameters again; none if parameters are
   // not sharded, or gathered by UNSHARD.
   std::vector<MemberCall> GatherUpdated(StageId stage) const;
@@ -42,9 +45,10 @@ class StateCollectives {
     StateCollectives* owner;
     std::vector<StageId> stages;
   };
+  Replicas::Seat SeatOf(StageId stage, const Bucket& bucket) const;
   MemberCall SumOf(StageId stage, const Bucket& bucket, const Replicas::Seat& seat);
-  int64_t NameOfBucket(StageId stage, size_t bucket) const {
-    return (static_cast<int64_t>(bucket) << 32) + seat_.replicas->PartOf(stage);
+  int64_t NameOfBucket(StageId stage, int64_t bucket) const {
+    return (bucket << 32) + seat_.replicas->PartOf(stage);
   }
   static void AddUp(const void* self, int64_t argument, NativeStream stream);
   static void HandOut(const void* self, int64_t argument, NativeStream stream);

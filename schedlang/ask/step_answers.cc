@@ -23,19 +23,27 @@ std::string NameOnPath(const Timeline& timeline, uint32_t event) {
   return name;
 }
 
-// Every moment of the step counts for the last event of the path that had begun.
+// Every moment of the step counts for the last event of the path that had begun; of an event that
+// began with the first bucket of the event before (plan/buckets.h), and then waited for its others,
+// what lies behind that event.
 void ComposeCriticalPath(const Timeline& timeline, TimeReport* report) {
   const std::vector<uint32_t>& path = report->analysis.critical;
+  int64_t from_ns = path.empty() ? 0 : timeline.events[path[0]].start_ns;
   for (size_t k = 0; k < path.size(); ++k) {
     const Event& event = timeline.events[path[k]];
-    const int64_t until_ns =
-        k + 1 < path.size() ? timeline.events[path[k + 1]].start_ns : event.end_ns;
+    int64_t until_ns = event.end_ns;
+    if (k + 1 < path.size()) {
+      const Event& next = timeline.events[path[k + 1]];
+      until_ns =
+          next.waited_ns > 0 ? std::clamp(event.end_ns, next.start_ns, next.end_ns) : next.start_ns;
+    }
     const std::string name = NameOnPath(timeline, path[k]);
     auto& parts = report->critical_ns;
     auto part = std::find_if(parts.begin(), parts.end(),
                              [&name](const auto& known) { return known.first == name; });
     if (part == parts.end()) part = parts.insert(parts.end(), {name, 0});
-    part->second += until_ns - event.start_ns;
+    part->second += std::max<int64_t>(until_ns - from_ns, 0);
+    from_ns = std::max(from_ns, until_ns);
   }
 }
 

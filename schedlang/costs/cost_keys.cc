@@ -35,6 +35,8 @@ constexpr CostKey kKeysBeforeParts[] = {
      "1: messages from one node to another share one link and slow each other"},
     {"unshard", CostUnit::kTime, true, "gathering a stage's parameters"},
     {"reduce", CostUnit::kTime, true, "reducing a stage's gradients"},
+    {"buckets", CostUnit::kCount, true,
+     "in how many pieces they are gathered and reduced, each beside computation; 1"},
 };
 constexpr CostKey kKeysAfterParts[] = {
     {"layers", CostUnit::kCount, true, "how many layers with such parts a stage has; 1"},
@@ -202,7 +204,7 @@ const char* KeyOf(MemoryClass memory_class) {
 bool IsSharedByStages(const CostKey& key) {
   const absl::string_view name = key.name;
   if (!key.per_stage || name == KeyOf(MemoryClass::kMessages) || name == "layers" ||
-      name == "recompute")
+      name == "recompute" || name == "buckets")
     return false;
   for (int part = 0; part < kParts; ++part) {
     if (name == PartName(part)) return false;

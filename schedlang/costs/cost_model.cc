@@ -54,6 +54,7 @@ class CostResolver {
     model_.capacity = One("memory.capacity");
     SL_ASSIGN_OR_RETURN(model_.unshard, PerStage("unshard"));
     SL_ASSIGN_OR_RETURN(model_.reduce, PerStage("reduce"));
+    SL_RETURN_IF_ERROR(ResolveBuckets());
     ChooseCollectives();
     model_.receive_buffers = static_cast<int>(One("receive_buffers"));
     model_.jitter = One("jitter");
@@ -260,12 +261,26 @@ class CostResolver {
     if (!HasCopies(model)) return;
     const CollectiveTimes times = TimesOfCollectives(plan_, id, model, sharding(), stage, links);
     (*values)["reduce"].push_back(times.reduce_ns);
+    (*values)["buckets"].push_back(times.buckets);
     if (sharding() == Sharding::kParameters) {
       memory(MemoryClass::kUnsharded, weights);
       (*values)["unshard"].push_back(times.gather_ns);
     } else if (sharding() != Sharding::kNone) {
       model_.update.push_back(times.update_ns);
     }
+  }
+
+  absl::Status ResolveBuckets() {
+    SL_ASSIGN_OR_RETURN(model_.buckets, PerStage("buckets"));
+    for (size_t s = 0; s < model_.buckets.size(); ++s) {
+      if (model_.buckets[s] == 0) return absl::InvalidArgumentError("buckets: at least 1");
+      const size_t first = plan_.pipes.empty() ? s : s % static_cast<size_t>(plan_.pipes[0].stages);
+      if (model_.buckets[s] == model_.buckets[first]) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "buckets: ", model_.buckets[first], " for stage ", first, " and ", model_.buckets[s],
+          " for its replica ", s, ", which are reduced together; give both the same"));
+    }
+    return absl::OkStatus();
   }
 
   absl::Status ResolveParts() {

@@ -158,6 +158,7 @@ struct CostModel {
   // Collectives; empty: no time.
   std::vector<int64_t> unshard;
   std::vector<int64_t> reduce;
+  std::vector<int64_t> buckets;     // in which both come, at least 1 (plan/buckets.h); empty: 1
   std::vector<int64_t> update;      // after the step, so in no timeline (data_parallel.h)
   CollectiveChoice collectives;     // a plan's collectives, unless the plan says them itself
   std::vector<StageMemory> memory;  // empty: not known
@@ -168,6 +169,13 @@ struct CostModel {
   bool of_order = false;  // computation has the costs for which the plan's order was made
                           // (OrderCosts)
 };
+
+// The buckets that computations of the stage meet one by one; 1: they wait for whole collectives.
+inline int64_t BucketsMet(const CostModel& costs, StageId stage) {
+  const auto s = static_cast<size_t>(stage.value);
+  const bool cut = !costs.parts.empty() && costs.parts[s].layers > 0;
+  return cut || costs.buckets.empty() ? 1 : costs.buckets[s];
+}
 
 // The time of this send's message.
 inline Hop HopOf(const CostModel& costs, const Action& send) {

@@ -124,12 +124,14 @@ CollectiveTimes TimesOfCollectives(const Plan& plan, StageId stage, const ModelS
   const StageCopies copies(plan, stage, model, links);
   const RingLink of_shares = copies.LinkOfShares();
   double gather_ns = 0, reduce_ns = 0;
+  int64_t buckets = 0;
   for (const bool experts : {false, true}) {
     const int64_t parameters =
         experts ? part.expert_parameters : part.parameters - part.expert_parameters;
     if (parameters == 0) continue;
     const int64_t holders = copies.holders() * (experts ? 1 : model.expert);
     const int64_t bytes = parameters * kGradientBytes, calls = CallsOf(bytes, model.bucket);
+    buckets += calls;
     gather_ns += RingNs(parameters * model.bytes, calls, model.shard, of_shares);
     if (sharding < Sharding::kGradients) {
       reduce_ns += 2 * RingNs(bytes, calls, model.copies * holders, copies.LinkOfAll(experts));
@@ -142,7 +144,7 @@ CollectiveTimes TimesOfCollectives(const Plan& plan, StageId stage, const ModelS
   const bool gathers = sharding == Sharding::kParameters;
   const bool updates = sharding != Sharding::kNone && !gathers;
   return {gathers ? std::llround(gather_ns) : 0, std::llround(reduce_ns),
-          updates ? std::llround(gather_ns) : 0};
+          updates ? std::llround(gather_ns) : 0, std::max<int64_t>(buckets, 1)};
 }
 
 int64_t CopiesOf(const Plan& plan, StageId stage, const ModelShape& model) {

@@ -35,9 +35,8 @@
 //                          optimizer is not part of a simulated step, and so neither is this.
 //
 // Gradients are fp32, and reduced in buckets, one after the other: each waits for the latencies
-// again. The parameters of a bucket are gathered in one call, too, in the working type. A reduction
-// starts when the stage's last weight gradient has ended; a runtime may send the first buckets
-// a little earlier, which is not counted.
+// again. The parameters of a bucket are gathered in one call, too, in the working type. Buckets lie
+// beside the computations that need and give them (plan/buckets.h).
 #pragma once
 
 #include <cstdint>
@@ -69,6 +68,7 @@ struct CollectiveTimes {
   int64_t gather_ns = 0;  // an UNSHARD's
   int64_t reduce_ns = 0;  // a REDUCE_GRAD's
   int64_t update_ns = 0;  // gathering updated parameters, after the optimizer's step
+  int64_t buckets = 1;    // in which the first two come
 };
 
 // The times of the stage, whose `part` the formula has counted. `model` has passed ResolveMesh.

@@ -4,6 +4,7 @@
 // A computation alone on its rank gives a duration of its kind and stage; an `F a & B b` whose
 // parts were not recorded one of the pair; parts one each, wherever they ran; a message one from
 // when it leaves to when it arrives; a collective one of its stage. Other groups give nothing.
+// Durations are without the time in which an event waited for buckets (plan/buckets.h).
 #pragma once
 
 #include <algorithm>
@@ -100,7 +101,7 @@ class DurationTable {
 
   void AddGroup(const Timeline& timeline, size_t begin, size_t end, bool in_parts) {
     const Event& first = timeline.events[begin];
-    const int64_t duration_ns = first.end_ns - first.start_ns;
+    const int64_t duration_ns = first.worked_ns();
     const auto stage = static_cast<size_t>(first.stage.value);
     if (IsMessage(first.kind)) {
       for (size_t i = begin; i < end; ++i) {

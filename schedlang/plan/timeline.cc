@@ -39,8 +39,20 @@ bool ReadTimes(absl::string_view* text, bool may_be_negative, int64_t* start_ns,
   return true;
 }
 
-// Cuts "3F7@1000+500[1020+480]" off *text: an action, its start and length, and the observed times
-// if the timeline is `observed` and they differ.
+// Cuts ">100" off *text, a time within the event, if it begins with `mark`. False if it is none.
+bool ReadWithin(absl::string_view mark, const Event& event, absl::string_view* text,
+                int64_t* time_ns) {
+  if (!absl::ConsumePrefix(text, mark)) return true;
+  const size_t n = std::min(text->find_first_not_of("0123456789"), text->size());
+  const auto number = ReadNumber(text->substr(0, n), event.end_ns - event.start_ns);
+  if (!number) return false;
+  *time_ns = *number;
+  text->remove_prefix(n);
+  return true;
+}
+
+// Cuts "3F7@1000+500~200[1020+480]" off *text: an action, its start and length, times within it,
+// and the observed times if the timeline is `observed` and they differ.
 bool ReadEvent(absl::Span<const Pipe> pipes, absl::string_view* text, Event* event,
                ObservedTimes* observed) {
   Action action;
@@ -50,6 +62,11 @@ bool ReadEvent(absl::Span<const Pipe> pipes, absl::string_view* text, Event* eve
   event->microbatch = action.microbatch;
   if (!absl::ConsumePrefix(text, "@")) return false;
   if (!ReadTimes(text, /*may_be_negative=*/false, &event->start_ns, &event->end_ns)) return false;
+  if (!ReadWithin(">", *event, text, &event->first_bucket_ns) ||
+      !ReadWithin("~", *event, text, &event->waited_ns)) {
+    return false;
+  }
+  if (event->first_bucket_ns > 0) event->first_bucket_ns += event->start_ns;
   event->unfinished = absl::ConsumePrefix(text, "?");
   if (observed == nullptr) return true;
   *observed = Unsaid(event->kind, event->start_ns, event->end_ns);
@@ -198,6 +215,7 @@ Bubbles::Rank MeasureRank(absl::Span<const Event> events, int64_t* first_ns, int
       continue;
     }
     int64_t start_ns = events[i].start_ns, end_ns = events[i].end_ns;
+    const int64_t waited_ns = events[i].waited_ns;
     int released = 0;
     for (; i < end; ++i) {
       start_ns = std::min(start_ns, events[i].start_ns);
@@ -207,7 +225,7 @@ Bubbles::Rank MeasureRank(absl::Span<const Event> events, int64_t* first_ns, int
     }
     rank.peak_activations = std::max(rank.peak_activations, live);
     live += released;
-    rank.busy_ns += end_ns - start_ns;
+    rank.busy_ns += end_ns - start_ns - waited_ns;
     *first_ns = std::min(*first_ns, start_ns);
     *last_ns = std::max(*last_ns, end_ns);
   }
@@ -272,7 +290,10 @@ std::string Print(const Timeline& timeline) {
       const Event& e = timeline.events[i];
       absl::StrAppend(&out, e.joined ? "&" : " ",
                       PrintAction(timeline.pipes, e.kind, e.stage, e.microbatch));
-      absl::StrAppend(&out, "@", e.start_ns, "+", e.end_ns - e.start_ns, e.unfinished ? "?" : "",
+      absl::StrAppend(&out, "@", e.start_ns, "+", e.end_ns - e.start_ns);
+      if (e.first_bucket_ns > 0) absl::StrAppend(&out, ">", e.first_bucket_ns - e.start_ns);
+      if (e.waited_ns > 0) absl::StrAppend(&out, "~", e.waited_ns);
+      absl::StrAppend(&out, e.unfinished ? "?" : "",
                       PrintObserved(timeline.observed, i, e.kind, e.start_ns, e.end_ns));
     }
     absl::StrAppend(&out, "\n");

@@ -6,7 +6,9 @@
 //   timeline simulated dualpipe_v P=4 M=8
 //   rank 0: 0F0@0+1000 0F1@1000+1000 0F8&7B3@…
 //
-// Each `3F7@start+length` is an event, sends and receives among them. With pipes, a line
+// Each `3F7@start+length` is an event, sends and receives among them. Where parameters are gathered
+// and gradients reduced bucket by bucket (buckets.h), `0UNSHARD@0+500>100` has its first bucket
+// after 100, and `0B7@1000+500~200` spent 200 of its 500 waiting for buckets. With pipes, a line
 // `pipe down M=4 stages=4` for each comes before the ranks; `layout pair` stands before those if
 // the layout of communicators is not `edge`. Parts of actions follow at the end, a line a rank:
 // `parts 0: 0F8:F.attn@0+300 0F8:F.dispatch@300+100 …`; from a stage's second layer on they carry
@@ -43,8 +45,12 @@ struct Event {
   StageId stage;
   MicrobatchId microbatch;
   int64_t start_ns = 0;
-  int64_t end_ns = 0;       // at both ends of a message: its interval from departure to arrival
-  bool unfinished = false;  // in a flight record: had not ended yet
+  int64_t end_ns = 0;     // at both ends of a message: its interval from departure to arrival
+  int64_t waited_ns = 0;  // thereof a computation waited for parameters, a reduction for gradients
+  int64_t first_bucket_ns = 0;  // for an UNSHARD: the end of its first bucket; 0: of all
+  bool unfinished = false;      // in a flight record: had not ended yet
+
+  int64_t worked_ns() const { return end_ns - start_ns - waited_ns; }
 };
 
 // A simulated or measured part (plan/parts.h) of a computation that runs alone or as an F beside a

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "schedlang/plan/buckets.h"
+
 namespace stringline {
 namespace {
 
@@ -56,7 +58,12 @@ class Analyst {
         }
         first = false;
       }
-      now_ns = std::max(now_ns, events_[i].end_ns);
+      const Event& event = events_[i];
+      if (whole_ && !event.joined) {
+        AddIdle(rank, IdleCause::kCollective, event.end_ns - event.waited_ns, event.end_ns, i,
+                wires_[i].gathered);
+      }
+      now_ns = std::max(now_ns, event.end_ns);
     }
     AddIdle(rank, first ? IdleCause::kWarmUp : IdleCause::kCoolDown, now_ns, analysis_.makespan_ns,
             kNoAction, kNoAction);
@@ -73,17 +80,28 @@ class Analyst {
   uint32_t NeedOf(uint32_t group) const {
     uint32_t last = kNoAction;
     if (!whole_) return last;
+    int64_t last_ns = 0;
+    const auto take = [&](uint32_t need) {
+      if (need == kNoAction) return;
+      const int64_t there_ns = ThereNs(need);
+      if (last != kNoAction && there_ns <= last_ns) return;
+      last = need;
+      last_ns = there_ns;
+    };
     for (uint32_t k = 0; k < Group(group).size(); ++k) {
       const Wire& wire = wires_[group + k];
-      for (const uint32_t need : {wire.input, wire.gradient, wire.gathered}) {
-        if (need == kNoAction) continue;
-        if (last == kNoAction || events_[need].end_ns > events_[last].end_ns) last = need;
-      }
+      for (const uint32_t need : {wire.input, wire.gradient, wire.gathered}) take(need);
     }
     for (const ListedWait& wait : wiring_.WaitsBefore(group)) {
-      if (last == kNoAction || events_[wait.until].end_ns > events_[last].end_ns) last = wait.until;
+      take(wait.until);
     }
     return last;
+  }
+
+  // When a need lets a group start.
+  int64_t ThereNs(uint32_t need) const {
+    const Event& event = events_[need];
+    return event.kind == ActionKind::kUnshard ? GatheredNs(event) : event.end_ns;
   }
 
   // Attributes the rank's wait between `from_ns` and the start of the group to causes.
@@ -91,11 +109,11 @@ class Analyst {
     const int64_t to_ns = events_[group].start_ns;
     if (from_ns >= to_ns) return;
     const uint32_t need = NeedOf(group);
-    if (need == kNoAction || events_[need].end_ns <= from_ns) {
+    if (need == kNoAction || ThereNs(need) <= from_ns) {
       AddIdle(rank, IdleCause::kOther, from_ns, to_ns, group, kNoAction);
       return;
     }
-    const int64_t there_ns = std::min(events_[need].end_ns, to_ns);
+    const int64_t there_ns = std::min(ThereNs(need), to_ns);
     if (IsCollective(plan_.actions[need].kind)) {
       AddIdle(rank, IdleCause::kCollective, from_ns, there_ns, group, need);
     } else if (IsSend(plan_.actions[need].kind)) {

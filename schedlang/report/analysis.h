@@ -41,7 +41,8 @@ enum class IdleCause : uint8_t {
 inline constexpr int kIdleCauses = 8;
 const char* NameOf(IdleCause cause);  // "warm-up", …
 
-// A stretch without computation on a rank, for a single reason.
+// A stretch without computation on a rank, for a single reason. Waits for buckets within a
+// computation (plan/buckets.h) count as one at its end.
 struct IdleStretch {
   RankId rank;
   IdleCause cause = IdleCause::kWarmUp;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "schedlang/plan/buckets.h"
+
 namespace stringline {
 namespace {
 
@@ -18,7 +20,9 @@ GroupNeeds NeedsOf(const Plan& plan, const std::vector<Event>& events, const Wir
   const size_t parts = GroupAt(absl::MakeConstSpan(plan.actions), group).size();
   for (uint32_t i = group; i < group + parts; ++i) {
     const Wire& wire = wiring.wires[i];
-    needs.gathered_ns = std::max(needs.gathered_ns, end_of(wire.gathered));
+    if (wire.gathered != kNoAction) {
+      needs.gathered_ns = std::max(needs.gathered_ns, GatheredNs(events[wire.gathered]));
+    }
     needs.others_ns = std::max({needs.others_ns, end_of(wire.input), end_of(wire.gradient)});
   }
   for (const ListedWait& wait : wiring.WaitsBefore(group)) {
@@ -33,10 +37,9 @@ CollectiveWait WaitOf(const Plan& plan, const std::vector<Event>& events, const 
   int64_t computed_ns = 0, reduced_ns = 0;
   for (uint32_t i = plan.first[rank]; i < plan.first[rank + 1]; ++i) {
     const Event& event = events[i];
-    const int64_t length_ns = event.end_ns - event.start_ns;
-    if (event.kind == ActionKind::kUnshard) wait.gather_ns += length_ns;
+    if (event.kind == ActionKind::kUnshard) wait.gather_ns += event.worked_ns();
     if (event.kind == ActionKind::kReduceGrad) {
-      wait.reduce_ns += length_ns;
+      wait.reduce_ns += event.worked_ns();
       reduced_ns = std::max(reduced_ns, event.end_ns);
     }
     if (!IsCompute(event.kind)) continue;
@@ -44,7 +47,7 @@ CollectiveWait WaitOf(const Plan& plan, const std::vector<Event>& events, const 
       const GroupNeeds needs = NeedsOf(plan, events, wiring, i);
       const int64_t ready_ns = std::max(computed_ns, needs.others_ns);
       const int64_t held_ns = std::min(event.start_ns, needs.gathered_ns);
-      wait.gather_wait_ns += std::max<int64_t>(held_ns - ready_ns, 0);
+      wait.gather_wait_ns += std::max<int64_t>(held_ns - ready_ns, 0) + event.waited_ns;
     }
     computed_ns = std::max(computed_ns, event.end_ns);
   }

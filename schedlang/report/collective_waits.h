@@ -2,7 +2,8 @@
 // timeline, simulated or measured.
 //
 //   gathers     a rank waits for an UNSHARD before a computation for which all else is ready: its
-//               rank is free, and the messages of other ranks have come
+//               rank is free, and the messages of other ranks have come; and within a computation
+//               that meets buckets (plan/buckets.h)
 //   reductions  a rank waits for them from the end of its last computation to the end of its last
 //               REDUCE_GRAD
 //

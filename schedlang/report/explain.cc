@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "schedlang/base/sl_check.h"
+#include "schedlang/plan/buckets.h"
 #include "schedlang/plan/links.h"
 #include "schedlang/plan/text_form.h"
 
@@ -86,7 +87,12 @@ class Explainer {
  public:
   Explainer(const Plan& plan, const Timeline& timeline, const Wiring& wiring,
             const CostModel& costs)
-      : plan_(plan), events_(timeline.events), costs_(costs), places_(plan), wiring_(wiring) {}
+      : plan_(plan),
+        events_(timeline.events),
+        costs_(costs),
+        places_(plan),
+        wiring_(wiring),
+        meeters_(MeetersOfBuckets(plan, wiring)) {}
 
   Explanation Run(uint32_t action) const {
     Explanation explanation;
@@ -103,6 +109,8 @@ class Explainer {
       WaitLink& link = chain.back();
       if (reason == WaitReason::kQueue) link.end_ns = LeftQueue(link.action);
       if (reason == WaitReason::kOtherRank) link.end_ns = link.begin_ns;
+      // A bucket is there before the end.
+      link.end_ns = std::min(link.end_ns, chain[chain.size() - 2].begin_ns);
     }
     return explanation;
   }
@@ -164,7 +172,7 @@ class Explainer {
     }
     for (uint32_t k = 0; k < parts.size() && link->reason == WaitReason::kNothing; ++k) {
       const uint32_t gathered = wiring_.wires[link->action + k].gathered;
-      if (!EndsAt(gathered, start_ns)) continue;
+      if (gathered == kNoAction || GatheredNs(events_[gathered]) != start_ns) continue;
       link->reason = WaitReason::kGather;
       link->cause = gathered;
       link->part = link->action + k;
@@ -264,7 +272,7 @@ class Explainer {
   // True if the collective could start then by the actions of its own rank, and not before.
   bool CollectiveOf(uint32_t i, int64_t start_ns, WaitLink* link) const {
     const Wire& wire = wiring_.wires[i];
-    if (EndsAt(wire.after, start_ns)) {
+    if (EndsAt(wire.after, start_ns) || GivesAt(i, start_ns)) {
       link->reason = WaitReason::kRank;
       link->cause = places_.GroupOf(wire.after);
     } else if (EndsAt(wire.before, start_ns)) {
@@ -272,6 +280,15 @@ class Explainer {
       link->cause = wire.before;
     }
     return link->reason != WaitReason::kNothing;
+  }
+
+  // True if the reduction could start with the first bucket of its gradients, inside a computation.
+  bool GivesAt(uint32_t reduce, int64_t ns) const {
+    if (plan_.actions[reduce].kind != ActionKind::kReduceGrad) return false;
+    const uint32_t giver = meeters_[reduce];
+    const uint32_t before = wiring_.wires[reduce].before;
+    return giver != kNoAction && events_[giver].start_ns <= ns && ns < events_[giver].end_ns &&
+           !EndsAt(before, ns);
   }
 
   std::vector<WaitingGroup> After(uint32_t group) const {
@@ -318,6 +335,7 @@ class Explainer {
   const CostModel& costs_;
   const PlaceTable places_;
   const Wiring& wiring_;
+  const std::vector<uint32_t> meeters_;  // of buckets, by collective
 };
 
 // "rank 0 has stages 0, 7": where the stages live.

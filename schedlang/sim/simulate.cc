@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/plan/buckets.h"
 #include "schedlang/sim/group_parts.h"
 #include "schedlang/sim/reductions.h"
 #include "schedlang/sim/shared_links.h"
@@ -31,6 +32,7 @@ class LaneClock {
         data_parallel_ns_(plan.ranks(), 0),
         waiting_(plan.ranks(), kNoAction),
         lacks_(plan.ranks(), kNoAction),
+        meeters_(MeetersOfBuckets(plan, wiring)),
         meetings_(wiring.reductions.count()),
         queues_(wiring.queues.all.size()),
         costs_of_{costs.forward.data(), costs.backward.data(), costs.input_gradient.data(),
@@ -75,6 +77,7 @@ class LaneClock {
   struct Meeting {
     uint32_t missing = 0;  // ranks that have not come
     int64_t start_ns = 0;  // the latest start of the ranks that have come
+    int64_t given_ns = 0;  // the latest end of their gradients
   };
   // The state of a queue: its call is at calls[next], with `left` parts that have not ended.
   struct QueueState {
@@ -151,7 +154,7 @@ class LaneClock {
           lacks_[rank] = need;
           return false;
         }
-        start_ns = std::max(start_ns, there_ns);
+        start_ns = std::max(start_ns, need == wire.gathered ? GatheredNs(events_[need]) : there_ns);
       }
       ++end;
     } while (end < last && plan_.actions[end].joined);
@@ -160,11 +163,19 @@ class LaneClock {
             ? costs_of_[static_cast<int>(plan_.actions[begin].kind)]
                        [plan_.actions[begin].stage.value]
             : GroupCost(costs_, absl::MakeConstSpan(plan_.actions).subspan(begin, end - begin));
-    const int64_t end_ns =
-        start_ns + (costs_.noise.empty() ? cost_ns : costs_.noise.Of(begin, cost_ns));
+    const int64_t work_ns = costs_.noise.empty() ? cost_ns : costs_.noise.Of(begin, cost_ns);
+    int64_t end_ns = start_ns + work_ns;
+    // All work behind the last bucket of the parameters is left when it comes.
+    const uint32_t gathered = wiring_.wires[begin].gathered;
+    if (gathered != kNoAction && events_[gathered].first_bucket_ns > 0 &&
+        meeters_[gathered] == begin) {
+      const int64_t buckets = BucketsMet(costs_, plan_.actions[begin].stage);
+      end_ns = std::max(end_ns, events_[gathered].end_ns + LaterBucketNs(work_ns, buckets));
+    }
     for (uint32_t k = begin; k < end; ++k) {
       events_[k].start_ns = start_ns;
       events_[k].end_ns = end_ns;
+      events_[k].waited_ns = end_ns - start_ns - work_ns;
     }
     now_ns_[rank] = end_ns;
     *cursor = end;
@@ -181,32 +192,60 @@ class LaneClock {
       return;
     }
     if (waiting_[rank] != kNoAction) return;
-    const int64_t start_ns = std::max(EndOf(wire.after), data_parallel_ns_[rank]);
+    const bool gathers = action.kind == ActionKind::kUnshard;
+    const int64_t start_ns =
+        std::max(gathers ? EndOf(wire.after) : FirstGivenNs(i), data_parallel_ns_[rank]);
     if (wire.meeting != kNoAction && wire.comes_with == kNoAction) {
       waiting_[rank] = i;
       Meeting& meeting = meetings_[wire.meeting];
       meeting.start_ns = std::max(meeting.start_ns, start_ns);
+      meeting.given_ns = std::max(meeting.given_ns, EndOf(wire.after));
       if (--meeting.missing == 0) meet_.push_back(wire.meeting);
       return;
     }
-    const std::vector<int64_t>& costs =
-        action.kind == ActionKind::kUnshard ? costs_.unshard : costs_.reduce;
+    const std::vector<int64_t>& costs = gathers ? costs_.unshard : costs_.reduce;
     const bool free = costs.empty() || wire.comes_with != kNoAction;
-    event.start_ns = start_ns;
-    event.end_ns = start_ns + (free ? 0 : costs[action.stage.value]);
+    const int64_t cost_ns = free ? 0 : costs[action.stage.value];
+    if (gathers) {
+      const int64_t buckets = BucketsMet(costs_, action.stage);
+      event.start_ns = start_ns;
+      event.end_ns = start_ns + cost_ns;
+      if (buckets > 1 && meeters_[i] != kNoAction) {
+        event.first_bucket_ns = start_ns + FirstBucketNs(cost_ns, buckets);
+      }
+    } else {
+      Reduce(i, start_ns, EndOf(wire.after), cost_ns);
+    }
     data_parallel_ns_[rank] = event.end_ns;
+  }
+
+  // When the first bucket of the gradients is there.
+  int64_t FirstGivenNs(uint32_t reduce) const {
+    const uint32_t giver = meeters_[reduce];
+    if (giver == kNoAction) return EndOf(wiring_.wires[reduce].after);
+    const Event& event = events_[giver];
+    return event.start_ns +
+           FirstBucketNs(event.worked_ns(), BucketsMet(costs_, plan_.actions[reduce].stage));
+  }
+
+  // The last bucket of the gradients is there at `given_ns`.
+  void Reduce(uint32_t i, int64_t start_ns, int64_t given_ns, int64_t cost_ns) {
+    Event& event = events_[i];
+    const int64_t last_ns = LaterBucketNs(cost_ns, BucketsMet(costs_, plan_.actions[i].stage));
+    event.start_ns = start_ns;
+    event.end_ns = std::max(start_ns + cost_ns, given_ns + last_ns);
+    event.waited_ns = event.end_ns - start_ns - cost_ns;
   }
 
   // All members have come to the reduction.
   void Meet(uint32_t meeting) {
-    const int64_t start_ns = meetings_[meeting].start_ns;
-    const int64_t end_ns = start_ns + ReductionNs(plan_, wiring_, costs_, meeting);
+    const Meeting& all = meetings_[meeting];
+    const int64_t cost_ns = ReductionNs(plan_, wiring_, costs_, meeting);
     for (const auto& [member, comes] : wiring_.reductions.of(static_cast<int>(meeting))) {
       if (!comes) continue;
-      events_[member].start_ns = start_ns;
-      events_[member].end_ns = end_ns;
+      Reduce(member, all.start_ns, all.given_ns, cost_ns);
       const int rank = plan_.stage(plan_.actions[member].stage).rank.value;
-      data_parallel_ns_[rank] = end_ns;
+      data_parallel_ns_[rank] = events_[member].end_ns;
       waiting_[rank] = kNoAction;
       LookAtWaitsOf(rank);
       for (uint32_t i = member + 1; i < cursor_[rank] && waiting_[rank] == kNoAction; ++i) {
@@ -312,6 +351,7 @@ class LaneClock {
   std::vector<int64_t> data_parallel_ns_;  // by rank: when its collectives so far end
   std::vector<uint32_t> waiting_;          // by rank: the reduction at which its collectives wait
   std::vector<uint32_t> lacks_;            // by rank: the action awaited by its computation
+  const std::vector<uint32_t> meeters_;    // of buckets, by collective
   std::vector<Meeting> meetings_;
   std::vector<QueueState> queues_;
   const int64_t* const costs_of_[4];  // by kind, then stage: of a computation alone

@@ -9,9 +9,12 @@
 //                 A message moves when both its ends have started. It occupies both queues for its
 //                 transfer (bytes by bandwidth), and arrives a latency later. Messages on the same
 //                 link share its bandwidth (shared_links.h).
-//   data          gathers (UNSHARD) and reductions (REDUCE_GRAD) in order. A gather may start as
-//   parallel      soon as the RESHARD before it has made room, a reduction when the computation
-//                 listed before it has ended. If ranks hold replicas of a stage (Plan::pipes), its
+//   data          gathers (UNSHARD) and reductions (REDUCE_GRAD) in order, bucket by bucket beside
+//   parallel      the computations that need and give them (plan/buckets.h). A gather may start as
+//                 soon as the RESHARD before it has made room, a reduction when the computation
+//                 listed before it has the first bucket of its gradients: it takes equally long for
+//                 each. A computation needs the k-th bucket after as large a part of its time. If
+//                 ranks hold replicas of a stage (Plan::pipes), its
 //                 reduction starts when all of them could start, and takes as long as the slowest
 //                 needs; a rank with several of them does all with the last in its list. Otherwise
 //                 the ranks of the group run the same plan, in step.

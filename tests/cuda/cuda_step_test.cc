@@ -50,12 +50,14 @@ class EnqueuedCanaries final : public StageWork {
   Bytes Payload(const Action& send_or_recv) const override {
     return canaries_.Payload(send_or_recv);
   }
-  absl::StatusOr<Piece> Collective(const Action& action) override {
+  absl::StatusOr<std::vector<Piece>> Collective(const Action& action,
+                                                const Action* /*inside*/) override {
     if (action.kind != ActionKind::kReduceGrad) return absl::UnimplementedError("not here");
-    Piece piece;
+    std::vector<Piece> pieces(1);
+    Piece& piece = pieces.front();
     const std::vector<StageId> copies = replicas_.OnItsRank(action.stage);
     const StageId first = copies[0];
-    if (++came_[first.value] < static_cast<int>(copies.size())) return piece;
+    if (++came_[first.value] < static_cast<int>(copies.size())) return pieces;
     float* const sums = sums_[first.value];
     piece.work = host_.Of([this, copies, sums] {
       for (size_t c = 1; c < copies.size(); ++c) {
@@ -80,7 +82,7 @@ class EnqueuedCanaries final : public StageWork {
         sums[i] = 0;
       }
     });
-    return piece;
+    return pieces;
   }
 
   const Canaries& canaries() const { return canaries_; }

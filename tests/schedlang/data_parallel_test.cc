@@ -465,6 +465,87 @@ TEST(DataParallel, OfAStageAloneAllIsExposed) {
   EXPECT_EQ(EndOf(timeline) - EndOf(*without), wait.gather_wait_ns + wait.reduce_wait_ns);
 }
 
+// Four buckets: the first forward starts behind the first of its parameters, and the reduction with
+// the first of the last backward's gradients, of which the last are reduced behind it.
+TEST(DataParallel, BucketsLieBesideComputations) {
+  const Plan plan = PlanFromText("plan x P=1 M=2\nstages 0\nrank 0: 0F0 0F1 0B0 0B1\n");
+  struct Case {
+    const char* costs;
+    const char* timeline;
+    int64_t gather_wait_ns, reduce_wait_ns;
+  };
+  const Case cases[] = {
+      {"F=12ns,B=20ns,unshard=8ns,reduce=12ns,buckets=4",
+       "0UNSHARD@0+8>2 0F0@2+12 0F1@14+12 0B0@26+20 0B1@46+20 0REDUCE_GRAD@51+18~6 0RESHARD@66+0",
+       2, 3},
+      // The gather is slower than the forward, whose last quarter comes behind it; the reduction is
+      // slower than the backward.
+      {"F=12ns,B=20ns,unshard=40ns,reduce=44ns,buckets=4",
+       "0UNSHARD@0+40>10 0F0@10+33~21 0F1@43+12 0B0@55+20 0B1@75+20 0REDUCE_GRAD@80+44 "
+       "0RESHARD@95+0",
+       31, 29},
+      // The first of four buckets of 11 takes 5, of 10 it takes 4.
+      {"F=12ns,B=11ns,unshard=0,reduce=10ns,buckets=4",
+       "0UNSHARD@0+0 0F0@0+12 0F1@12+12 0B0@24+11 0B1@35+11 0REDUCE_GRAD@40+10 0RESHARD@46+0", 0,
+       4},
+  };
+  for (const Case& c : cases) {
+    Plan lowered;
+    const Timeline timeline = SimulateCopies(plan, CostsOf(c.costs, plan), &lowered);
+    EXPECT_EQ(Print(timeline),
+              absl::StrCat("timeline simulated x P=1 M=2\nrank 0: ", c.timeline, "\n"));
+    const Wiring wiring = WiringOf(lowered, CommLayout::kEdge);
+    const CollectiveWait wait = MeasureCollectives(lowered, timeline, wiring).all;
+    EXPECT_EQ(wait.gather_wait_ns, c.gather_wait_ns) << c.costs;
+    EXPECT_EQ(wait.reduce_wait_ns, c.reduce_wait_ns) << c.costs;
+  }
+}
+
+// One stage a rank: in a step of an 8 billion parameter model on eight GPUs of one node less than a
+// hundredth waits for gathers, and as little for reductions.
+TEST(DataParallel, ALargeStageHidesItsCollectives) {
+  const Plan plan = PlanFromText("plan x P=1 M=2\nstages 0\nrank 0: 0F0 0B0 0F1 0B1\n");
+  const auto spec =
+      ReadCosts(Source(
+          "llama.yaml",
+          "model: {kind: llama, layers: 32, width: 4096, heads: 32, kv_heads: 8, hidden: 14336,\n"
+          "        context: 8192, vocabulary: 128256}\n"
+          "data: {microbatch: 1}\n"
+          "mesh: {data: 8}\nsharding: parameters\n"
+          "hardware: " STRINGLINE_SOURCE_DIR "/schedlang/costs/hardware/h100.yaml\n"
+          "p2p: 3us\nbandwidth: 450GB/s\n"));
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  const auto costs = ResolveCosts(*spec, plan);
+  ASSERT_TRUE(costs.ok()) << costs.status();
+  Plan lowered;
+  const Timeline timeline = SimulateCopies(plan, *costs, &lowered);
+  const CollectiveWait wait =
+      MeasureCollectives(lowered, timeline, WiringOf(lowered, CommLayout::kEdge)).all;
+  const auto share = [&](int64_t ns) {
+    return static_cast<double>(ns) / static_cast<double>(EndOf(timeline));
+  };
+  EXPECT_GT(share(wait.gather_ns), 0.02);
+  EXPECT_GT(share(wait.reduce_ns), 0.04);
+  EXPECT_LT(share(wait.gather_wait_ns), 0.01);
+  EXPECT_LT(share(wait.reduce_wait_ns), 0.01);
+}
+
+TEST(DataParallel, BucketsOfReplicasAreEqual) {
+  const Plan plan = PlanFromText(
+      "plan v P=2 M=2\npipe a M=1 stages 0 1\npipe b M=1 stages 1 0\n"
+      "rank 0: a[0]F0 b[1]F0 b[1]B0 a[0]B0\nrank 1: b[0]F0 a[1]F0 a[1]B0 b[0]B0\n");
+  for (const auto& [text, error] :
+       {std::pair("F=1,B=2,buckets=0", "buckets: at least 1"),
+        std::pair(
+            "F=1,B=2,buckets=[1,2,1,3]",
+            "buckets: 2 for stage 1 and 3 for its replica 3, which are reduced together; give "
+            "both the same")}) {
+    const auto spec = ParseCosts(text);
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    EXPECT_EQ(ResolveCosts(*spec, plan).status().message(), error);
+  }
+}
+
 // Rank 1 has gathered long before the activation comes, and does not wait for the gather. Its
 // reduction ends before rank 0's, so only rank 0's reduction makes the step longer.
 TEST(DataParallel, ARankWaitsOnlyForWhatComesLast) {

@@ -61,6 +61,13 @@ RandomCase MakeRandomCase(std::mt19937_64& random, bool sharing = false) {
   if (Below(random, 2) == 0) costs.forward_backward = RandomCosts(random, stages, 50);
   if (Below(random, 2) == 0) costs.unshard = RandomCosts(random, stages, 30);
   if (Below(random, 2) == 0) costs.reduce = RandomCosts(random, stages, 30);
+  if (Below(random, 3) > 0) {
+    for (size_t s = 0; s < stages; ++s) {
+      const size_t first = plan.pipes.empty() ? s : s % static_cast<size_t>(plan.pipes[0].stages);
+      costs.buckets.push_back(first < s ? costs.buckets[first]
+                                        : 1 + static_cast<int64_t>(Below(random, 6)));
+    }
+  }
   costs.hop = static_cast<int64_t>(Below(random, 15));
   if (Below(random, 2) == 0) {
     for (auto* const hops : {&costs.activation_hops, &costs.gradient_hops}) {
@@ -242,7 +249,7 @@ TEST(SimulatorTruth, CausesAddUp) {
       int64_t work_ns = 0, idle_ns = 0;
       for (uint32_t i = made.plan.first[r]; i < made.plan.first[r + 1]; ++i) {
         const Event& event = timeline.events[i];
-        if (IsCompute(event.kind) && !event.joined) work_ns += event.end_ns - event.start_ns;
+        if (IsCompute(event.kind) && !event.joined) work_ns += event.worked_ns();
       }
       for (int c = 0; c < kIdleCauses; ++c) {
         idle_ns += analysis.causes[r][c];
@@ -288,13 +295,20 @@ TEST(SimulatorTruth, ShorterNeverMakesLonger) {
   std::mt19937_64 random(kSeed + 2);
   for (int n = 0; n < 5'000; ++n) {
     RandomCase made = MakeRandomCase(random);
+    CostModel& costs = made.costs;
+    const auto lists = {&costs.forward,         &costs.backward,         &costs.input_gradient,
+                        &costs.weight_gradient, &costs.forward_backward, &costs.unshard,
+                        &costs.reduce};
+    // All times are multiples of 60: up to six buckets of a time are then equal.
+    for (auto* const list : lists) {
+      for (int64_t& ns : *list) ns *= 60;
+    }
     const int64_t before_ns = Analyze(made.plan, made.Simulated()).makespan_ns;
     const size_t stage = Below(random, made.plan.stages.size());
-    CostModel& costs = made.costs;
-    const auto cut = [&](int64_t* ns) { *ns = static_cast<int64_t>(Below(random, *ns + 1)); };
-    for (auto* const list :
-         {&costs.forward, &costs.backward, &costs.input_gradient, &costs.weight_gradient,
-          &costs.forward_backward, &costs.unshard, &costs.reduce}) {
+    const auto cut = [&](int64_t* ns) {
+      *ns = 60 * static_cast<int64_t>(Below(random, *ns / 60 + 1));
+    };
+    for (auto* const list : lists) {
       if (!list->empty() && Below(random, 2) == 0) cut(&(*list)[stage]);
     }
     cut(&costs.hop);

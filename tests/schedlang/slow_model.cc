@@ -23,6 +23,7 @@ class SlowModel {
     times_.end_ns.assign(n, -1);
     posted_.assign(n, -1);
     free_.assign(n, -1);
+    pieces_.resize(n);
     rank_.assign(n, 0);
     for (int r = 0; r < plan.ranks(); ++r) {
       for (uint32_t i = plan.first[r]; i < plan.first[r + 1]; ++i) rank_[i] = r;
@@ -108,7 +109,7 @@ class SlowModel {
 
   bool Try(uint32_t i, std::vector<int64_t>* moments) {
     if (IsMessage(At(i).kind)) return TryMessage(i, moments);
-    if (times_.start_ns[i] >= 0 || At(i).joined) return false;
+    if (times_.end_ns[i] >= 0 || At(i).joined) return false;
     if (IsCollective(At(i).kind)) return TryCollective(i, moments);
     const auto group = GroupAt(plan_.actions, i);
     // The group before this group has ended.
@@ -118,6 +119,13 @@ class SlowModel {
     if (!IsPastWaits(i)) return false;
     for (const Action& part : group) {
       if (!HasNeeds(part, i)) return false;
+    }
+    if (IsAlone(i)) {
+      // The k-th piece needs the k-th bucket of the parameters.
+      const int gather = GatherOf(At(i), i);
+      const size_t k = pieces_[i].size();
+      if (gather >= 0 && !HasPiece(static_cast<uint32_t>(gather), k)) return false;
+      return TryPiece(i, GroupCost(costs_, group), moments);
     }
     const int64_t end = now_ + GroupCost(costs_, group);
     for (uint32_t k = i; k < i + group.size(); ++k) {
@@ -154,13 +162,63 @@ class SlowModel {
     };
     if ((needs & kInput) && !arrived(stage.previous, ActionKind::kRecvForward)) return false;
     if ((needs & kOutGrad) && !arrived(stage.next, ActionKind::kRecvBackward)) return false;
-    // The stage's parameters have arrived, if its last preceding collective is an UNSHARD.
-    for (uint32_t k = group; k-- > plan_.first[stage.rank.value];) {
+    const int gather = GatherOf(part, group);
+    return gather < 0 || IsAlone(group) || EndedAction(static_cast<uint32_t>(gather));
+  }
+
+  // The stage's last collective before the group, if it is an UNSHARD; -1: it is none.
+  int GatherOf(const Action& part, uint32_t group) const {
+    for (uint32_t k = group; k-- > plan_.first[plan_.stage(part.stage).rank.value];) {
       if (At(k).stage != part.stage) continue;
-      if (At(k).kind == ActionKind::kUnshard) return EndedAction(k);
+      if (At(k).kind == ActionKind::kUnshard) return static_cast<int>(k);
       if (IsCollective(At(k).kind)) break;
     }
+    return -1;
+  }
+
+  // The pieces of a collective, and of a computation alone on its rank.
+  int64_t PiecesOf(uint32_t i) const {
+    const auto s = static_cast<size_t>(At(i).stage.value);
+    const bool cut = !costs_.parts.empty() && costs_.parts[s].layers > 0;
+    return cut || costs_.buckets.empty() || plan_.chunks > 1 ? 1 : costs_.buckets[s];
+  }
+  bool IsAlone(uint32_t i) const {
+    return !At(i).joined && GroupAt(plan_.actions, i).size() == 1 && plan_.chunks == 1;
+  }
+  bool HasPiece(uint32_t i, size_t k) const {
+    return k < pieces_[i].size() && Ended(pieces_[i][k]);
+  }
+
+  // Begins the next piece, if the one before has ended: each takes the same, the first the rest.
+  bool TryPiece(uint32_t i, int64_t all_ns, std::vector<int64_t>* moments) {
+    const int64_t pieces = PiecesOf(i), each_ns = all_ns / pieces;
+    std::vector<int64_t>& ends = pieces_[i];
+    if (!ends.empty() && !Ended(ends.back())) return false;
+    if (ends.empty()) times_.start_ns[i] = now_;
+    ends.push_back(now_ + (ends.empty() ? all_ns - (pieces - 1) * each_ns : each_ns));
+    moments->push_back(ends.back());
+    if (static_cast<int64_t>(ends.size()) == pieces) times_.end_ns[i] = ends.back();
     return true;
+  }
+
+  // The computation before the reduction, if it is alone and gives its gradients; -1: none.
+  int GiverOf(uint32_t reduce) const {
+    for (uint32_t k = plan_.first[rank_[reduce]]; k < plan_.first[rank_[reduce] + 1]; ++k) {
+      if (k != reduce && AreReducedTogether(k, reduce)) return -1;  // its rank adds up first
+    }
+    uint32_t k = reduce;
+    while (k-- > plan_.first[rank_[reduce]]) {
+      if (!IsCompute(At(k).kind)) continue;
+      const bool gives = (EffectsOf(At(k).kind).gives & kWeightGrad) != 0;
+      return gives && IsAlone(k) && At(k).stage == At(reduce).stage ? static_cast<int>(k) : -1;
+    }
+    return -1;
+  }
+
+  // True when the next bucket of the reduction has its gradients.
+  bool HasGradients(uint32_t reduce) const {
+    const int giver = GiverOf(reduce);
+    return giver >= 0 && HasPiece(static_cast<uint32_t>(giver), pieces_[reduce].size());
   }
 
   bool TryCollective(uint32_t i, std::vector<int64_t>* moments) {
@@ -172,16 +230,18 @@ class SlowModel {
     if (kind == ActionKind::kReduceGrad && IsLastReplicaOfItsRank(i)) {
       for (uint32_t other = 0; other < plan_.actions.size(); ++other) {
         if (!AreReducedTogether(i, other)) continue;
-        if (IsLastReplicaOfItsRank(other) && !IsTurnOf(other)) return false;
+        const bool has_begun = pieces_[other].size() > pieces_[i].size();
+        if (IsLastReplicaOfItsRank(other) && !has_begun && !IsTurnOf(other)) return false;
         if (!free) cost_ns = std::max(cost_ns, costs[At(other).stage.value]);
       }
     } else if (kind == ActionKind::kReduceGrad) {
       cost_ns = 0;  // its rank has more to add up before anything is sent
     }
-    times_.start_ns[i] = now_;
-    times_.end_ns[i] = now_ + cost_ns;
-    moments->push_back(times_.end_ns[i]);
-    return true;
+    if (kind == ActionKind::kReshard) {
+      times_.start_ns[i] = times_.end_ns[i] = now_;
+      return true;
+    }
+    return TryPiece(i, cost_ns, moments);
   }
 
   // Reductions of stages that are the same part of the model, in two pipes.
@@ -215,7 +275,8 @@ class SlowModel {
     if (kind == ActionKind::kUnshard) {
       while (until > first && At(until).kind != ActionKind::kReshard) --until;
     }
-    for (uint32_t k = first; k < until; ++k) {
+    const bool by_bucket = kind == ActionKind::kReduceGrad && HasGradients(i);
+    for (uint32_t k = first; k < until && !by_bucket; ++k) {
       if (IsCompute(At(k).kind) && !EndedAction(k)) return false;
     }
     for (uint32_t k = first; k < i && kind != ActionKind::kReshard; ++k) {
@@ -306,7 +367,8 @@ class SlowModel {
   const std::vector<ListedWait>* const waits_;
   SlowTimes times_;
   std::vector<int64_t> posted_, free_;  // by message: the start, and the time of leaving its queue
-  std::vector<int> rank_;               // by action
+  std::vector<std::vector<int64_t>> pieces_;  // by action: the ends of its pieces so far
+  std::vector<int> rank_;                     // by action
   std::map<std::tuple<int, int, int>, uint32_t> index_;
   std::vector<Shared> moving_;
   double link_ns_ = 0;  // up to when moving_ is advanced

@@ -26,6 +26,26 @@ TEST(Timeline, TextFormPrintsAndReadsBack) {
   EXPECT_EQ(Print(*timeline), text);
 }
 
+TEST(Timeline, BucketsReadBack) {
+  const std::string text =
+      "timeline measured x P=1 M=2\n"
+      "observed\n"
+      "rank 0: 0UNSHARD@0+500>100 0F0@100+700~200[110+690] 0F1@800+10~10 0REDUCE_GRAD@805+9~3\n";
+  const auto timeline = Read(text);
+  ASSERT_TRUE(timeline);
+  EXPECT_EQ(timeline->events[0].first_bucket_ns, 100);
+  EXPECT_EQ(timeline->events[1].waited_ns, 200);
+  EXPECT_EQ(timeline->events[1].worked_ns(), 500);
+  EXPECT_EQ(Print(*timeline), text);
+  EXPECT_EQ(MeasureBubbles(*timeline).ranks[0].busy_ns, 500);
+  std::string message;
+  for (const char* const bad : {"0UNSHARD@0+500>501", "0F0@0+5~6", "0F0@0+5~", "0F0@0+5>",
+                                "0F0@0+5~-1", "0F0@0+5~1>2", "0F0@0+5?~1"}) {
+    EXPECT_FALSE(Read(absl::StrCat("timeline simulated x\nrank 0: ", bad, "\n"), &message)) << bad;
+    EXPECT_EQ(message, "expected an event like 3F7@1000+500") << bad;
+  }
+}
+
 TEST(Timeline, AFlightRecordReadsBack) {
   const std::string text =
       "timeline flight x P=2 M=2\n"

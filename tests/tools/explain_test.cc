@@ -50,6 +50,12 @@ void CheckChain(const Plan& plan, const Timeline& timeline, const CostModel& cos
     const Event& cause = events[next.action];
     if (link.reason == WaitReason::kQueue) {
       ASSERT_EQ(next.end_ns, cause.end_ns - HopOf(costs, plan.actions[next.action]).latency_ns);
+    } else if (cause.first_bucket_ns > 0 && IsCompute(plan.actions[link.action].kind)) {
+      ASSERT_EQ(next.end_ns, cause.first_bucket_ns);
+    } else if (IsCompute(cause.kind) && link.begin_ns < cause.end_ns) {
+      // A reduction starts with the first bucket of its gradients.
+      ASSERT_EQ(plan.actions[link.action].kind, ActionKind::kReduceGrad);
+      ASSERT_GE(link.begin_ns, cause.start_ns);
     } else if (link.reason != WaitReason::kOtherRank) {
       ASSERT_EQ(next.end_ns, cause.end_ns);
     }
@@ -81,7 +87,7 @@ void ExplainAll(const Plan& plan, CommLayout layout, bool collects, std::mt19937
   if (bytes > 0) absl::StrAppend(&text, ",bandwidth=1GB/s,message=", bytes);
   if (bytes > 20) absl::StrAppend(&text, ",node.ranks=2,node.bandwidth=3GB/s");
   if (collects) absl::StrAppend(&text, ",unshard=", (*random)() % 60, "ns,reduce", cost());
-  if (collects) text.pop_back();
+  if (collects) absl::StrAppend(&text, "buckets=", 1 + (*random)() % 4);
   const auto spec = ParseCosts(text);
   ASSERT_TRUE(spec.ok()) << text << spec.status();
   const Plan lowered = Lower(collects ? AddCollectives(plan, 1 + (*random)() % 3) : plan, layout);

@@ -14,11 +14,16 @@
 namespace stringline {
 namespace {
 
-void AppendCosts(const char* key, const std::vector<int64_t>& values, std::string* text) {
+void AppendCounts(const char* key, const std::vector<int64_t>& values, std::string* text,
+                  const char* unit = "") {
   if (values.empty()) return;
   std::vector<std::string> items;
-  for (const int64_t ns : values) items.push_back(absl::StrCat(ns, "ns"));
+  for (const int64_t value : values) items.push_back(absl::StrCat(value, unit));
   absl::StrAppend(text, key, ": [", absl::StrJoin(items, ", "), "]\n");
+}
+
+void AppendCosts(const char* key, const std::vector<int64_t>& ns, std::string* text) {
+  AppendCounts(key, ns, text, "ns");
 }
 
 // The names of RunFiles, in its order.
@@ -46,10 +51,13 @@ std::string PrintCosts(const CostModel& costs) {
   if (!costs.parts.empty()) {
     std::vector<int64_t> layers;
     for (const PartCosts& of : costs.parts) layers.push_back(of.layers);
-    absl::StrAppend(&text, "layers: [", absl::StrJoin(layers, ", "), "]\n");
+    AppendCounts("layers", layers, &text);
   }
   AppendCosts("unshard", costs.unshard, &text);
   AppendCosts("reduce", costs.reduce, &text);
+  if (!costs.unshard.empty() || !costs.reduce.empty()) {
+    AppendCounts("buckets", costs.buckets, &text);
+  }
   absl::StrAppend(&text, "p2p: ", costs.hop, "ns\n");
   return text;
 }
