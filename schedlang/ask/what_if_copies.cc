@@ -70,7 +70,7 @@ std::vector<CopiesChange> ChangesOf(const Session& step) {
       if (const auto found = values.find(key); found != values.end()) found->second[0] *= 2;
     }
   }
-  const int resident = step.costs->collectives.resident;
+  const int resident = step.written ? step.written->gathers_ahead + 1 : 0;
   if (step.costs->collectives.gathers && MostStagesOfARank(*step.plan) > resident) {
     changes.push_back({absl::StrCat("gathers ", resident, " stages ahead"), asked, resident + 1});
   }

@@ -274,6 +274,7 @@ class Elaboration {
       if (step.kind == Step::Kind::kLet) evaluator_.Set(step.slot, value);
       if (step.kind == Step::Kind::kPad && !Pad(step, value)) return false;
       if (step.kind == Step::Kind::kChunks && !Cut(step, value)) return false;
+      if (step.kind == Step::Kind::kAhead && !GatherAhead(step, value)) return false;
       if (step.kind == Step::Kind::kRequire && value == 0) {
         Find(Code::kRequire, step.span, absl::StrCat(step.text, evaluator_.ValuesIn(step.node)))
             .where = PrintParameters(plan_);
@@ -435,6 +436,18 @@ class Elaboration {
     Find(Code::kBadRule, step.span,
          absl::StrCat("a microbatch has 1 to ", kMostChunks, " chunks, not ", chunks,
                       evaluator_.ValuesIn(step.node)))
+        .where = PrintParameters(plan_);
+    return false;
+  }
+
+  bool GatherAhead(const Step& step, int64_t stages) {
+    if (stages >= 0 && stages <= kMostStagesAhead) {
+      plan_.gathers_ahead = static_cast<int>(stages);
+      return true;
+    }
+    Find(Code::kBadRule, step.span,
+         absl::StrCat("parameters are gathered 0 to ", kMostStagesAhead, " stages ahead, not ",
+                      stages, evaluator_.ValuesIn(step.node)))
         .where = PrintParameters(plan_);
     return false;
   }

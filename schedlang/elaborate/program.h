@@ -102,6 +102,7 @@ struct Step {
     kStages,      // Program::pipes[slot]
     kPad,         // node
     kChunks,      // node
+    kAhead,       // node
     kOrder,       // slot: the order; body
     kRepeat,      // node times; slot: the loop variable or -1; body
     kIf,          // body: arms; the first whose node holds is performed

@@ -88,6 +88,17 @@ void CheckRecompute(const Program& program, Diagnostics* diagnostics) {
                    "recompute; it may be none, all or any");
 }
 
+ActionKind KindOf(const ast::Collective& collective) {
+  if (collective.word.text == "unshard") return ActionKind::kUnshard;
+  return collective.word.text == "reshard" ? ActionKind::kReshard : ActionKind::kReduceGrad;
+}
+
+void FindGatheredTwice(Span unshard, Diagnostics* diagnostics) {
+  diagnostics->Add(Code::kBadRule, unshard,
+                   "'unshard' says when parameters are gathered, so 'unshard ahead' would say "
+                   "nothing; leave out one of them");
+}
+
 class Resolver {
  public:
   Resolver(const ast::Schedule& schedule, const std::string& rank_variable,
@@ -169,6 +180,7 @@ class Resolver {
     }
     if (program_.split) CheckSplit(*program_.split);
     CheckRecompute(program_, diagnostics_);
+    if (first_.ahead && first_.unshard) FindGatheredTwice(*first_.unshard, diagnostics_);
     const bool placed = first_.stages || !program_.pipes.empty() || program_.place;
     if (placed && first_.rank) return;
     const char* lacks = placed        ? "'rank' block"
@@ -346,19 +358,23 @@ class Resolver {
   }
 
   void Resolve(const ast::Chunks& chunks, Place place, std::vector<Step>* steps) {
-    if (!Stands(place == Place::kSchedule, chunks.span, "'chunks'", kInSchedule)) return;
-    if (!Once(&first_.chunks, chunks.span, "'chunks'")) return;
-    AddCount(Step::Kind::kChunks, chunks.count, steps);
+    AddCount(chunks, place, "'chunks'", Step::Kind::kChunks, &first_.chunks, steps);
   }
-
+  void Resolve(const ast::Ahead& ahead, Place place, std::vector<Step>* steps) {
+    AddCount(ahead, place, "'unshard ahead'", Step::Kind::kAhead, &first_.ahead, steps);
+  }
   void Resolve(const ast::Pad& pad, Place place, std::vector<Step>* steps) {
-    if (!Stands(place == Place::kSchedule, pad.span, "'pad'", kInSchedule)) return;
-    if (!Once(&first_.pad, pad.span, "'pad'")) return;
-    if (pipe_) Misplaced(pad.span, "'pad' cannot stand in a schedule with pipes");
-    AddCount(Step::Kind::kPad, pad.count, steps);
+    AddCount(pad, place, "'pad'", Step::Kind::kPad, &first_.pad, steps);
+    if (first_.pad && pipe_) Misplaced(pad.span, "'pad' cannot stand in a schedule with pipes");
   }
 
-  void AddCount(Step::Kind kind, const ast::Expr& count, std::vector<Step>* steps) {
+  // A statement of a schedule that stands once and has a number.
+  template <typename Statement>
+  void AddCount(const Statement& statement, Place place, const char* what, Step::Kind kind,
+                std::optional<Span>* first, std::vector<Step>* steps) {
+    if (!Stands(place == Place::kSchedule, statement.span, what, kInSchedule)) return;
+    if (!Once(first, statement.span, what)) return;
+    const ast::Expr& count = statement.count;
     steps->push_back({.kind = kind, .span = count.span, .node = expressions_.Resolve(count)});
   }
 
@@ -472,16 +488,12 @@ class Resolver {
     const bool stands = place == Place::kRank || place == Place::kLoop;
     if (!Stands(stands, collective.span, what, kWithinRank)) return;
     if (!InSequence(collective.span, what)) return;
-    PartStep part{.span = collective.span};
-    part.kind = collective.word.text == "unshard"   ? ActionKind::kUnshard
-                : collective.word.text == "reshard" ? ActionKind::kReshard
-                                                    : ActionKind::kReduceGrad;
+    PartStep part{.span = collective.span, .kind = KindOf(collective)};
+    if (part.kind == ActionKind::kUnshard) first_.unshard = collective.span;
     part.stage = ResolveStage(collective.stage, collective.word.text);
     part.place = static_cast<uint32_t>(program_.places.size());
     program_.places.push_back(collective.span);
-    Step step{.kind = Step::Kind::kCollective, .span = collective.span};
-    step.parts.push_back(part);
-    steps->push_back(std::move(step));
+    steps->push_back({.kind = Step::Kind::kCollective, .span = collective.span, .parts = {part}});
   }
 
   void Resolve(const ast::At& at, Place place, std::vector<Step>* steps) {
@@ -528,7 +540,7 @@ class Resolver {
   std::vector<BareStage> bare_;  // stages without a pipe
   // The first of each of these statements.
   struct {
-    std::optional<Span> stages, split, recompute, pad, chunks, rank;
+    std::optional<Span> stages, split, recompute, pad, chunks, ahead, unshard, rank;
   } first_;
 };
 

@@ -20,7 +20,8 @@ class CollectiveInserter {
                      std::vector<int>* weights_left)
       : plan_(plan),
         choice_(choice),
-        resident_(static_cast<size_t>(choice.resident)),
+        resident_(
+            static_cast<size_t>(choice.resident > 0 ? choice.resident : plan.gathers_ahead + 1)),
         weights_left_(*weights_left) {}
 
   void Insert(RankId rank, std::vector<Action>* out) {

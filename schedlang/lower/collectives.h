@@ -1,7 +1,7 @@
 // Inserts the collectives of copies of a pipeline that share parameters and gradients:
 //
 //   UNSHARD       before a stage's next action, and early: up to `resident` stages of the rank, in
-//                 the order of their next use, are gathered ahead
+//                 the order of their next use, are gathered at once
 //   RESHARD       once a stage is no longer among the next `resident` ones; all at the end
 //   REDUCE_GRAD   behind the last weight gradient (B or W) of a stage; with pipes, whose reductions
 //                 need one order on all ranks, by Lower (ReduceGradients)
@@ -19,9 +19,9 @@
 namespace stringline {
 
 // Adds the kinds of the choice that the plan lacks: a plan with any gather or reduction is taken to
-// list them for all its stages. `resident` is at least 1; an action with parts on several stages
-// holds all of them. An inserted action has the place of its neighbouring computation. Cost: linear
-// in actions, times `resident`.
+// list them for all its stages. An action with parts on several stages holds all of them. An
+// inserted action has the place of its neighbouring computation. Cost: linear in actions, times
+// `resident`.
 Plan AddCollectives(const Plan& plan, const CollectiveChoice& choice);
 
 // As torch.distributed.pipelining adds them: all kinds, to a plan without collectives; any other

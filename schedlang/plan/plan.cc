@@ -172,6 +172,7 @@ std::string Print(const Plan& plan) {
   }
   for (const Overlap& overlap : plan.overlaps) absl::StrAppend(&out, Print(overlap), "\n");
   if (plan.chunks > 1) absl::StrAppend(&out, "chunks ", plan.chunks, "\n");
+  if (plan.gathers_ahead != 1) absl::StrAppend(&out, "ahead ", plan.gathers_ahead, "\n");
   if (!plan.costs.empty()) absl::StrAppend(&out, Print(plan.costs), "\n");
   if (!plan.searched.empty()) absl::StrAppend(&out, Print(plan.searched), "\n");
   for (int r = 0; r < plan.ranks(); ++r) {

@@ -22,7 +22,7 @@
 //   rank 0: down[0]F0 up[1]F0 up[1]B0 …
 //
 // A schedule's further statements follow in lines of their own, if present: `split …`,
-// `overlap …`, `costs …`, `search …` (the structs Split, Overlap, OrderCosts and Searched below).
+// `overlap …`, `chunks …`, `ahead …`, `costs …`, `search …` (the members of Plan below).
 #pragma once
 
 #include <array>
@@ -173,6 +173,7 @@ struct Parameter {
 };
 
 inline constexpr int kMostChunks = 16;
+inline constexpr int kMostStagesAhead = 1'000'000;
 
 struct Plan {
   std::string schedule;               // its name
@@ -188,6 +189,9 @@ struct Plan {
   // The chunks into which the sequences of a microbatch are cut inside a stage: their parts share
   // the rank, so that one chunk's all-to-alls lie under another's computation (group_order.h).
   int chunks = 1;
+  // Where the plan lists no UNSHARD and parameters are shared out, a rank gathers those of so many
+  // stages before it needs them (lower/collectives.h).
+  int gathers_ahead = 1;
   OrderCosts costs;
   Searched searched;
   // The actions of rank r are actions[first[r]] .. actions[first[r + 1] - 1].

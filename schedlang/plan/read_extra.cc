@@ -1,3 +1,5 @@
+// A plan's lines between its stages and its ranks: a function reads each kind, from the words of
+// the line, and says whether they are right.
 #include "schedlang/plan/read_extra.h"
 
 #include <algorithm>
@@ -54,6 +56,14 @@ bool ReadRecompute(const std::vector<Word>& words, Plan* plan) {
     plan->recompute.push_back(words[i].text == "1" ? 1 : 0);
   }
   return std::count(plan->recompute.begin(), plan->recompute.end(), 1) > 0;
+}
+
+// ahead 2
+bool ReadAhead(const std::vector<Word>& words, Plan* plan) {
+  if (words.size() != 2 || plan->gathers_ahead != 1) return false;
+  const auto stages = ReadNumber(words[1].text, kMostStagesAhead);
+  if (stages) plan->gathers_ahead = static_cast<int>(*stages);
+  return stages && *stages != 1;
 }
 
 // chunks 2
@@ -190,6 +200,7 @@ bool ReadExtra(const std::vector<Word>& words, Plan* plan) {
   if (words[0].text == "recompute") return ReadRecompute(words, plan);
   if (words[0].text == "overlap") return ReadOverlap(words, &plan->overlaps.emplace_back());
   if (words[0].text == "chunks") return ReadChunks(words, plan);
+  if (words[0].text == "ahead") return ReadAhead(words, plan);
   if (words[0].text == "search") return ReadSearched(words, &plan->searched);
   return words[0].text == "costs" && ReadCosts(words, *plan, &plan->costs);
 }

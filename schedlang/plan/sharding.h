@@ -37,9 +37,9 @@ inline std::optional<Sharding> ReadSharding(absl::string_view word) {
 struct CollectiveChoice {
   bool gathers = false;  // UNSHARD and RESHARD
   bool reduces = false;  // REDUCE_GRAD
-  // The gathered stages that a rank holds at once: the current stage and the next, so that gathers
-  // go one stage ahead.
-  int resident = 2;
+  // The gathered stages that a rank holds at once, the current one among them; 0: as the plan says
+  // (Plan::gathers_ahead).
+  int resident = 0;
 
   bool any() const { return gathers || reduces; }
 };

@@ -135,6 +135,12 @@ struct Chunks {
   Expr count;
 };
 
+// `unshard ahead: count;`
+struct Ahead {
+  Span span;
+  Expr count;
+};
+
 // `rank variable { … }`, and with `timetable`, `greedy` or `search` before the block
 struct Rank {
   Span span;
@@ -309,7 +315,7 @@ struct Recompute {
 struct Statement {
   std::variant<Let, Require, Stages, Pipe, Pad, Rank, Order, Repeat, If, Group, Collective, At,
                Tighten, Fill, Hold, Prefer, Costs, Minimize, Within, Pairs, Iterations, Place,
-               Layers, Overlap, Split, Recompute, Chunks>
+               Layers, Overlap, Split, Recompute, Chunks, Ahead>
       node;
 };
 

@@ -14,6 +14,7 @@
 //              | 'pipe' name '{' stages 'microbatches' expression end '}'
 //              | 'pad' 'microbatches' 'to' expression end
 //              | 'chunks' expression end
+//              | 'unshard' 'ahead' ':' expression end
 //              | 'split' ( 'even' | 'balanced' | 'any' | string | list | by_stage ) end
 //              | 'recompute' ( 'none' | 'all' | 'any' | list | by_stage ) end
 //              | 'overlap' letter { '&' letter } ';'
@@ -264,8 +265,8 @@ constexpr auto kOrderName = [](auto& context) {
 // A node with nothing but a span.
 constexpr auto kOnlySpan = [](auto& context) { x3::_val(context).span = x3::_attr(context).span; };
 
-using ast::At, ast::Block, ast::Chunks, ast::Collective, ast::Costs, ast::Derived, ast::File,
-    ast::Fill, ast::Group, ast::Hold, ast::If, ast::Iterations, ast::Layers, ast::Let,
+using ast::Ahead, ast::At, ast::Block, ast::Chunks, ast::Collective, ast::Costs, ast::Derived,
+    ast::File, ast::Fill, ast::Group, ast::Hold, ast::If, ast::Iterations, ast::Layers, ast::Let,
     ast::Minimize, ast::Option, ast::Order, ast::Overlap, ast::Pad, ast::Pairs, ast::Part,
     ast::PerStage, ast::Pipe, ast::Place, ast::Prefer, ast::Rank, ast::Recompute, ast::Repeat,
     ast::Require, ast::Schedule, ast::Split, ast::Stages, ast::Statement, ast::Tighten, ast::Use,
@@ -279,6 +280,7 @@ const x3::rule<struct StagesTag, Stages> stages = "'stages'";
 const x3::rule<struct PipeTag, Pipe> pipe = "'pipe'";
 const x3::rule<struct PadTag, Pad> pad = "'pad'";
 const x3::rule<struct ChunksTag, Chunks> chunks = "'chunks'";
+const x3::rule<struct AheadTag, Ahead> ahead = "'unshard'";
 const x3::rule<struct ListTag, PerStage> list =
     "'even', 'balanced', 'any', a list in '[ ]', 's -> e' or a layout in quotes";
 const x3::rule<struct ByStageTag, PerStage> by_stage = "a name";
@@ -393,6 +395,10 @@ const auto pad_def =
 const auto chunks_def =
     Word("chunks")[into<&Chunks::span>] > expression[into<&Chunks::count>] > end;
 
+const auto ahead_def =
+    Word("unshard")[into<&Ahead::span>] >> Word("ahead") >> Word(":") >
+    expression[into<&Ahead::count>] > end;
+
 const auto rank_def =
     Word("rank")[into<&Rank::span>] > kNewName[into<&Rank::variable>] >
     -(Word("timetable")[into<&Rank::mode>] | Word("greedy")[into<&Rank::mode>] |
@@ -482,8 +488,8 @@ const auto layers_def =
 
 const auto in_schedule =
     let[kIntoNode] | require[kIntoNode] | stages[kIntoNode] | pipe[kIntoNode] | pad[kIntoNode] |
-    chunks[kIntoNode] | split[kIntoNode] | recompute[kIntoNode] | overlap[kIntoNode] |
-    rank[kIntoNode];
+    chunks[kIntoNode] | ahead[kIntoNode] | split[kIntoNode] | recompute[kIntoNode] |
+    overlap[kIntoNode] | rank[kIntoNode];
 
 // A separate parser, so that nested blocks take less of the stack.
 const auto order_rule_def =
@@ -524,11 +530,11 @@ const auto use_def = Word("use") > kFileName[kUsedPath] > Word(";");
 const auto file_def = *(use[append<&File::uses>] | schedule[append<&File::schedules>]) > kEnd;
 // clang-format on
 
-BOOST_SPIRIT_DEFINE(block, statement, let, require, stages, pipe, pad, chunks, list, by_stage,
-                    for_all, split, recompute, overlap_part, overlap, rank, order, repeat, arm,
-                    if_else, part, group, collective, at, tighten, fill, hold, prefer, cost, costs,
-                    minimize, within, pairs, iterations, place_row, place, layers, order_rule, end,
-                    option, argument, defer, derived, schedule, use, file)
+BOOST_SPIRIT_DEFINE(block, statement, let, require, stages, pipe, pad, chunks, ahead, list,
+                    by_stage, for_all, split, recompute, overlap_part, overlap, rank, order,
+                    repeat, arm, if_else, part, group, collective, at, tighten, fill, hold, prefer,
+                    cost, costs, minimize, within, pairs, iterations, place_row, place, layers,
+                    order_rule, end, option, argument, defer, derived, schedule, use, file)
 
 }  // namespace
 

@@ -48,7 +48,9 @@ constexpr WordRow kWords[] = {
     {"repeat", WordSort::kStatement,
      "`repeat n { … }`, `repeat n as i { … }`: n times, with i = 0, 1, …"},
     {"if", WordSort::kStatement, "`if e { … } else { … }`: what is not 0 holds"},
-    {"unshard", WordSort::kStatement, "`unshard s;`: gathers the parameters of stage s"},
+    {"unshard", WordSort::kStatement,
+     "`unshard s;`: gathers the parameters of stage s; in the schedule `unshard ahead: 2;`: where "
+     "nothing says when, those of two stages before they are needed"},
     {"reshard", WordSort::kStatement, "`reshard s;`: drops the gathered parameters of stage s"},
     {"reduce", WordSort::kStatement,
      "`reduce s;`: sums the gradients of stage s over the ranks that share it"},

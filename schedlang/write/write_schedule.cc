@@ -47,6 +47,7 @@ bool SameStages(const Plan& a, const Plan& b) {
                     same_stage) &&
          std::equal(a.pipes.begin(), a.pipes.end(), b.pipes.begin(), b.pipes.end(), same_pipe) &&
          Print(a.split) == Print(b.split) && a.recompute == b.recompute && a.chunks == b.chunks &&
+         a.gathers_ahead == b.gathers_ahead &&
          std::equal(a.overlaps.begin(), a.overlaps.end(), b.overlaps.begin(), b.overlaps.end(),
                     same_overlap);
 }
@@ -276,6 +277,9 @@ class ScheduleWriter {
     if (!recompute.empty()) lines.push_back(absl::StrCat("  ", recompute));
     for (const Overlap& overlap : plan_.overlaps) AddOverlap(overlap, &lines);
     if (plan_.chunks > 1) lines.push_back(absl::StrCat("  chunks ", plan_.chunks, ";"));
+    if (plan_.gathers_ahead != 1) {
+      lines.push_back(absl::StrCat("  unshard ahead: ", plan_.gathers_ahead, ";"));
+    }
     lines.emplace_back();
     lines.insert(lines.end(), draft.lines.begin(), draft.lines.end());
     lines.emplace_back("}\n");

@@ -63,6 +63,7 @@ std::string Text(const ast::Stages& n) {
 std::string Text(const ast::Pipe& n) {
   return absl::StrCat("(pipe ", n.name.text, " ", Text(n.stages), " ", TextOf(n.microbatches), ")");
 }
+std::string Text(const ast::Ahead& n) { return absl::StrCat("(ahead ", TextOf(n.count), ")"); }
 std::string Text(const ast::Chunks& n) { return absl::StrCat("(chunks ", TextOf(n.count), ")"); }
 std::string Text(const ast::Pad& n) { return absl::StrCat("(pad ", TextOf(n.count), ")"); }
 std::string Text(const ast::Rank& n) {

@@ -356,6 +356,8 @@ const ParseCase kStatements[] = {
      "      |                               ^\n"},
     {"let a = r < H ? down[r + 1] : up[0];",
      "(schedule s (P M) (let a (? (< r H) ([] down (+ r 1)) ([] up 0))))\n"},
+    {"unshard ahead: P - 1;", "(schedule s (P M) (ahead (- P 1)))\n"},
+    {"rank r { unshard ahead; }", "(schedule s (P M) (rank r (unshard ahead)))\n"},
     {"split even;", "(schedule s (P M) (split even))\n"},
     {"split balanced;", "(schedule s (P M) (split balanced))\n"},
     {"split [3, P - 1];", "(schedule s (P M) (split [3 (- P 1)]))\n"},
