@@ -73,7 +73,7 @@ Work operator/(const Work& a, double by) {
   return {a.products / by, a.attention / by, a.moved / by};
 }
 
-ActionTimes TimesOf(const Work& work, const ModelShape& model, const MachineSpeed& machine) {
+ComputeTimes TimesOf(const Work& work, const ModelShape& model, const MachineSpeed& machine) {
   const auto share = static_cast<double>(model.tensor);
   return {
       Nanoseconds((work.products + work.attention) / share, work.moved / share, machine),
@@ -173,7 +173,7 @@ HalvesFormula HalvesOf(const ModelShape& model, const MachineSpeed& machine,
 StageFormula FormulaOf(const ModelShape& model, const MachineSpeed& machine,
                        const StagePart& part) {
   const StageSizes sizes(model, part);
-  const ActionTimes times =
+  const ComputeTimes times =
       TimesOf(sizes.Attention() + sizes.Network() + HeadOf(model, part), model, machine);
   StageFormula stage;
   stage.forward_ns = times.forward_ns;

@@ -60,7 +60,7 @@ struct MachineSpeed {
 };
 
 // Times of computation, in nanoseconds.
-struct ActionTimes {
+struct ComputeTimes {
   int64_t forward_ns = 0, input_gradient_ns = 0, weight_gradient_ns = 0;
 };
 
@@ -86,8 +86,8 @@ StageFormula FormulaOf(const ModelShape& model, const MachineSpeed& machine, con
 // rounding. Where layers differ, the halves are the mean of the stage's layers. The router of a
 // mixture of experts is in `attention`. Either half has half the bytes of norms and residuals.
 struct HalvesFormula {
-  ActionTimes attention, network;  // of a layer
-  ActionTimes head;                // zero without one
+  ComputeTimes attention, network;  // of a layer
+  ComputeTimes head;                // zero without one
 };
 HalvesFormula HalvesOf(const ModelShape& model, const MachineSpeed& machine, const StagePart& part);
 

@@ -40,7 +40,7 @@ PartCosts PartsOf(const ModelShape& model, const MachineSpeed& machine, const St
   const HalvesFormula halves = HalvesOf(model, machine, part);
   PartCosts parts;
   parts.layers = part.layers;
-  const auto set = [&](Part forward, Part input, Part weight, const ActionTimes& times) {
+  const auto set = [&](Part forward, Part input, Part weight, const ComputeTimes& times) {
     parts.ns[forward] = times.forward_ns;
     parts.ns[input] = times.input_gradient_ns;
     parts.ns[weight] = times.weight_gradient_ns;

@@ -133,8 +133,7 @@ TEST(PartFormula, SumsAreThoseOfEveryCollectiveInTurn) {
     double forward = 0, input = 0;
     for (int p = 0; p < kParts; ++p) {
       if (LaneOf(p) != Lane::kNetwork) continue;
-      EXPECT_NEAR(static_cast<double>(parts.ns[p]) * layers, network[p], 2 * layers)
-          << PartName(p);
+      EXPECT_NEAR(static_cast<double>(parts.ns[p]) * layers, network[p], 2 * layers) << PartName(p);
       (RowOfPart(p).of == ActionKind::kForward ? forward : input) += network[p];
     }
     const StageFormula computing = FormulaOf(model, kFastMachine, part);
