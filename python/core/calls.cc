@@ -225,8 +225,8 @@ absl::StatusOr<Answer> Checked(const Request& request) {
   Answer answer = AnswerWith(std::move(session));
   if (answer.findings) return answer;
   const Session& proven = *answer.step;
-  answer.text =
-      Printed([&](std::ostream& out) { PrintProof(*proven.plan, proven.source, proven.checked_for, out); });
+  answer.text = Printed(
+      [&](std::ostream& out) { PrintProof(*proven.plan, proven.source, proven.checked_for, out); });
   answer.figures = ProofAsJson(*proven.plan, proven.source, proven.checked_for);
   return answer;
 }

@@ -1,3 +1,5 @@
+// A stage's work is added up as numbers of operations and bytes, of attention, of feed-forward
+// networks and of the head; times are made of their sums at the end.
 #include "schedlang/costs/formula.h"
 
 #include <algorithm>

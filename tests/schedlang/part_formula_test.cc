@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/ask/library_plan.h"
 #include "schedlang/costs/costs.h"
 #include "schedlang/lower/lower.h"
 #include "schedlang/report/network_time.h"
@@ -330,6 +331,34 @@ TEST(PartFormula, APairTakesTheTimeOfItsLanes) {
   EXPECT_EQ(times.all.network_ns,
             2 * (ns[kFDispatch] + ns[kFCombine] + ns[kBDispatch] + ns[kBCombine]));
   EXPECT_GT(times.all.hidden_ns, 0);
+}
+
+// The figures of schedules/README.md: the model of example 06 on four nodes of eight.
+TEST(PartFormula, SchedulesHideWhatTheirDocumentSays) {
+  const auto hidden = [](const char* schedule, int chunks, int64_t makespan_us) {
+    Plan plan = *PlanOfSchedule(STRINGLINE_SOURCE_DIR "/schedules", schedule, 4, 16);
+    plan.chunks = chunks;
+    auto spec = ReadCostFile(STRINGLINE_SOURCE_DIR "/examples/06_where_the_time_goes/llama.yaml");
+    EXPECT_TRUE(spec.ok()) << spec.status();
+    EXPECT_TRUE(ChangeCopies({.mesh = "tensor=8"}, &*spec).ok());
+    const auto costs = ResolveCosts(*spec, plan);
+    EXPECT_TRUE(costs.ok()) << costs.status();
+    const auto timeline = Simulate(plan, *costs);
+    EXPECT_TRUE(timeline.ok()) << timeline.status();
+    EXPECT_NEAR(static_cast<double>(MakespanOf(*timeline)) / 1000, static_cast<double>(makespan_us),
+                0.5)
+        << schedule;
+    const NetworkTime all = MeasureNetwork(plan, *timeline).all;
+    return std::round(1000.0 * static_cast<double>(all.hidden_ns) /
+                      static_cast<double>(all.transfer_ns())) /
+           10;
+  };
+  EXPECT_EQ(hidden("1f1b", 1, 823'775), 0);
+  EXPECT_EQ(hidden("zb_v", 1, 723'034), 0);
+  EXPECT_EQ(hidden("dualpipe_v", 1, 595'492), 66.4);
+  EXPECT_EQ(hidden("megatron_combined", 1, 599'753), 71.7);
+  EXPECT_EQ(hidden("1f1b", 2, 577'293), 96.1);
+  EXPECT_EQ(hidden("dualpipe_v", 2, 508'482), 97.9);
 }
 
 }  // namespace

@@ -114,7 +114,10 @@ constexpr JsonShape kShapes[] = {
     {"order", "", kOrder},
     {"reconstruction", "How far starts of a measured timeline are told otherwise than observed.",
      kReconstruction},
-    {"network", "The all-to-alls of experts.", kNetwork},
+    {"network",
+     "Parts of layers on the network: all-to-alls of experts, collectives of tensor-parallel "
+     "ranks.",
+     kNetwork},
     {"waits", "Gathers and reductions of copies of a pipeline.", kWaits},
     {"written action", "", kAction},
     {"graph", "", kGraph},
