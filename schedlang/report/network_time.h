@@ -1,5 +1,6 @@
-// The share of the all-to-alls under computation of the same rank, and the idle parties
-// under the rest. Pure: a lowered plan and its timeline with parts, simulated or measured.
+// The share of the communication inside stages (all-to-alls, and collectives of tensor-parallel
+// ranks) under computation of the same rank, and the idle parties under the rest. Pure: a lowered
+// plan and its timeline with parts, simulated or measured.
 //
 // A rank's network time is the time in which at least one of its dispatch and combine parts runs.
 // An all-to-all begins when its last member comes, and a timeline holds only the times when its

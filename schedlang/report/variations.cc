@@ -45,7 +45,7 @@ void ScalePair(const CostModel& before, ActionKind kind, const std::vector<int64
 // Scales the parts of this kind, and prices the pairs with them again.
 void ScaleParts(const Plan& plan, ActionKind kind, double factor, CostModel* costs) {
   const bool whole = kind == ActionKind::kBackward;
-  if (costs->parts.empty() || kind == ActionKind::kWeightGradient) return;
+  if (costs->parts.empty()) return;
   CostModel priced = *costs;
   for (PartCosts& parts : priced.parts) {
     for (int part = 0; part < kParts; ++part) {

@@ -324,6 +324,7 @@ TEST(PartFormula, APairTakesTheTimeOfItsLanes) {
   const Plan lowered = Lower(plan);
   const auto timeline = Simulate(lowered, *costs);
   ASSERT_TRUE(timeline.ok()) << timeline.status();
+  EXPECT_EQ(timeline->events[0].end_ns, costs->forward[0]);  // alone: one after the other
   const Event& pair = timeline->events[1];
   EXPECT_NEAR(pair.end_ns - pair.start_ns, compute, 12);
   EXPECT_LT(pair.end_ns - pair.start_ns, costs->forward[0] + costs->backward[0]);
