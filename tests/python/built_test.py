@@ -35,7 +35,7 @@ def test_one_f_one_b_by_hand_is_that_of_the_library():
 
 
 def test_overlaps_and_chunks_hide_what_is_on_the_network():
-    ranks = [["0F0 & 0F1", "0B0", "0B1"]]
+    ranks = [["0F0&0F1", "0B0", "0B1"]]
     costs = {"F.attn": 4, "F.dispatch": 2, "F.experts": 4, "F.combine": 2,
              "B.attn": 4, "B.dispatch": 2, "B.experts": 4, "B.combine": 2,
              "W.attn": 1, "W.experts": 1}
