@@ -43,6 +43,13 @@ Plan LayersInLine(const Plan& stages, int layers) {
   return WithPartition(std::move(plan), partition);
 }
 
+bool HasParts(const CostSpec& spec) {
+  for (int part = 0; part < kParts; ++part) {
+    if (spec.values.count(PartName(part)) > 0) return true;
+  }
+  return false;
+}
+
 // The time of a microbatch's parts on the compute lane.
 int64_t ComputingOf(const PartCosts& parts) {
   int64_t sum = 0;
@@ -102,15 +109,23 @@ absl::StatusOr<int> LayersOfModel(const StepCosts& costs, int said) {
         "`split=any` shares out a model's layers: give costs of the whole model (`work=model`), or "
         "a model's shape (`costs=FILE.yaml`)");
   }
-  if (!costs.spec.formula) {
+  const auto of_costs = costs.spec.values.find("layers");
+  const bool in_costs = of_costs != costs.spec.values.end();
+  if (!costs.spec.formula && !in_costs) {
+    if (HasParts(costs.spec)) {
+      return absl::InvalidArgumentError(
+          "costs of parts are those of a layer: give the model's layers in the costs, too "
+          "(layers=32)");
+    }
     if (said >= 1) return said;
     return absl::InvalidArgumentError(
         "`split=any` shares out a model's layers: say how many it has (`layers=N`)");
   }
-  const int layers = static_cast<int>(costs.spec.formula->model.layers);
+  const int layers =
+      static_cast<int>(in_costs ? of_costs->second[0] : costs.spec.formula->model.layers);
   if (said < 0 || said == layers) return layers;
-  return absl::InvalidArgumentError(
-      absl::StrCat("`layers=", said, "`: the model's shape says ", layers));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "`layers=", said, "`: ", in_costs ? "the costs say " : "the model's shape says ", layers));
 }
 
 Plan WithPartition(Plan stages, absl::Span<const int> partition) {
