@@ -266,6 +266,12 @@ TEST(PartFormula, SharedOutExpertsExchangeTheirRows) {
   EXPECT_EQ(alone->parts[1].ns[kFDispatch], 13'000);
   EXPECT_EQ(alone->parts[1].ns[kBCombine], 13'000);
   EXPECT_EQ(alone->parts[0].ns[kFDispatch], 6'500);
+  // Both coordinates of one rank are on one node.
+  const Plan one = PlanFromText("plan x P=1 M=1\nstages 0\nrank 0: 0F0 0B0\n");
+  const auto inside = ResolveText(text + "mesh: {expert: 2}\nlayers: 1\n", one);
+  ASSERT_TRUE(inside.ok()) << inside.status();
+  EXPECT_EQ(inside->parts[0].ns[kFDispatch], 3'000 * 3 / 4);  // of four layers one is dense
+  EXPECT_EQ(inside->parts[0].layers, 1);                      // given by hand
   // Every rank has all experts of its slice: rows stay where their tokens are.
   const auto sliced = ResolveText(text + "mesh: {tensor: 2}\n", plan);
   ASSERT_TRUE(sliced.ok()) << sliced.status();
