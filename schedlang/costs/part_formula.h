@@ -30,9 +30,8 @@
 //
 // Not counted: the embedding's collectives and the loss's, uneven load, and a router's counts of
 // rows. In a stage with layers of both kinds, every part is the mean over its layers, so their sum
-// is right. A stage that recomputes repeats the
-// collectives of its F, and nothing hides them. A chunk's part is a share of the whole part
-// (overlapped.h), latencies included.
+// is right. A stage that recomputes repeats the collectives of its F, and nothing hides them. A
+// chunk's part is a share of the whole part (overlapped.h), latencies included.
 #pragma once
 
 #include "schedlang/costs/data_parallel.h"
