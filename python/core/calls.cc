@@ -225,9 +225,9 @@ absl::StatusOr<Answer> Checked(const Request& request) {
   Answer answer = AnswerWith(std::move(session));
   if (answer.findings) return answer;
   const Session& proven = *answer.step;
-  answer.text =
-      Printed([&](std::ostream& out) { PrintProof(*proven.plan, proven.checked_for, out); });
-  answer.figures = ProofAsJson(*proven.plan, proven.checked_for);
+  answer.text = Printed(
+      [&](std::ostream& out) { PrintProof(*proven.plan, proven.source, proven.checked_for, out); });
+  answer.figures = ProofAsJson(*proven.plan, proven.source, proven.checked_for);
   return answer;
 }
 

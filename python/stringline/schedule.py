@@ -102,6 +102,8 @@ class Schedule:
         *,
         stages: Sequence[int] | None = None,
         microbatches: int | None = None,
+        chunks: int = 1,
+        overlaps: Iterable[str] = (),
         name: str = "built",
     ) -> Schedule:
         """A plan from each rank's actions: ``build([["0F0", "0B0"], ["1F0", "1B0"]])``.
@@ -113,6 +115,10 @@ class Schedule:
                 list, or joined by ``&``.
             stages: the rank of every stage; by default the rank of its first action.
             microbatches: their number; by default as many as the actions name.
+            chunks: into how many each microbatch is cut inside a stage, as ``chunks 2;`` says it
+                in a schedule.
+            overlaps: kinds of groups whose parts share the rank: ``["F & F"]``, as
+                ``overlap F & F;`` in a schedule.
             name: a word for messages and pictures.
         """
         if not re.fullmatch(r"\w+", name):
@@ -129,6 +135,9 @@ class Schedule:
             f"plan {name} P={len(lines)} M={whole('microbatches', microbatches)}",
             f"stages {' '.join(str(int(rank)) for rank in stages)}",
         ]
+        text += [f"overlap {kinds.replace(' ', '')}" for kinds in overlaps]
+        if whole("chunks", chunks) != 1:
+            text.append(f"chunks {chunks}")
         text += [f"rank {rank}: {' '.join(words)}" for rank, words in enumerate(lines)]
         return cls("\n".join(text) + "\n", name=f"{name}.plan")
 

@@ -8,6 +8,7 @@
 #include "schedlang/base/clock.h"
 #include "schedlang/base/status.h"
 #include "schedlang/costs/work_shares.h"
+#include "schedlang/plan/parts.h"
 
 namespace stringline {
 namespace {
@@ -42,11 +43,42 @@ Plan LayersInLine(const Plan& stages, int layers) {
   return WithPartition(std::move(plan), partition);
 }
 
+bool HasParts(const CostSpec& spec) {
+  for (int part = 0; part < kParts; ++part) {
+    if (spec.values.count(PartName(part)) > 0) return true;
+  }
+  return false;
+}
+
+// The time of a microbatch's parts on the compute lane.
+int64_t ComputingOf(const PartCosts& parts) {
+  int64_t sum = 0;
+  for (int part = 0; part < kParts; ++part) {
+    if (LaneOf(part) != Lane::kCompute) continue;
+    sum += parts.ns[part] * (RowOfPart(part).once ? 1 : parts.layers);
+  }
+  return sum;
+}
+
+// True if the times of actions and pairs are those of their parts alone.
+bool AreOfParts(const CostModel& costs) {
+  if (costs.parts.empty() || !costs.forward_backward.empty()) return false;
+  for (size_t s = 0; s < costs.parts.size(); ++s) {
+    const PartCosts& parts = costs.parts[s];
+    if (costs.forward[s] != parts.Forward() || costs.input_gradient[s] < parts.InputGradient() ||
+        costs.weight_gradient[s] != parts.WeightGradient()) {
+      return false;
+    }
+  }
+  return true;
+}
+
 // Lower bounds for the times of each layer, the embedding and the head. Stages are rounded to whole
-// nanoseconds, and so is each piece: a piece counts as 1 ns less for each kind of action.
+// nanoseconds, and so is each piece: a piece counts as 1 ns less for each kind of action, or for
+// each part. Where parts overlap, layers of a stage hide each other's communication: then a piece
+// is its computation.
 std::vector<int64_t> PiecesOf(const SearchRequest& request, const StepCosts& costs,
                               const Plan& stages, int layers) {
-  constexpr int64_t kRounding = 3;
   const Plan line = LayersInLine(stages, layers);
   // A lower bound must hold for stages that do not recompute, if stages may choose.
   const std::vector<int64_t> recomputes = request.recompute == SearchRecompute::kAny
@@ -54,11 +86,17 @@ std::vector<int64_t> PiecesOf(const SearchRequest& request, const StepCosts& cos
                                               : RecomputingOf(request, line);
   const auto placed = ProblemWithin(Unlimited(request), costs, line, recomputes);
   if (!placed.ok()) return {};
+  const CostModel& priced = placed->costs;
+  const bool overlap = !priced.parts.empty() && (request.limits.pairs || stages.chunks > 1);
+  if (overlap && !AreOfParts(priced)) return {};
+  const int64_t rounding = priced.parts.empty() ? 3 : kParts;
   std::vector<int64_t> pieces;
   for (int r = 0; r < placed->problem.ranks; ++r) {
     const search::StageWork& stage = placed->problem.stages[static_cast<size_t>(r)];
-    pieces.push_back(std::max<int64_t>(
-        0, search::LeastWork(placed->problem, r) - kRounding * stage.microbatches));
+    const int64_t work =
+        overlap ? ComputingOf(priced.parts[static_cast<size_t>(r)]) * stage.microbatches
+                : search::LeastWork(placed->problem, r);
+    pieces.push_back(std::max<int64_t>(0, work - rounding * stage.microbatches));
   }
   return pieces;
 }
@@ -71,15 +109,23 @@ absl::StatusOr<int> LayersOfModel(const StepCosts& costs, int said) {
         "`split=any` shares out a model's layers: give costs of the whole model (`work=model`), or "
         "a model's shape (`costs=FILE.yaml`)");
   }
-  if (!costs.spec.formula) {
+  const auto of_costs = costs.spec.values.find("layers");
+  const bool in_costs = of_costs != costs.spec.values.end();
+  if (!costs.spec.formula && !in_costs) {
+    if (HasParts(costs.spec)) {
+      return absl::InvalidArgumentError(
+          "costs of parts are those of a layer: give the model's layers in the costs, too "
+          "(layers=32)");
+    }
     if (said >= 1) return said;
     return absl::InvalidArgumentError(
         "`split=any` shares out a model's layers: say how many it has (`layers=N`)");
   }
-  const int layers = static_cast<int>(costs.spec.formula->model.layers);
+  const int layers =
+      static_cast<int>(in_costs ? of_costs->second[0] : costs.spec.formula->model.layers);
   if (said < 0 || said == layers) return layers;
-  return absl::InvalidArgumentError(
-      absl::StrCat("`layers=", said, "`: the model's shape says ", layers));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "`layers=", said, "`: ", in_costs ? "the costs say " : "the model's shape says ", layers));
 }
 
 Plan WithPartition(Plan stages, absl::Span<const int> partition) {

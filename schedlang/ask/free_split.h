@@ -11,8 +11,9 @@
 
 namespace stringline {
 
-// The number of layers of the model: from its shape, or else `said` (-1: not given). Errors:
-// InvalidArgument if neither gives the number, if they differ, or if costs are a stage's.
+// The number of layers of the model: from the costs (`layers`), from its shape, or else `said` (-1:
+// not given). Errors: InvalidArgument if none gives the number, if they differ, if costs are a
+// stage's, or if costs of parts do not say it.
 absl::StatusOr<int> LayersOfModel(const StepCosts& costs, int said);
 
 // The stages, of which each holds so many layers.

@@ -213,8 +213,12 @@ bool IsSharedByStages(const CostKey& key) {
 }
 
 const CostKey* FindCostKey(absl::string_view name) {
+  // "F.mlp" is F.experts.
+  const size_t rest = name.find('.') + 1;
+  const std::string of_part =
+      absl::StrCat(name.substr(0, rest), ShortNameOfWord(name.substr(rest)));
   for (const CostKey& key : CostKeys()) {
-    if (name == key.name) return &key;
+    if (of_part == key.name) return &key;
   }
   return nullptr;
 }

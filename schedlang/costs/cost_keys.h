@@ -36,7 +36,7 @@ const char* KeyOf(MemoryClass memory_class);
 // not for messages, for parts (costs of a layer) and for properties of a stage.
 bool IsSharedByStages(const CostKey& key);
 
-// Null for an unknown name.
+// Null for an unknown name. A part may have the word for a dense layer (plan/parts.h): "F.mlp".
 const CostKey* FindCostKey(absl::string_view name);
 
 // "1.5ms", "16MiB", "25GB/s", "5%", "8": an integer in the unit. Errors: InvalidArgument with the

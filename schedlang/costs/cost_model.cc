@@ -11,6 +11,7 @@
 #include "schedlang/costs/cost_keys.h"
 #include "schedlang/costs/costs.h"
 #include "schedlang/costs/data_parallel.h"
+#include "schedlang/costs/part_formula.h"
 #include "schedlang/costs/read_shape.h"
 #include "schedlang/costs/recompute.h"
 #include "schedlang/costs/step_length.h"
@@ -199,6 +200,17 @@ class CostResolver {
     return links;
   }
 
+  // Without any of them, collectives inside layers are not counted.
+  bool KnowsLinks() const {
+    return Has("p2p") || Has("bandwidth") || Has("node.p2p") || Has("node.bandwidth");
+  }
+
+  static void AddParts(const PartCosts& parts,
+                       std::map<std::string, std::vector<int64_t>>* values) {
+    for (int p = 0; p < kParts; ++p) (*values)[PartName(p)].push_back(parts.ns[p]);
+    (*values)["layers"].push_back(parts.layers);
+  }
+
   // Adds the formula's values for keys that are not given.
   void AddFormula(const CostFormula& formula) {
     const ModelShape& model = formula.model;
@@ -207,6 +219,7 @@ class CostResolver {
       values[KeyOf(memory_class)].push_back(bytes);
     };
     const MeshLinks links = Links();
+    const bool in_parts = HasCollectivesInside(model) && KnowsLinks();
     StagePart part;
     for (size_t s = 0; s < stages(); ++s) {
       const StageId id(static_cast<int32_t>(s));
@@ -215,9 +228,14 @@ class CostResolver {
       part.first_layer = part.embedding ? 0 : part.first_layer + part.layers;
       part.layers = LayersOfStage(plan_, id, model.layers);
       const StageFormula stage = FormulaOf(model, formula.machine, part);
-      values["F"].push_back(stage.forward_ns);
-      values["I"].push_back(stage.input_gradient_ns);
-      values["W"].push_back(stage.weight_gradient_ns);
+      if (in_parts) {
+        AddParts(PartsOf(model, formula.machine, part, LinksOfLayers(plan_, id, model, links)),
+                 &values);
+      } else {
+        values["F"].push_back(stage.forward_ns);
+        values["I"].push_back(stage.input_gradient_ns);
+        values["W"].push_back(stage.weight_gradient_ns);
+      }
       values["message"].push_back(MessageBytes(model));
       AddShared(id, model, stage, links, &values);
       memory(MemoryClass::kSavedForInput, stage.saved_for_i);
@@ -450,23 +468,35 @@ bool OverlapsInParts(const Plan& plan, const CostModel& costs, absl::Span<const 
          });
 }
 
+std::vector<PartTime> PartsOfGroup(const Plan& plan, const CostModel& costs,
+                                   absl::Span<const Action> group) {
+  absl::InlinedVector<PricedMember, 4> members;
+  for (const Action& action : group) {
+    members.push_back({action.kind, &costs.parts[action.stage.value], action.stage});
+  }
+  return RunGroup(members, FindOverlap(plan, group), costs.slowdown, plan.chunks);
+}
+
 void PriceGroups(const Plan& plan, CostModel* costs) {
   costs->overlapped.clear();
   if (costs->parts.empty()) return;
-  std::vector<PricedMember> members;
+  const auto price = [&](absl::Span<const Action> group) {
+    const auto [time, is_new] = costs->overlapped.try_emplace(KeyOf(group), 0);
+    if (!is_new) return;
+    for (const PartTime& part : PartsOfGroup(plan, *costs, group)) {
+      time->second = std::max(time->second, part.end_ns);
+    }
+  };
   for (uint32_t i = 0; i < plan.actions.size(); ++i) {
     if (plan.actions[i].joined) continue;
     const auto group = GroupAt(absl::MakeConstSpan(plan.actions), i);
-    if (!OverlapsInParts(plan, *costs, group)) continue;
-    const auto [time, is_new] = costs->overlapped.try_emplace(KeyOf(group), 0);
-    if (!is_new) continue;
-    members.clear();
-    for (const Action& action : group) {
-      members.push_back({action.kind, &costs->parts[action.stage.value], action.stage});
+    if (OverlapsInParts(plan, *costs, group)) {
+      price(group);
+      continue;
     }
-    for (const PartTime& part :
-         RunGroup(members, FindOverlap(plan, group), costs->slowdown, plan.chunks)) {
-      time->second = std::max(time->second, part.end_ns);
+    // One after the other, each of them perhaps in chunks.
+    for (size_t k = 0; k < group.size(); ++k) {
+      if (OverlapsInParts(plan, *costs, group.subspan(k, 1))) price(group.subspan(k, 1));
     }
   }
 }
@@ -514,8 +544,9 @@ int64_t GroupCost(const CostModel& costs, absl::Span<const Action> group) {
     }
     SL_CHECK(PairOf(group).forward == nullptr) << "priced for another plan (PriceGroups)";
   }
+  if (group.size() == 1) return cost(group[0]);
   int64_t sum = 0;
-  for (const Action& part : group) sum += cost(part);
+  for (size_t k = 0; k < group.size(); ++k) sum += GroupCost(costs, group.subspan(k, 1));
   return sum;
 }
 

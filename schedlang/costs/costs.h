@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "schedlang/costs/formula.h"
@@ -127,7 +128,7 @@ struct StageMemory {
 };
 
 // The kinds and stages of a group, in the order listed.
-using GroupKey = std::vector<std::pair<ActionKind, int32_t>>;
+using GroupKey = absl::InlinedVector<std::pair<ActionKind, int32_t>, 4>;
 GroupKey KeyOf(absl::Span<const Action> group);
 
 // Nanoseconds, by stage.
@@ -195,8 +196,12 @@ absl::StatusOr<CostModel> ResolveCosts(const CostSpec& spec, const Plan& plan);
 
 // True for a group of `plan` that takes the time of its parts, side by side: an F beside a B or I
 // without a cost of its own, and, if all kinds have costs of parts, a group that the schedule lets
-// overlap, and any group of microbatches in chunks.
+// overlap, and an action alone whose microbatch is in chunks.
 bool OverlapsInParts(const Plan& plan, const CostModel& costs, absl::Span<const Action> group);
+
+// The parts of such a group, or of an action alone; stages of `costs.parts` as in `plan`.
+std::vector<PartTime> PartsOfGroup(const Plan& plan, const CostModel& costs,
+                                   absl::Span<const Action> group);
 
 // Computes the times of this plan's groups from their parts, whatever plan the costs were resolved
 // for or measured on: groups of stages differ from plan to plan, and so may the order of parts.

@@ -66,6 +66,18 @@ class StageCopies {
     return Inside();
   }
 
+  // Links of the collectives of one of these ranks inside layers.
+  LayerLinks LinksOfLayers(int32_t rank) const {
+    LayerLinks layers = {Inside(), Inside()};
+    for (int64_t d = 0; d < model_.copies; ++d) {
+      if (Leaves({d}, {0, model_.expert}, {rank})) layers.experts = links_.between;
+      for (int64_t x = 0; x < model_.expert; ++x) {
+        if (Leaves({d}, {x}, {rank})) layers.tensor = links_.between;
+      }
+    }
+    return layers;
+  }
+
   RingLink LinkOfAll(bool experts) const {
     return LeavesOverExperts({0, model_.copies}, experts) ? links_.between : Inside();
   }
@@ -145,6 +157,11 @@ CollectiveTimes TimesOfCollectives(const Plan& plan, StageId stage, const ModelS
   const bool updates = sharding != Sharding::kNone && !gathers;
   return {gathers ? std::llround(gather_ns) : 0, std::llround(reduce_ns),
           updates ? std::llround(gather_ns) : 0, std::max<int64_t>(buckets, 1)};
+}
+
+LayerLinks LinksOfLayers(const Plan& plan, StageId stage, const ModelShape& model,
+                         const MeshLinks& links) {
+  return StageCopies(plan, stage, model, links).LinksOfLayers(plan.stage(stage).rank.value);
 }
 
 int64_t CopiesOf(const Plan& plan, StageId stage, const ModelShape& model) {

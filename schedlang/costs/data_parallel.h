@@ -76,6 +76,15 @@ CollectiveTimes TimesOfCollectives(const Plan& plan, StageId stage, const ModelS
                                    Sharding sharding, const StageFormula& part,
                                    const MeshLinks& links);
 
+// The links of collectives inside the stage's layers, on the slowest coordinate of the mesh: among
+// the tensor-parallel ranks of one coordinate, and among those that share out experts.
+struct LayerLinks {
+  RingLink tensor;
+  RingLink experts;
+};
+LayerLinks LinksOfLayers(const Plan& plan, StageId stage, const ModelShape& model,
+                         const MeshLinks& links);
+
 // The number of copies of the stage's parameters, those of pipes among them.
 int64_t CopiesOf(const Plan& plan, StageId stage, const ModelShape& model);
 

@@ -1,3 +1,5 @@
+// A stage's work is added up as numbers of operations and bytes, of attention, of feed-forward
+// networks and of the head; times are made of their sums at the end.
 #include "schedlang/costs/formula.h"
 
 #include <algorithm>
@@ -10,7 +12,8 @@ namespace {
 struct LayerSizes {
   double weights = 0;  // parameters
   double experts = 0;  // among them: the parameters of experts that are shared out
-  double active = 0;   // parameters that a token meets
+  double router = 0;   // among them: the router's
+  double active = 0;   // other parameters that a token meets
   double inner = 0;    // channels that enter the non-linearity: gate and up
   double out = 0;      // channels that leave the non-linearity
 };
@@ -19,7 +22,7 @@ struct LayerSizes {
 LayerSizes NetworkOf(const ModelShape& model, double count, double active, double hidden) {
   const double entries = model.kind == kGptModel ? 1 : 2;
   const double weights = (entries + 1) * static_cast<double>(model.width) * hidden;
-  return {count * weights, 0, active * weights, active * entries * hidden, active * hidden};
+  return {count * weights, 0, 0, active * weights, active * entries * hidden, active * hidden};
 }
 
 LayerSizes DenseLayer(const ModelShape& model) {
@@ -35,9 +38,9 @@ LayerSizes ExpertLayer(const ModelShape& model) {
   sizes.weights /= static_cast<double>(model.expert);
   sizes.experts = sizes.weights;
   const LayerSizes shared = NetworkOf(model, 1, 1, static_cast<double>(model.shared_hidden));
-  const double router = static_cast<double>(model.width * model.experts);
-  sizes.weights += shared.weights + router;
-  sizes.active += shared.active + router;
+  sizes.router = static_cast<double>(model.width * model.experts);
+  sizes.weights += shared.weights + sizes.router;
+  sizes.active += shared.active;
   sizes.inner += shared.inner;
   sizes.out += shared.out;
   return sizes;
@@ -58,55 +61,142 @@ int64_t Nanoseconds(double flops, double bytes, const MachineSpeed& machine) {
   return std::llround(seconds * 1e9);
 }
 
+// Work for a microbatch, of all tensor-parallel ranks together.
+struct Work {
+  double products = 0;   // floating point operations
+  double attention = 0;  // those of queries, keys and values with each other
+  double moved = 0;      // bytes
+};
+
+Work operator+(const Work& a, const Work& b) {
+  return {a.products + b.products, a.attention + b.attention, a.moved + b.moved};
+}
+Work operator/(const Work& a, double by) {
+  return {a.products / by, a.attention / by, a.moved / by};
+}
+
+ComputeTimes TimesOf(const Work& work, const ModelShape& model, const MachineSpeed& machine) {
+  const auto share = static_cast<double>(model.tensor);
+  return {
+      Nanoseconds((work.products + work.attention) / share, work.moved / share, machine),
+      Nanoseconds((work.products + 2.5 * work.attention) / share, 2 * work.moved / share, machine),
+      Nanoseconds(work.products / share, 0, machine)};
+}
+
+double Tokens(const ModelShape& model) {
+  return static_cast<double>(model.microbatch * model.context);
+}
+
+// Sizes of a stage's layers.
+class StageSizes {
+ public:
+  StageSizes(const ModelShape& model, const StagePart& part)
+      : model_(model), dense_(DenseLayer(model)), mixed_(ExpertLayer(model)) {
+    const int64_t dense = DenseLayersOf(model, part);
+    n_dense_ = static_cast<double>(dense);
+    n_mixed_ = static_cast<double>(part.layers - dense);
+  }
+
+  double layers() const { return n_dense_ + n_mixed_; }
+  // The sum of a size over all layers.
+  double Over(double LayerSizes::*size) const {
+    return n_dense_ * dense_.*size + n_mixed_ * mixed_.*size;
+  }
+  double AttentionWeights() const {
+    return static_cast<double>(model_.width) * (2 * Queries() + Keys());
+  }
+  double Queries() const { return QueryWidth(model_); }
+  double Keys() const {  // and values
+    return 2 * Queries() * KeyHeads(model_) / static_cast<double>(model_.heads);
+  }
+
+  // The work of all layers' attention, with their routers.
+  Work Attention() const {
+    const double products = layers() * AttentionWeights() + Over(&LayerSizes::router);
+    const double scores = 2 * Tokens(model_) * static_cast<double>(model_.context) * Queries();
+    const double h = static_cast<double>(model_.width);
+    return {2 * Tokens(model_) * products, layers() * scores,
+            Unit() * layers() * (5 + 2 * (Queries() + Keys()) / h)};
+  }
+  // The work of all layers' feed-forward networks.
+  Work Network() const {
+    const double h = static_cast<double>(model_.width);
+    const double channels = Over(&LayerSizes::inner) / h + Over(&LayerSizes::out) / h;
+    return {2 * Tokens(model_) * Over(&LayerSizes::active), 0, Unit() * (layers() * 5 + channels)};
+  }
+
+ private:
+  double Unit() const { return static_cast<double>(ActivationBytes(model_)); }
+
+  const ModelShape& model_;
+  const LayerSizes dense_, mixed_;
+  double n_dense_ = 0, n_mixed_ = 0;
+};
+
+double TableOf(const ModelShape& model) {
+  return static_cast<double>(model.width) * static_cast<double>(model.vocabulary);
+}
+
+Work HeadOf(const ModelShape& model, const StagePart& part) {
+  return {part.head ? 2 * Tokens(model) * TableOf(model) : 0};
+}
+
 }  // namespace
 
-int64_t MessageBytes(const ModelShape& model) {
+int64_t ActivationBytes(const ModelShape& model) {
   return model.microbatch * model.context * model.width * model.bytes;
+}
+
+int64_t MessageBytes(const ModelShape& model) {
+  return (ActivationBytes(model) + model.tensor - 1) / model.tensor;
 }
 
 int64_t OptimizerBytes(const ModelShape& model, int64_t parameters) {
   return parameters * (model.bytes < 4 ? 12 : 8);
 }
 
+int64_t DenseLayersOf(const ModelShape& model, const StagePart& part) {
+  if (model.kind != kMoeModel) return part.layers;
+  return std::clamp<int64_t>(model.first_dense - part.first_layer, 0, part.layers);
+}
+
+HalvesFormula HalvesOf(const ModelShape& model, const MachineSpeed& machine,
+                       const StagePart& part) {
+  HalvesFormula halves;
+  if (part.layers > 0) {
+    const StageSizes sizes(model, part);
+    halves.attention = TimesOf(sizes.Attention() / sizes.layers(), model, machine);
+    halves.network = TimesOf(sizes.Network() / sizes.layers(), model, machine);
+  }
+  halves.head = TimesOf(HeadOf(model, part), model, machine);
+  return halves;
+}
+
 StageFormula FormulaOf(const ModelShape& model, const MachineSpeed& machine,
                        const StagePart& part) {
-  const LayerSizes dense = DenseLayer(model), mixed = ExpertLayer(model);
-  const int64_t dense_until = model.kind == kMoeModel ? model.first_dense : INT64_MAX;
-  const auto n_dense =
-      static_cast<double>(std::clamp<int64_t>(dense_until - part.first_layer, 0, part.layers));
-  const double n_mixed = static_cast<double>(part.layers) - n_dense;
-  const double n = n_dense + n_mixed;
-  const auto over = [&](double LayerSizes::*size) {
-    return n_dense * dense.*size + n_mixed * mixed.*size;
-  };
+  const StageSizes sizes(model, part);
+  const ComputeTimes times =
+      TimesOf(sizes.Attention() + sizes.Network() + HeadOf(model, part), model, machine);
+  StageFormula stage;
+  stage.forward_ns = times.forward_ns;
+  stage.input_gradient_ns = times.input_gradient_ns;
+  stage.weight_gradient_ns = times.weight_gradient_ns;
 
+  const double n = sizes.layers(), q = sizes.Queries(), k = sizes.Keys();
   const auto h = static_cast<double>(model.width);
   const auto share = static_cast<double>(model.tensor);
-  const double tokens = static_cast<double>(model.microbatch * model.context);
-  const double q = QueryWidth(model), k = 2 * q * KeyHeads(model) / model.heads;
-  const double attention_weights = h * (2 * q + k);
-  const double table = h * static_cast<double>(model.vocabulary);
-  const double products =
-      2 * tokens * (n * attention_weights + over(&LayerSizes::active) + (part.head ? table : 0));
-  const double attention = n * 2 * tokens * static_cast<double>(model.context) * q;
-  const double u = tokens * h * static_cast<double>(model.bytes);
-  const double moved =
-      u * (n * (10 + 2 * (q + k) / h) + over(&LayerSizes::inner) / h + over(&LayerSizes::out) / h);
-
-  StageFormula stage;
-  stage.forward_ns = Nanoseconds((products + attention) / share, moved / share, machine);
-  stage.input_gradient_ns =
-      Nanoseconds((products + 2.5 * attention) / share, 2 * moved / share, machine);
-  stage.weight_gradient_ns = Nanoseconds(products / share, 0, machine);
+  const double table = TableOf(model);
   const double positions =
       model.kind == kGptModel && part.embedding ? h * static_cast<double>(model.context) : 0;
-  const double weights = n * attention_weights + over(&LayerSizes::weights) + positions +
-                         (part.embedding ? table : 0) + (part.head ? table : 0);
+  const double weights = n * sizes.AttentionWeights() + sizes.Over(&LayerSizes::weights) +
+                         positions + (part.embedding ? table : 0) + (part.head ? table : 0);
   stage.parameters = std::llround(weights / share);
-  stage.expert_parameters = std::llround(over(&LayerSizes::experts) / share);
-  const double kept = n * (2 + (q + k) / h) + over(&LayerSizes::inner) / h;
+  stage.expert_parameters = std::llround(sizes.Over(&LayerSizes::experts) / share);
+  const auto u = static_cast<double>(ActivationBytes(model));
+  const double kept = n * (2 + (q + k) / h) + sizes.Over(&LayerSizes::inner) / h;
+  const double for_weight = n * (2 + q / h) + sizes.Over(&LayerSizes::out) / h;
   stage.saved_for_i = std::llround(u * kept / share);
-  stage.saved_for_w = std::llround(u * (n * (2 + q / h) + over(&LayerSizes::out) / h) / share);
+  stage.saved_for_w = std::llround(u * for_weight / share);
   stage.stash = std::llround(u * kept / share);
   return stage;
 }

@@ -14,8 +14,8 @@
 // its memory's bandwidth: (10 + 2 q/h + 2 k/h + (g + 1) f/h) u in F, twice that in I. It keeps for
 // I (2 + q/h + k/h + g f/h) u, for W (2 + q/h + f/h) u, and from I to W (2 + q/h + k/h + g f/h) u:
 // every matrix product's input, and the gradient of its output. Everything is divided by the
-// tensor-parallel ranks, whose own messages are not counted; nor is what a router moves, nor the
-// all-to-alls of experts that are shared out over `expert` copies: those have costs of parts.
+// tensor-parallel ranks. Collectives inside layers are in part_formula.h. The bytes that a router
+// moves are not counted, nor is the embedding's work.
 #pragma once
 
 #include <cstdint>
@@ -59,6 +59,11 @@ struct MachineSpeed {
   friend bool operator==(const MachineSpeed&, const MachineSpeed&) = default;
 };
 
+// Times of computation, in nanoseconds.
+struct ComputeTimes {
+  int64_t forward_ns = 0, input_gradient_ns = 0, weight_gradient_ns = 0;
+};
+
 // Times and sizes of a stage, in nanoseconds and bytes.
 struct StageFormula {
   int64_t forward_ns = 0, input_gradient_ns = 0, weight_gradient_ns = 0;
@@ -77,7 +82,23 @@ struct StagePart {
 
 StageFormula FormulaOf(const ModelShape& model, const MachineSpeed& machine, const StagePart& part);
 
-// Bytes of an activation between two stages.
+// The computation of a stage in halves of a layer, and its head: together FormulaOf's times, up to
+// rounding. Where layers differ, the halves are the mean of the stage's layers. The router of a
+// mixture of experts is in `attention`. Either half has half the bytes of norms and residuals.
+struct HalvesFormula {
+  ComputeTimes attention, network;  // of a layer
+  ComputeTimes head;                // zero without one
+};
+HalvesFormula HalvesOf(const ModelShape& model, const MachineSpeed& machine, const StagePart& part);
+
+// The number of the stage's layers without experts.
+int64_t DenseLayersOf(const ModelShape& model, const StagePart& part);
+
+// Bytes of an activation between two layers.
+int64_t ActivationBytes(const ModelShape& model);
+
+// Bytes of it that a rank sends to the next stage: tensor-parallel ranks send a share each
+// (sequence parallelism: a rank has the rows of its share of the sequence).
 int64_t MessageBytes(const ModelShape& model);
 
 // Bytes that AdamW keeps for this many parameters: two moments in fp32, and beside weights of bf16

@@ -20,6 +20,7 @@
 #include "schedlang/elaborate/scope.h"
 #include "schedlang/elaborate/standing.h"
 #include "schedlang/plan/check_overlap.h"
+#include "schedlang/plan/parts.h"
 #include "schedlang/plan/plan.h"
 #include "schedlang/text/ast.h"
 
@@ -36,7 +37,7 @@ std::vector<Overlap::Part> LaneAsWritten(const std::vector<ast::Overlap::Part>& 
   std::vector<Overlap::Part> lane;
   for (const auto& [place, letter, name] : parts) {
     Overlap::Part& part = lane.emplace_back();
-    part.name = name.text;
+    part.name = std::string(ShortNameOfWord(name.text));
     part.span = {place.text.empty() ? letter.span.begin : place.span.begin, name.span.end};
     if (!place.text.empty()) part.place = PlaceOfMember(place.text, kinds.size());
     if (!letter.text.empty()) {

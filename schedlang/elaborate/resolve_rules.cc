@@ -165,7 +165,8 @@ void RuleResolver::Resolve(const ast::Pairs& pairs, bool directly, std::vector<S
                        (back == ActionKind::kBackward || back == ActionKind::kInputGradient);
   if (!is_pair) {
     diagnostics_->Add(Code::kBadRule, pairs.letters[0].span,
-                      "what a search pairs is 'F & B', or 'F & I'");
+                      absl::StrCat("what a search pairs is 'F & B', or 'F & I', and not '",
+                                   pairs.letters[0].text, " & ", pairs.letters[1].text, "'"));
     return;
   }
   const std::string what = absl::StrCat("'pairs F & ", pairs.letters[1].text, "'");

@@ -339,6 +339,17 @@ const Overlap* FindOverlap(const Plan& plan, absl::Span<const Action> group) {
   return nullptr;
 }
 
+std::vector<const Overlap*> UnmatchedOverlaps(const Plan& plan) {
+  std::vector<const Overlap*> left;
+  for (const Overlap& overlap : plan.overlaps) left.push_back(&overlap);
+  for (size_t i = 0; i < plan.actions.size() && !left.empty(); ++i) {
+    if (plan.actions[i].joined || !IsCompute(plan.actions[i].kind)) continue;
+    const auto group = GroupAt(absl::MakeConstSpan(plan.actions), i);
+    left.erase(std::remove(left.begin(), left.end(), FindOverlap(plan, group)), left.end());
+  }
+  return left;
+}
+
 OverlappedPair PairOf(absl::Span<const Action> group) {
   if (group.size() != 2) return {};
   const GroupMember members[] = {{group[0].kind}, {group[1].kind}};

@@ -76,6 +76,9 @@ bool SameGroup(absl::Span<const ActionKind> one, absl::Span<const ActionKind> ot
 // The plan's `overlap` of the group's kinds; null if the plan has none.
 const Overlap* FindOverlap(const Plan& plan, absl::Span<const Action> group);
 
+// The plan's overlaps that no group of it has: they change nothing.
+std::vector<const Overlap*> UnmatchedOverlaps(const Plan& plan);
+
 // The F and the B or I of a group of exactly these two, in either order; null in other groups.
 struct OverlappedPair {
   const Action* forward = nullptr;

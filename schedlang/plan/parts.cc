@@ -19,8 +19,9 @@ constexpr PartRow kPartTable[] = {
     {"F.attn", kOfF, kOnCompute, false, After::kLayerBefore, kFCombine,
      "part of F, of one layer, as are the next ones"},
     {"F.dispatch", kOfF, kOnNetwork, false, After::kSameLayer, kFAttn,
-     "its tokens to the experts (network)"},
-    {"F.experts", kOfF, kOnCompute, false, After::kSameLayer, kFDispatch, "the experts"},
+     "its tokens to the experts, or between attention and mlp (network)"},
+    {"F.experts", kOfF, kOnCompute, false, After::kSameLayer, kFDispatch,
+     "the experts, or the mlp of a dense layer: also F.mlp, F.scatter, F.gather"},
     {"F.combine", kOfF, kOnNetwork, false, After::kSameLayer, kFExperts,
      "the tokens back (network)"},
     {"F.post", kOfF, kOnCompute, true, After::kLayerBefore, kFCombine,
@@ -91,6 +92,13 @@ std::optional<LayerPart> ReadLayerPart(absl::string_view text) {
     }
   }
   return std::nullopt;
+}
+
+absl::string_view ShortNameOfWord(absl::string_view word) {
+  for (const DenseWord& row : kDenseWords) {
+    if (row.word == word) return row.part;
+  }
+  return word;
 }
 
 std::optional<Part> FindPart(ActionKind of, absl::string_view name) {

@@ -1,14 +1,19 @@
 // The parts of a stage, cut at its communication: the one table of them.
 //
-// A stage is cut at its all-to-alls. Each of its L mixture-of-experts layers has four parts, and
-// everything behind the last layer is one more, `post` (the final residual, dense layers behind it,
-// head and loss). A part is on one of two lanes, and comes after one other part:
+// A stage is cut at its all-to-alls, or at the collectives of its tensor-parallel ranks. Each of
+// its L layers with such communication has four parts, and everything behind the last layer is one
+// more, `post` (the final residual, other layers behind it, head and loss). A part is on one of two
+// lanes, and comes after one other part:
 //
 //   F      per layer   attn (compute)  dispatch (network)  experts (compute)  combine (network)
 //          once        post (compute), after the last layer's combine
 //   I      the same from behind: post, then from the last layer to the first combine, experts,
 //          dispatch, attn. The I of a whole B alike; the names of both begin with B.
 //   W      W.post, W.experts, W.attn (compute): each after the input gradient of its part
+//
+// People may write the words for a dense layer of tensor-parallel ranks (kDenseWords): its `mlp` is
+// experts, `scatter` dispatch (the reduce-scatter behind attention, the gather before the mlp) and
+// `gather` combine (the reduce-scatter behind the mlp, the gather before the next attention).
 //
 // A stage without collectives has L = 0: its `post` is all of it, and B.post all of a whole B. (The
 // cut is that of Megatron-LM's combined 1F1B and of the DeepSeek-V3 Technical Report, figure 4.)
@@ -88,6 +93,16 @@ std::optional<LayerPart> PartBefore(LayerPart of, int layers);
 // ("F.attn.0", "F.post.1").
 std::string Print(LayerPart part);
 std::optional<LayerPart> ReadLayerPart(absl::string_view text);
+
+// Words for parts of a dense layer.
+struct DenseWord {
+  const char* word;
+  const char* part;
+};
+inline constexpr DenseWord kDenseWords[] = {
+    {"mlp", "experts"}, {"scatter", "dispatch"}, {"gather", "combine"}};
+// The short name that such a word stands for; any other word itself.
+absl::string_view ShortNameOfWord(absl::string_view word);
 
 // The part with the short name `name` in an action of that kind (attn in B: kBAttn), or nothing.
 std::optional<Part> FindPart(ActionKind of, absl::string_view name);

@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "schedlang/plan/check_overlap.h"
+#include "schedlang/plan/parts.h"
 
 namespace stringline {
 namespace {
@@ -78,7 +79,7 @@ bool ReadChunks(const std::vector<Word>& words, Plan* plan) {
 bool ReadOverlapPart(const Word& word, const std::vector<ActionKind>& kinds, Overlap::Part* part) {
   std::vector<std::string> pieces = absl::StrSplit(word.text, '.');
   part->span = word.span;
-  part->name = pieces.back();
+  part->name = std::string(ShortNameOfWord(pieces.back()));
   pieces.pop_back();
   if (!pieces.empty() && absl::ascii_isdigit(pieces[0].empty() ? '.' : pieces[0][0])) {
     part->place = PlaceOfMember(pieces[0], kinds.size());

@@ -18,21 +18,26 @@ namespace {
 constexpr int kPartner = kParts;
 constexpr int kFirstCause = kPartner + 1;
 constexpr int kFirstKinds = kFirstCause + kIdleCauses;
-constexpr int kTheEnd = kFirstKinds + 16;
+constexpr int kSetsOfKinds = 16;
+constexpr int kTheEnd = kFirstKinds + kSetsOfKinds;
 constexpr int kStills = kTheEnd + 1;
+
+// "F&B"
+std::string NameOfKinds(int kinds) {
+  std::string name;
+  for (int kind = 0; kind < 4; ++kind) {
+    if ((kinds >> kind & 1) == 0) continue;
+    absl::StrAppend(&name, name.empty() ? "" : "&", PrintedKind(static_cast<ActionKind>(kind)));
+  }
+  return name;
+}
 
 std::string NameOfStill(int still) {
   if (still == kPartner) return "partner";
   if (still < kPartner) return PartName(still);
   if (still < kFirstKinds) return NameOf(static_cast<IdleCause>(still - kFirstCause));
   if (still == kTheEnd) return "end";
-  std::string name;
-  for (int kind = 0; kind < 4; ++kind) {
-    if (((still - kFirstKinds) >> kind & 1) == 0) continue;
-    absl::StrAppend(&name, name.empty() ? "next " : "&",
-                    PrintedKind(static_cast<ActionKind>(kind)));
-  }
-  return name;
+  return absl::StrCat("next ", NameOfKinds(still - kFirstKinds));
 }
 
 struct LaneStretch {
@@ -57,6 +62,7 @@ class NetworkMeter {
   NetworkTimes Run() {
     NetworkTimes times;
     std::array<int64_t, kStills> sums = {};
+    std::array<int64_t, kSetsOfKinds> ready = {};
     for (int r = 0; r < plan_.ranks(); ++r) {
       Collect(RankId(r));
       times.ranks.push_back(MeasureRank());
@@ -66,17 +72,23 @@ class NetworkMeter {
       times.all.hidden_ns += rank.hidden_ns;
       times.all.exposed_ns += rank.exposed_ns;
       times.all.saved_ns += rank.saved_ns;
+      times.all.groups += rank.groups;
       times.all.pairs += rank.pairs;
       for (int s = 0; s < kStills; ++s) sums[s] += still_[s];
+      for (int k = 0; k < kSetsOfKinds; ++k) ready[k] += ready_[k];
     }
-    Fill(sums, &times.all);
+    Fill(sums, ready, &times.all);
     return times;
   }
 
  private:
-  static void Fill(const std::array<int64_t, kStills>& sums, NetworkTime* time) {
+  static void Fill(const std::array<int64_t, kStills>& sums,
+                   const std::array<int64_t, kSetsOfKinds>& ready, NetworkTime* time) {
     for (int s = 0; s < kStills; ++s) {
       if (sums[s] > 0) time->still.emplace_back(NameOfStill(s), sums[s]);
+    }
+    for (int k = 0; k < kSetsOfKinds; ++k) {
+      if (ready[k] > 0) time->ready.emplace_back(NameOfKinds(k), ready[k]);
     }
   }
 
@@ -94,25 +106,27 @@ class NetworkMeter {
   // Computes the times of the stretches found by Collect.
   NetworkTime MeasureRank() {
     still_.fill(0);
+    ready_.fill(0);
     const LaneTime all = Walk(network_, /*blames=*/false);
     const LaneTime transfer = Walk(transfers_, /*blames=*/true);
-    NetworkTime time = of_pairs_;
+    NetworkTime time = of_groups_;
     time.network_ns = all.length_ns;
     time.waiting_ns = all.length_ns - transfer.length_ns;
     time.hidden_ns = transfer.length_ns - transfer.exposed_ns;
     time.exposed_ns = all.exposed_ns;
     still_[kPartner] = all.exposed_ns - transfer.exposed_ns;
-    Fill(still_, &time);
+    Fill(still_, ready_, &time);
     return time;
   }
 
-  // Adds a pair's saving; its parts are those from `first` up to part_.
-  void AddPair(uint32_t group, size_t count, size_t first) {
-    if (count != 2 || part_ == first) return;
-    ++of_pairs_.pairs;
-    for (size_t p = first; p < part_; ++p) of_pairs_.saved_ns += ShortestOf(timeline_.parts[p]);
+  // Adds a group's saving; its parts are those from `first` up to part_.
+  void AddGroup(uint32_t group, size_t count, size_t first) {
+    if ((count == 1 && plan_.chunks == 1) || part_ == first) return;
+    ++of_groups_.groups;
+    if (count == 2) ++of_groups_.pairs;
+    for (size_t p = first; p < part_; ++p) of_groups_.saved_ns += ShortestOf(timeline_.parts[p]);
     const Event& event = timeline_.events[group];
-    of_pairs_.saved_ns -= event.end_ns - event.start_ns;
+    of_groups_.saved_ns -= event.end_ns - event.start_ns;
   }
 
   // The rank's stretches on the two lanes, by start.
@@ -120,7 +134,7 @@ class NetworkMeter {
     compute_.clear();
     network_.clear();
     transfers_.clear();
-    of_pairs_ = {};
+    of_groups_ = {};
     const std::vector<PartEvent>& parts = timeline_.parts;
     for (uint32_t i = plan_.first[rank.value]; i < plan_.first[rank.value + 1];) {
       const uint32_t group = i;
@@ -134,7 +148,7 @@ class NetworkMeter {
         if (!network) continue;
         transfers_.push_back({TransferStartOf(part), part.end_ns, group, part.part});
       }
-      AddPair(group, count, first);
+      AddGroup(group, count, first);
       const Event& event = timeline_.events[group];
       if (part_ == first && IsCompute(event.kind)) {
         compute_.push_back({event.start_ns, event.end_ns, group});
@@ -192,24 +206,70 @@ class NetworkMeter {
     const LaneStretch& waiting = compute_[next];
     if (waiting.group == group && waiting.part >= 0) {
       still_[waiting.part] += end_ns - start_ns;
+      AddReady(group, NextGroup(group), start_ns, end_ns);
       return;
     }
-    int kinds = 0;
-    uint32_t last = kNoAction;  // the group's last need from elsewhere
-    const auto actions = GroupAt(absl::MakeConstSpan(plan_.actions), waiting.group);
+    const GroupNeeds needs = NeedsOf(waiting.group);
+    const int64_t there_ns =
+        needs.last == kNoAction ? start_ns : std::clamp(EndOf(needs.last), start_ns, end_ns);
+    if (there_ns > start_ns) still_[kFirstCause + CauseOf(needs.last)] += there_ns - start_ns;
+    still_[kFirstKinds + needs.kinds] += end_ns - there_ns;
+    AddReady(group, waiting.group, start_ns, end_ns);
+  }
+
+  struct GroupNeeds {
+    int kinds = 0;              // a set of bits
+    uint32_t last = kNoAction;  // its last need from elsewhere
+  };
+
+  GroupNeeds NeedsOf(uint32_t group) const {
+    GroupNeeds needs;
+    const auto actions = GroupAt(absl::MakeConstSpan(plan_.actions), group);
     for (uint32_t k = 0; k < actions.size(); ++k) {
-      kinds |= 1 << static_cast<int>(actions[k].kind);
+      needs.kinds |= 1 << static_cast<int>(actions[k].kind);
       if (!wiring_.whole) continue;
-      const Wire& wire = wiring_.wires[waiting.group + k];
+      const Wire& wire = wiring_.wires[group + k];
       for (const uint32_t need : {wire.input, wire.gradient, wire.gathered}) {
         if (need == kNoAction) continue;
-        if (last == kNoAction || EndOf(need) > EndOf(last)) last = need;
+        if (needs.last == kNoAction || EndOf(need) > EndOf(needs.last)) needs.last = need;
       }
     }
+    return needs;
+  }
+
+  // The rank's next computation behind the group; kNoAction behind the last one.
+  uint32_t NextGroup(uint32_t group) const {
+    const auto rank = std::upper_bound(plan_.first.begin(), plan_.first.end(), group);
+    for (uint32_t i = group + 1; i < *rank; ++i) {
+      if (IsCompute(plan_.actions[i].kind) && !plan_.actions[i].joined) return i;
+    }
+    return kNoAction;
+  }
+
+  // True if an action of `group` is one of those that precede an action of `next` in its stage or
+  // its pipe: for its microbatch, and on this rank.
+  bool Gives(uint32_t group, uint32_t next) const {
+    for (const Action& later : GroupAt(absl::MakeConstSpan(plan_.actions), next)) {
+      const Stage& stage = plan_.stage(later.stage);
+      const bool forward = later.kind == ActionKind::kForward;
+      for (const Action& earlier : GroupAt(absl::MakeConstSpan(plan_.actions), group)) {
+        if (earlier.microbatch != later.microbatch) continue;
+        if (earlier.stage == later.stage ||
+            earlier.stage == (forward ? stage.previous : stage.next)) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  // Counts the time in which `next` could have computed beside the group's network.
+  void AddReady(uint32_t group, uint32_t next, int64_t start_ns, int64_t end_ns) {
+    if (next == kNoAction || !wiring_.whole || Gives(group, next)) return;
+    const GroupNeeds needs = NeedsOf(next);
     const int64_t there_ns =
-        last == kNoAction ? start_ns : std::clamp(EndOf(last), start_ns, end_ns);
-    if (there_ns > start_ns) still_[kFirstCause + CauseOf(last)] += there_ns - start_ns;
-    still_[kFirstKinds + kinds] += end_ns - there_ns;
+        needs.last == kNoAction ? start_ns : std::clamp(EndOf(needs.last), start_ns, end_ns);
+    ready_[needs.kinds] += end_ns - there_ns;
   }
 
   int64_t EndOf(uint32_t event) const { return timeline_.events[event].end_ns; }
@@ -226,9 +286,10 @@ class NetworkMeter {
   size_t part_ = 0;  // index in timeline_.parts: the first part not collected
   std::vector<LaneStretch> compute_, network_;
   std::vector<LaneStretch> transfers_;                 // network_ without waits for a partner
-  NetworkTime of_pairs_;                               // pairs, and their savings
+  NetworkTime of_groups_;                              // groups, and their savings
   std::vector<std::array<int64_t, kParts>> shortest_;  // by stage, then part; -1: no such part
   std::array<int64_t, kStills> still_ = {};
+  std::array<int64_t, kSetsOfKinds> ready_ = {};
 };
 
 }  // namespace

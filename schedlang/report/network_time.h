@@ -1,5 +1,6 @@
-// The share of the all-to-alls under computation of the same rank, and the idle parties
-// under the rest. Pure: a lowered plan and its timeline with parts, simulated or measured.
+// The share of the communication inside stages (all-to-alls, and collectives of tensor-parallel
+// ranks) under computation of the same rank, and the idle parties under the rest. Pure: a lowered
+// plan and its timeline with parts, simulated or measured.
 //
 // A rank's network time is the time in which at least one of its dispatch and combine parts runs.
 // An all-to-all begins when its last member comes, and a timeline holds only the times when its
@@ -17,8 +18,13 @@
 //               the causes of analysis.h)
 //   end         nothing: the rank's last computation is over
 //
-// Pairs, groups of two actions in parts, save the sum of their parts' times, each as long as the
-// shortest of its stage, less what the pairs took.
+// Where exposed transfer leaves the next group waiting, or a part of its own group, another group
+// could have hidden it: the next one of the rank, from when all that it needs from other ranks is
+// there, unless it needs a value of the group on the network. That time counts as `ready`, by the
+// kinds of that group.
+//
+// Groups in parts (of two and more actions, or of one whose microbatch is in chunks) save the sum
+// of their parts' times, each as long as the shortest of its stage, less what the groups took.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +45,11 @@ struct NetworkTime {
   int64_t exposed_ns = 0;  // network time under no computation
   // The exposed time by idle party, without zeros, in a fixed order. The entries add up.
   std::vector<std::pair<std::string, int64_t>> still;
-  int64_t saved_ns = 0;  // by pairs; below 0 where they took longer
-  int pairs = 0;         // with known parts
+  // The exposed time in which another group was ready, by its kinds ("F&B"), without zeros.
+  std::vector<std::pair<std::string, int64_t>> ready;
+  int64_t saved_ns = 0;  // by groups; below 0 where they took longer
+  int groups = 0;        // with known parts
+  int pairs = 0;         // of two actions, among them
 
   int64_t transfer_ns() const { return network_ns - waiting_ns; }
 };

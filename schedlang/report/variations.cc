@@ -1,3 +1,5 @@
+// A change scales the costs of all stages that it is about, and what follows from them: pairs with
+// one time for both actions by their shares in it, groups in parts by running their parts again.
 #include "schedlang/report/variations.h"
 
 #include <algorithm>
@@ -45,7 +47,7 @@ void ScalePair(const CostModel& before, ActionKind kind, const std::vector<int64
 // Scales the parts of this kind, and prices the pairs with them again.
 void ScaleParts(const Plan& plan, ActionKind kind, double factor, CostModel* costs) {
   const bool whole = kind == ActionKind::kBackward;
-  if (costs->parts.empty() || kind == ActionKind::kWeightGradient) return;
+  if (costs->parts.empty()) return;
   CostModel priced = *costs;
   for (PartCosts& parts : priced.parts) {
     for (int part = 0; part < kParts; ++part) {
@@ -81,6 +83,45 @@ void ScaleKind(const Plan& plan, ActionKind kind, double factor, CostModel* cost
     ScalePair(before, kind, before.input_gradient, factor, &costs->saved_beside_input);
   }
   ScaleParts(plan, kind, factor, costs);
+  AddAgain(+1, costs);
+}
+
+int64_t OnNetwork(const PartCosts& parts) {
+  int64_t ns = 0;
+  for (int part = 0; part < kParts; ++part) {
+    if (LaneOf(part) == Lane::kNetwork) ns += parts.ns[part] * parts.layers;
+  }
+  return ns;
+}
+
+// Scales the parts on the network, and with them the actions and groups that they are of.
+void ScaleNetwork(const Plan& plan, double factor, CostModel* costs) {
+  AddAgain(-1, costs);
+  const std::vector<PartCosts> before = costs->parts;
+  for (PartCosts& parts : costs->parts) {
+    for (int part = 0; part < kParts; ++part) {
+      if (LaneOf(part) != Lane::kNetwork) continue;
+      parts.ns[part] = std::llround(static_cast<double>(parts.ns[part]) * factor);
+    }
+  }
+  const auto scale = [&](std::vector<int64_t>* times, auto sum) {
+    for (size_t s = 0; s < times->size(); ++s) {
+      const auto all = static_cast<double>(sum(before[s]));
+      if (all == 0) continue;
+      (*times)[s] = std::llround(static_cast<double>((*times)[s]) *
+                                 static_cast<double>(sum(costs->parts[s])) / all);
+    }
+  };
+  const auto forward = [](const PartCosts& parts) { return parts.Forward(); };
+  const auto input = [](const PartCosts& parts) { return parts.InputGradient(); };
+  const auto whole = [](const PartCosts& parts) {
+    return parts.InputGradient() + parts.WeightGradient();
+  };
+  scale(&costs->forward, forward);
+  scale(&costs->again, forward);
+  scale(&costs->input_gradient, input);
+  scale(&costs->backward, whole);
+  PriceGroups(plan, costs);
   AddAgain(+1, costs);
 }
 
@@ -158,6 +199,11 @@ std::vector<Variation> WhatIf(const Plan& plan, const CostModel& costs) {
     if (!knob.matters(costs)) continue;
     variations.push_back({knob.name, costs});
     knob.turn(&variations.back().costs);
+  }
+  if (std::any_of(costs.parts.begin(), costs.parts.end(),
+                  [](const PartCosts& parts) { return OnNetwork(parts) > 0; })) {
+    variations.push_back({"network parts 10% faster", costs});
+    ScaleNetwork(plan, 0.9, &variations.back().costs);
   }
   const RankId rank = BusiestRank(plan, costs);
   variations.push_back(

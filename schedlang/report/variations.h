@@ -16,9 +16,9 @@ struct Variation {
   CostModel costs;
 };
 
-// Every kind of computation 10 % faster, half the latency, twice the bandwidth, collectives 10 %
-// faster, and the longest computing rank 10 % faster; only for actions in the plan with costs above
-// 0.
+// Every kind of computation 10 % faster; messages at half the latency, and at twice the bandwidth;
+// collectives on parameters 10 % faster, and parts on the network; and the longest computing rank
+// 10 % faster. Only for actions in the plan with costs above 0.
 std::vector<Variation> WhatIf(const Plan& plan, const CostModel& costs);
 
 // All computations of the rank take `share` longer (0.1: a tenth).

@@ -21,12 +21,58 @@ MessageTime TimeOfMessage(const CostModel& costs, ActionKind send, int stage) {
   return {hop.latency_ns, hop.transfer_ns};
 }
 
+constexpr ActionKind kKinds[] = {ActionKind::kForward, ActionKind::kBackward,
+                                 ActionKind::kInputGradient, ActionKind::kWeightGradient};
+
+// Every group that an order of these stages may have: actions alone, and every F beside every B and
+// I of its rank.
+Plan EveryGroup(const Plan& stages) {
+  Plan plan = stages;
+  plan.actions.clear();
+  plan.first = {0};
+  for (int r = 0; r < stages.ranks(); ++r) {
+    std::vector<StageId> here;
+    for (size_t s = 0; s < stages.stages.size(); ++s) {
+      if (stages.stages[s].rank.value == r) here.emplace_back(static_cast<int32_t>(s));
+    }
+    for (const StageId a : here) {
+      for (const ActionKind kind : kKinds) plan.actions.push_back({.kind = kind, .stage = a});
+      for (const StageId b : here) {
+        for (const ActionKind back : {ActionKind::kBackward, ActionKind::kInputGradient}) {
+          plan.actions.push_back({.kind = ActionKind::kForward, .stage = a});
+          plan.actions.push_back({.kind = back, .joined = true, .stage = b});
+        }
+      }
+    }
+    plan.first.push_back(static_cast<uint32_t>(plan.actions.size()));
+  }
+  return plan;
+}
+
 std::vector<int64_t> PairTimesAt(const Problem& problem, const CostModel& costs, ActionKind back) {
   return PairTimes(problem, [&](int a, int b) {
     const Action group[] = {{.kind = ActionKind::kForward, .stage = StageId(a)},
                             {.kind = back, .joined = true, .stage = StageId(b)}};
     return GroupCost(costs, group);
   });
+}
+
+// Refuses pairs of kinds that have a cost, but none of a part: such pairs have no time.
+absl::Status CheckPairs(const CostModel& costs, const Limits& limits) {
+  if (!limits.pairs || costs.parts.empty()) return absl::OkStatus();
+  const std::vector<int64_t>* const of[] = {&costs.forward, nullptr, &costs.input_gradient,
+                                            &costs.weight_gradient};
+  const bool whole = limits.whole && costs.forward_backward.empty();
+  for (const ActionKind kind : kKinds) {
+    if (kind == ActionKind::kBackward || costs.by_parts[Index(kind)]) continue;
+    if (kind == ActionKind::kWeightGradient && !whole) continue;
+    const std::vector<int64_t>& takes = *of[Index(kind)];
+    if (std::all_of(takes.begin(), takes.end(), [](int64_t ns) { return ns == 0; })) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("pairs take the time of their parts, but of ", PrintedKind(kind),
+                     " there is no cost of a part; give them", whole ? ", or FB" : ""));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -97,12 +143,20 @@ absl::StatusOr<Problem> ProblemOf(const Plan& stages, const CostModel& costs,
     const int64_t most = in_bytes ? limits.memory[static_cast<size_t>(r)] : limits.activations;
     problem.capacity.push_back(most >= 0 ? most : kNoLimit);
   }
+  SL_RETURN_IF_ERROR(CheckPairs(costs, limits));
+  CostModel priced = costs;
+  if (limits.pairs || stages.chunks > 1) PriceGroups(EveryGroup(stages), &priced);
   bool knows_split = false;  // for any stage: a stage without layers takes no time
   for (size_t s = 0; s < stages.stages.size(); ++s) {
     StageWork work = WorkOf(stages, StageId(static_cast<int32_t>(s)));
-    const auto cost = [s](const std::vector<int64_t>& of) { return of.empty() ? 0 : of[s]; };
-    work.time = {cost(costs.forward), cost(costs.backward), cost(costs.input_gradient),
-                 cost(costs.weight_gradient)};
+    const auto cost = [&](ActionKind kind, const std::vector<int64_t>& of) {
+      const Action alone[] = {{.kind = kind, .stage = StageId(static_cast<int32_t>(s))}};
+      return of.empty() ? 0 : GroupCost(priced, alone);
+    };
+    work.time = {cost(ActionKind::kForward, costs.forward),
+                 cost(ActionKind::kBackward, costs.backward),
+                 cost(ActionKind::kInputGradient, costs.input_gradient),
+                 cost(ActionKind::kWeightGradient, costs.weight_gradient)};
     knows_split = knows_split || work.time[kInputAt] > 0 || work.time[kWeightAt] > 0;
     const int id = static_cast<int>(s);
     work.activation = TimeOfMessage(costs, ActionKind::kSendForward, id);
@@ -128,8 +182,6 @@ absl::StatusOr<Problem> ProblemOf(const Plan& stages, const CostModel& costs,
                      " bytes at all times, and may hold ", limits.memory[r]));
   }
   if (!limits.pairs) return problem;
-  CostModel priced = costs;
-  PriceGroups(stages, &priced);
   if (limits.whole) problem.whole_pairs = PairTimesAt(problem, priced, ActionKind::kBackward);
   if (limits.split) problem.input_pairs = PairTimesAt(problem, priced, ActionKind::kInputGradient);
   return problem;

@@ -35,7 +35,7 @@ class PartWriter {
       const auto group = GroupAt(absl::MakeConstSpan(plan_.actions), i);
       const Event& event = timeline_->events[i];
       if (OverlapsInParts(plan_, costs_, group)) {
-        Write(SideBySide(group), event.start_ns, event.end_ns, i, group.size());
+        Write(PartsOf(group), event.start_ns, event.end_ns, i, group.size());
       } else if (PairOf(group).forward == nullptr) {
         WriteInARow(i, group);
       }
@@ -55,31 +55,17 @@ class PartWriter {
     for (uint32_t k = 0; k < group.size(); ++k) {
       const int64_t own_ns = GroupCost(costs_, group.subspan(k, 1));
       if (own_ns > 0 && costs_.by_parts[static_cast<int>(group[k].kind)]) {
-        Write(Alone(group[k]), until(before_ns), until(before_ns + own_ns), begin + k, 1);
+        Write(PartsOf(group.subspan(k, 1)), until(before_ns), until(before_ns + own_ns), begin + k,
+              1);
       }
       before_ns += own_ns;
     }
   }
 
-  const GroupParts& Alone(const Action& action) {
-    const auto [slot, is_new] = known_.try_emplace(KeyOf(absl::MakeConstSpan(&action, 1)));
-    if (is_new) {
-      const PricedMember alone[] = {{action.kind, &costs_.parts[action.stage.value]}};
-      slot->second = Made(RunGroup(alone, nullptr, costs_.slowdown));
-    }
-    return slot->second;
-  }
-
-  const GroupParts& SideBySide(absl::Span<const Action> group) {
+  // The parts of a group that overlaps, or of an action alone.
+  const GroupParts& PartsOf(absl::Span<const Action> group) {
     const auto [slot, is_new] = known_.try_emplace(KeyOf(group));
-    if (is_new) {
-      std::vector<PricedMember> members;
-      for (const Action& action : group) {
-        members.push_back({action.kind, &costs_.parts[action.stage.value], action.stage});
-      }
-      slot->second =
-          Made(RunGroup(members, FindOverlap(plan_, group), costs_.slowdown, plan_.chunks));
-    }
+    if (is_new) slot->second = Made(PartsOfGroup(plan_, costs_, group));
     return slot->second;
   }
 

@@ -34,6 +34,25 @@ def test_one_f_one_b_by_hand_is_that_of_the_library():
     assert made.ranks == stringline.load("1f1b").plan(P, M).ranks
 
 
+def test_overlaps_and_chunks_hide_what_is_on_the_network():
+    ranks = [["0F0&0F1", "0B0", "0B1"]]
+    costs = {"F.attn": 4, "F.dispatch": 2, "F.experts": 4, "F.combine": 2,
+             "B.attn": 4, "B.dispatch": 2, "B.experts": 4, "B.combine": 2,
+             "W.attn": 1, "W.experts": 1}
+
+    def makespan(**how):
+        return Schedule.build(ranks, **how).plan().simulate(costs).makespan_us
+
+    assert makespan() == 2 * 12 + 2 * 14
+    # attn 0-4 and 4-8, dispatch 4-6 and 8-10, experts 8-12 and 12-16, the last combine 16-18.
+    assert makespan(overlaps=["F & F"]) == 18 + 2 * 14
+    halves = Schedule.build(ranks, chunks=2, overlaps=["F & F"])
+    assert "overlap F&F\nchunks 2\n" in halves.text
+    assert makespan(chunks=2, overlaps=["F & F"]) < 18 + 2 * 14
+    with pytest.raises(stringline.ScheduleError, match="chunks"):
+        Schedule.build(ranks, chunks=17).plan()
+
+
 @pytest.mark.parametrize("ranks, rank, words", [
     ([["0F0", "0B0"], ["1F0"]], 1, "has no backward"),
     ([["0F0", "0B0"], ["1B0", "1F0"]], 1, "waits forever"),

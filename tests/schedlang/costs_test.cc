@@ -133,6 +133,41 @@ TEST(Costs, MessagesTakeBytesByBandwidth) {
             "bandwidth: needs the size of a message ('message=16MiB')");
 }
 
+// Words for the parts of a dense layer are the parts'.
+TEST(Costs, PartsOfDenseLayersHaveTheirWords) {
+  const auto words = ParseCosts("F.attn=1,F.scatter=2,F.mlp=3,F.gather=4,B.scatter=5,W.mlp=6");
+  ASSERT_TRUE(words.ok()) << words.status();
+  EXPECT_EQ(
+      words->values,
+      ParseCosts("F.attn=1,F.dispatch=2,F.experts=3,F.combine=4,B.dispatch=5,W.experts=6")->values);
+  EXPECT_EQ(ReadCostFile(WriteFile("F: {mlp: 3}\n"))->values.count("F.experts"), 1u);
+  EXPECT_EQ(ParseCosts("F.mlp=1,F.experts=2").status().message(), "F.experts: is given twice");
+  for (const char* const none : {"W.scatter=1", "mlp=1", "X.mlp=1"}) {
+    EXPECT_FALSE(ParseCosts(none).ok()) << none;
+  }
+}
+
+// Without an overlap, actions of a group follow each other, and each has its chunks side by side.
+TEST(Costs, ActionsInARowHaveTheirOwnChunks) {
+  const std::string costs =
+      "F.attn=4us,F.dispatch=2us,F.experts=4us,F.combine=2us,B.attn=4us,B.dispatch=2us,"
+      "B.experts=4us,B.combine=2us,W.attn=1us,W.experts=1us";
+  const auto cost_of = [&](const std::string& ranks) {
+    const Plan plan =
+        PlanFromText(absl::StrCat("plan x P=1 M=2\nstages 0\nchunks 2\nrank 0: ", ranks, "\n"));
+    const auto model = ResolveCosts(*ParseCosts(costs), plan);
+    EXPECT_TRUE(model.ok()) << model.status();
+    int64_t sum = 0;
+    for (uint32_t i = 0; i < plan.actions.size(); ++i) {
+      const auto group = GroupAt(absl::MakeConstSpan(plan.actions), i);
+      if (!plan.actions[i].joined) sum += GroupCost(*model, group);
+    }
+    return sum;
+  };
+  EXPECT_EQ(cost_of("0F0&0F1 0B0&0B1"), cost_of("0F0 0F1 0B0 0B1"));
+  EXPECT_LT(cost_of("0F0&0F1 0B0&0B1"), 2 * 12'000 + 2 * 14'000);
+}
+
 TEST(Costs, PartsMakeUpActionsAndOverlap) {
   const Plan plan = PlanFromText(
       "plan x P=2 M=2\nstages 0 1\nrank 0: 0F0 0F1 0B0 0B1\nrank 1: 1F0 1F1&1B0 1B1\n");

@@ -396,7 +396,12 @@ TEST(DataParallel, ExpertCopiesHoldFewerExperts) {
   const int64_t of_experts = 2 * 2 * 8 * 3 * 64 * 32;  // bytes, layers, experts, matrices
   EXPECT_EQ(one->memory[1][MemoryClass::kWeights] - four->memory[1][MemoryClass::kWeights],
             of_experts - of_experts / 4);
-  EXPECT_EQ(one->forward[1], four->forward[1]);  // each works for as many tokens
+  // Each works for as many tokens, and exchanges their rows.
+  EXPECT_TRUE(one->parts.empty());
+  const PartCosts& parts = four->parts[1];
+  EXPECT_NEAR(one->forward[1], 2 * (parts.ns[kFAttn] + parts.ns[kFExperts]) + parts.ns[kFPost], 3);
+  EXPECT_EQ(four->forward[1], parts.Forward());
+  EXPECT_GT(parts.ns[kFDispatch], 0);
 }
 
 TEST(DataParallel, WhatCannotBeSharedOutIsRefused) {

@@ -197,7 +197,9 @@ TEST(Formula, AddsUpLayersMatrixByMatrix) {
     EXPECT_NEAR(stage.saved_for_i, slow.saved_for_i, 1);
     EXPECT_NEAR(stage.saved_for_w, slow.saved_for_w, 1);
     EXPECT_NEAR(stage.stash, slow.stash, 1);
-    EXPECT_EQ(MessageBytes(model), model.microbatch * model.context * model.width * model.bytes);
+    const int64_t activation = model.microbatch * model.context * model.width * model.bytes;
+    EXPECT_EQ(ActivationBytes(model), activation);
+    EXPECT_EQ(MessageBytes(model), (activation + model.tensor - 1) / model.tensor);
     EXPECT_EQ(OptimizerBytes(model, 7), model.bytes == 2 ? 7 * 12 : 7 * 8);
   }
 }

@@ -90,6 +90,75 @@ TEST(NetworkTime, OfAPairIsWhatThePairDoesNotHide) {
   EXPECT_EQ(times.all.exposed_ns, timeline.events.back().end_ns - computes_ns);
 }
 
+// Groups of three forwards and of two backwards on one rank, and a pair: each saves the difference
+// to its actions in a row. Chunks of an action save, too.
+TEST(NetworkTime, GroupsOfAnySizeSave) {
+  const char* const costs =
+      "F.attn=3us,F.dispatch=4us,F.experts=4us,F.combine=1us,B.attn=3us,B.dispatch=1us,"
+      "B.experts=4us,B.combine=5us,W.attn=2us,W.experts=3us,F.post=1us,layers=2";
+  const std::string overlaps = "overlap F&F&F\noverlap B&B\n";
+  const std::string rank = "rank 0: 0F0&0F1&0F2 0B0&0B1 0F3&0B2 0B3\n";
+  const auto saved_in = [&](const std::string& extra, int groups, int pairs) {
+    const Plan plan = Lower(PlanFromText(absl::StrCat("plan x P=1 M=4\nstages 0\n", extra, rank)));
+    const CostModel priced = *ResolveCosts(*ParseCosts(costs), plan);
+    const Timeline timeline = *Simulate(plan, priced);
+    const NetworkTimes times = MeasureNetwork(plan, timeline);
+    EXPECT_EQ(times.all.groups, groups) << extra;
+    EXPECT_EQ(times.all.pairs, pairs) << extra;
+    int64_t in_a_row_ns = 0;
+    for (const Action& action : plan.actions) {
+      in_a_row_ns += action.kind == ActionKind::kForward ? priced.forward[0] : priced.backward[0];
+    }
+    EXPECT_EQ(times.all.saved_ns, in_a_row_ns - timeline.events.back().end_ns) << extra;
+    return times.all.saved_ns;
+  };
+  const int64_t of_pair = saved_in("", 1, 1);  // the others' actions follow each other
+  const int64_t of_groups = saved_in(overlaps, 3, 2);
+  EXPECT_GT(of_groups, of_pair);
+  EXPECT_GT(of_pair, 0);
+  EXPECT_GT(saved_in(absl::StrCat("chunks 2\n", overlaps), 4, 2), of_groups);
+}
+
+// Alone, F.experts waits for a dispatch of 4 us. Meanwhile the next F could run, and behind the
+// last one its B could not: it needs that F. A W could run beside another I.
+TEST(NetworkTime, SaysWhatWasReady) {
+  const auto ready_of = [](const std::string& rank) {
+    const char* const costs =
+        "F.attn=3us,F.dispatch=4us,F.experts=4us,B.attn=3us,B.dispatch=2us,"
+        "B.experts=4us,W.attn=2us";
+    const Plan plan = Lower(PlanFromText(absl::StrCat("plan x P=1 M=2\nstages 0\n", rank, "\n")));
+    const Timeline timeline = *Simulate(plan, *ResolveCosts(*ParseCosts(costs), plan));
+    std::vector<std::string> ready;
+    for (const auto& [name, ns] : MeasureNetwork(plan, timeline).all.ready) {
+      ready.push_back(absl::StrCat(name, " ", ns));
+    }
+    return absl::StrJoin(ready, ", ");
+  };
+  EXPECT_EQ(ready_of("rank 0: 0F0 0F1 0B0 0B1"), "F 4000, B 6000");
+  EXPECT_EQ(ready_of("rank 0: 0F0 0B0 0F1 0B1"), "F 2000");
+  EXPECT_EQ(ready_of("rank 0: 0F0 0F1 0I0 0I1 0W0 0W1"), "F 4000, I 6000, W 2000");
+  EXPECT_EQ(ready_of("rank 0: 0F0 0I0 0W0 0F1 0I1 0W1"), "");
+}
+
+// Another rank's message arrives 6 us after the first dispatch begins, and that takes 10 us: the
+// next F is ready for the rest.
+TEST(NetworkTime, IsReadyWhenItsInputIsThere) {
+  const Timeline timeline = TimelineFromText(
+      "timeline measured x P=2 M=2\n"
+      "rank 0: 0F0@0+4 0SEND_F0@4+1 0F1@4+13 0SEND_F1@17+1 0RECV_B0@60+1 0B0@61+9 0RECV_B1@71+1 "
+      "0B1@72+8\n"
+      "rank 1: 1RECV_F0@4+1 1F0@5+20 1RECV_F1@17+1 1F1@25+10 1B0@40+20 1SEND_B0@60+1 1B1@61+10 "
+      "1SEND_B1@71+1\n"
+      "parts 1: 1F0:F.attn@5+7 1F0:F.dispatch@12+10 1F0:F.experts@22+3\n");
+  const auto plan = PlanOf(timeline);
+  ASSERT_TRUE(plan);
+  const NetworkTimes times = MeasureNetwork(*plan, timeline);
+  EXPECT_EQ(Printed(times.all), "10 waiting 0 hidden 0 exposed 10: F.experts 10");
+  ASSERT_EQ(times.all.ready.size(), 1u);
+  EXPECT_EQ(times.all.ready[0].first, "F");
+  EXPECT_EQ(times.all.ready[0].second, 4);
+}
+
 // Every nanosecond by itself.
 TEST(NetworkTime, IsWhatACountOfNanosecondsSays) {
   std::mt19937 random(22);

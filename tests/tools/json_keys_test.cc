@@ -195,6 +195,7 @@ const Asked kAsked[] = {
     {"check", "check 1f1b P=2 M=4 --cost F=1,B=2,memory.weights=1GB --memory 80GB"},
     {"check", "check 1f1b P=2 M=4 --cost F=1,B=2,memory.weights=1GB --memory 0:80GB"},
     {"check", "check @/twice.sched P=2 M=4"},
+    {"check", "check tests/golden/check/unmatched_overlaps.sched P=2 M=2"},
     {"check", "check examples/03_find_a_deadlock/broken.sched P=4 M=8"},
     {"check", "check 1f1b P=2 M=4 --nonsense"},
     {"check --for", "check dualpipe_v P=2 --for M=2..6..2"},

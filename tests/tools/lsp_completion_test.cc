@@ -28,9 +28,9 @@ struct CompletionCase {
 
 const CompletionCase kCompletionCases[] = {
     // Beginnings of statements.
-    {"schedule s(P, M) { | }", "let require stages pipe pad split recompute overlap rank"},
+    {"schedule s(P, M) { | }", "let require stages pipe pad split recompute overlap chunks rank"},
     {"schedule s(P, M) { stages P on line; r| }",
-     "let require stages pipe pad split recompute overlap rank"},
+     "let require stages pipe pad split recompute overlap chunks rank"},
     {"schedule s(P, M) { rank r { | } }",
      "order let require repeat if unshard reshard reduce F B I W"},
     {"schedule s(P, M) { rank r { order go { F r } repeat M { | } } }",
@@ -47,6 +47,15 @@ const CompletionCase kCompletionCases[] = {
     {"schedule s(P, M) { overlap F & B { compute { F.| } } }", "attn dispatch experts combine"},
     {"schedule s(P, M) { overlap F & B { compute { F.attn W.| } } }", "attn experts"},
     {"schedule s(P, M) { overlap F & B { compute { F.attn | } } }", "F B I W"},
+    // By the place of the action, from 1.
+    {"schedule s(P, M) { overlap W & F & B { compute { 2.| } } }", "attn dispatch experts combine"},
+    {"schedule s(P, M) { overlap W & F & B { compute { 1.| } } }", "attn experts"},
+    {"schedule s(P, M) { overlap F & B { compute { 1.attn } network { 2.| } } }",
+     "W attn dispatch experts combine"},
+    {"schedule s(P, M) { overlap B & B { compute { 1.attn 2.W.| } } }", "attn experts"},
+    {"schedule s(P, M) { overlap F & F { compute { 3.| } } }", ""},
+    {"schedule s(P, M) { overlap F & F { compute { 0.| } } }", ""},
+    {"schedule s(P, M) { stages 2.| }", ""},
     // Values: the visible names that have a value.
     {"schedule s(P, M, V = 2) { let a = |", "P M V min max not"},
     {"schedule s(P, M) { let a = 1; rank r { order go { F r } let b = 2; repeat |",
@@ -124,7 +133,8 @@ const CompletionCase kCompletionCases[] = {
     {"schedule s(P, M) { rank r { repeat M as |", ""},
     {"schedule s(P, M) { rank r { F 3| } }", ""},
     {"schedule s(P, M) { # F |\n}", ""},
-    {"schedule s(P, M) { # F\n | }", "let require stages pipe pad split recompute overlap rank"},
+    {"schedule s(P, M) { # F\n | }",
+     "let require stages pipe pad split recompute overlap chunks rank"},
     {"schedule s(P, M) { require P \"|\"; }", ""},
     {"schedule s(P, M) { require P \"|", ""},
     {"schedule s(P, M) { require P \"a\" |", ""},

@@ -3,9 +3,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "schedlang/ask/free_split.h"
+#include "schedlang/ask/places.h"
+#include "schedlang/plan/parts.h"
 #include "tests/tools/tool_run.h"
 #include "tools/answers/found_schedule.h"
 
@@ -257,6 +261,69 @@ TEST(SearchTest, FindsWhichLayersStagesHold) {
 }
 
 // Equal layers of a whole model: the best is an even partition, and this is proven.
+// The time of the parts of these kinds on the compute lane, which no group can hide.
+int64_t Computing(const PartCosts& parts, std::initializer_list<ActionKind> kinds) {
+  int64_t sum = 0;
+  for (int part = 0; part < kParts; ++part) {
+    const PartRow& row = RowOfPart(part);
+    if (row.lane == Lane::kNetwork || std::count(kinds.begin(), kinds.end(), row.of) == 0) continue;
+    sum += parts.ns[part] * (row.once ? 1 : parts.layers);
+  }
+  return sum;
+}
+
+// Layers of one stage hide each other's communication in pairs and chunks, and stages of a single
+// layer cannot: a bound for all splits counts no more than every split takes.
+TEST(SearchTest, PiecesOfLayersAreInEverySplit) {
+  constexpr ActionKind kF = ActionKind::kForward, kI = ActionKind::kInputGradient,
+                       kW = ActionKind::kWeightGradient;
+  const CostRequest by_hand = {
+      .text =
+          "F.attn=6ms,F.dispatch=5ms,F.experts=4ms,F.combine=5ms,B.attn=6ms,B.dispatch=5ms,"
+          "B.experts=4ms,B.combine=5ms,W.attn=3ms,W.experts=3ms,layers=9",
+      .work = "model"};
+  const CostRequest by_formula = {
+      .file = SourceFolder() + "/examples/06_where_the_time_goes/llama.yaml",
+      .copies = {.mesh = "tensor=8"}};
+  constexpr int kMicrobatches = 4;
+  for (const auto& [costs, layers] : {std::pair(by_hand, 9), std::pair(by_formula, 32)}) {
+    for (const auto& [pairs, chunks] : {std::pair(false, 1), {false, 2}, {true, 1}, {true, 2}}) {
+      SCOPED_TRACE(absl::StrCat(layers, " layers, pairs ", pairs, ", chunks ", chunks));
+      SearchRequest request = {.costs = costs, .limits = {.pairs = pairs}, .layers = layers};
+      Plan stages = (*StagesOf("v", /*p=*/2, kMicrobatches))[0].stages;
+      stages.chunks = chunks;
+      const StepCosts of_model = *FindCosts(costs);
+      const auto split = FreeSplit(request, of_model, stages);
+      ASSERT_TRUE(split.ok()) << split.status();
+      ASSERT_EQ(split->pieces.size(), static_cast<size_t>(layers) + 2);
+      const int64_t pieces =
+          std::accumulate(split->pieces.begin(), split->pieces.end(), int64_t{0});
+      EXPECT_GT(pieces, 0);
+      for (int first = 1; first + 3 <= layers; ++first) {
+        const int left = layers - first - 2;
+        const std::vector<int> partition = {first, left / 2 + 1, 1, left - left / 2};
+        const search::Problem problem = split->problem_of(partition);
+        const CostModel priced = *ResolveCosts(of_model, WithPartition(stages, partition));
+        int64_t work = 0, computing = 0;
+        for (size_t a = 0; a < 4; ++a) {
+          const search::StageWork& stage = problem.stages[a];
+          const int64_t back =
+              std::min(stage.time[search::kWholeAt],
+                       stage.time[search::kInputAt] + stage.time[search::kWeightAt]);
+          work += kMicrobatches * (stage.time[search::kForwardAt] + back);
+          computing += kMicrobatches * Computing(priced.parts[a], {kF, kI, kW});
+          for (size_t b = 0; b < 4 && pairs; ++b) {
+            if (stage.rank != problem.stages[b].rank) continue;
+            EXPECT_GE(problem.whole_pairs[a * 4 + b] + 1,  // rounded
+                      Computing(priced.parts[a], {kF}) + Computing(priced.parts[b], {kI, kW}));
+          }
+        }
+        EXPECT_GE(pairs ? computing : work, pieces) << first << " layers in the first stage";
+      }
+    }
+  }
+}
+
 TEST(SearchTest, LayersOfAModelWithoutAShape) {
   const Answer answer = Search(
       "P=4 M=9 --split any --layers 8 --work model --cost F=8,B=16 --kinds F,B --iterations 2000");
@@ -290,6 +357,29 @@ TEST(SearchTest, SaysWhichPlaceWon) {
       << said.out;
   EXPECT_EQ(Search(asked).out.find("stages live on"), std::string::npos);
   EXPECT_TRUE(json(" --from zb_v")["place"].is_null());
+}
+
+TEST(SearchTest, PartsOfAModelSayItsLayers) {
+  const std::string search = "P=2 M=2 --split any --work model --iterations 50 --cost ";
+  const std::string parts = "F.attn=6ms,B.attn=5ms,W.attn=3ms";
+  EXPECT_EQ(Search(search + parts + " --layers 5").err,
+            "stringline: costs of parts are those of a layer: give the model's layers in the "
+            "costs, too (layers=32)\n");
+  EXPECT_EQ(Search(search + parts + ",layers=5 --layers 4").err,
+            "stringline: --layers 4: the costs say 5\n");
+  const Answer answer = Search(search + parts + ",layers=5 --json");
+  ASSERT_EQ(answer.status, 0) << answer.err;
+  const auto json = nlohmann::json::parse(answer.out);
+  EXPECT_EQ(json["layers"][0].get<int>() + json["layers"][1].get<int>(), 5);
+  EXPECT_LE(json["bound_us"], json["value_us"]);
+}
+
+TEST(SearchTest, BeginsWithNoOtherGroupsThanItKnows) {
+  const Answer answer = Search("P=2 M=2 --from tests/golden/check/unmatched_overlaps.sched");
+  EXPECT_EQ(answer.status, 2);
+  EXPECT_EQ(answer.err,
+            "stringline: tests/golden/check/unmatched_overlaps.sched: 0F0&0F1 is no pair of an F "
+            "and a B or I; a search knows no other groups, as F & F or B & B\n");
 }
 
 TEST(SearchTest, SaysWhatCannotBe) {

@@ -187,7 +187,7 @@ TEST(TraceTest, PerfettoHasPartsOnTheirLanes) {
     if (name.find('.') == std::string::npos) continue;
     const bool sends =
         name.find("dispatch") != std::string::npos || name.find("combine") != std::string::npos;
-    EXPECT_EQ(track, sends ? "all-to-all" : "compute") << name;
+    EXPECT_EQ(track, sends ? "network" : "compute") << name;
     ++(sends ? network : compute);
   }
   EXPECT_GT(network, 0);

@@ -26,9 +26,10 @@ void PrintNetworkLine(const std::string& name, const NetworkTime& time, std::ost
 }
 
 void PrintSaved(const NetworkTime& all, std::ostream& out) {
-  if (all.pairs == 0) return;
-  out << absl::StreamFormat("  %d %s %s %s beside their parts in a row\n", all.pairs,
-                            all.pairs == 1 ? "pair" : "pairs", all.saved_ns < 0 ? "lost" : "saved",
+  if (all.groups == 0) return;
+  const std::string word = all.groups == all.pairs ? "pair" : "group";
+  out << absl::StreamFormat("  %d %s%s %s %s beside their parts in a row\n", all.groups, word,
+                            all.groups == 1 ? "" : "s", all.saved_ns < 0 ? "lost" : "saved",
                             PrintTime(all.saved_ns < 0 ? -all.saved_ns : all.saved_ns));
 }
 
@@ -41,13 +42,16 @@ void AddNetworkOf(const NetworkTime& time, Json* json) {
   Json still = Json::object();
   for (const auto& [name, ns] : time.still) still[name] = Microseconds(ns);
   (*json)["still_us"] = std::move(still);
+  Json ready = Json::object();
+  for (const auto& [name, ns] : time.ready) ready[name] = Microseconds(ns);
+  (*json)["ready_us"] = std::move(ready);
 }
 
 }  // namespace
 
 void PrintNetwork(const NetworkTimes& times, std::ostream& out) {
-  out << absl::StreamFormat("\n  rank %13s %13s %13s %13s  of the transfer\n", "all-to-alls",
-                            "waiting", "transfer", "hidden");
+  out << absl::StreamFormat("\n  rank %13s %13s %13s %13s  of the transfer\n", "network", "waiting",
+                            "transfer", "hidden");
   for (size_t r = 0; r < times.ranks.size(); ++r) {
     PrintNetworkLine(absl::StrCat(r), times.ranks[r], out);
   }
@@ -60,6 +64,14 @@ void PrintNetwork(const NetworkTimes& times, std::ostream& out) {
     out << absl::StreamFormat("  %-12s %13s  %s %5.1f %%\n", name, PrintTime(ns),
                               PrintBar(share, kExposedBar), 100 * share);
   }
+  if (times.all.ready.empty()) return;
+  out << "  the next group could have hidden of it:";
+  const char* separator = " ";
+  for (const auto& [name, ns] : times.all.ready) {
+    out << separator << PrintTime(ns) << " under " << name;
+    separator = ", ";
+  }
+  out << "\n";
 }
 
 void AddNetwork(const NetworkTimes& times, Json* report) {

@@ -4,11 +4,13 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "schedlang/base/bytes.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/check/live_memory.h"
 #include "schedlang/check/rules.h"
 #include "schedlang/memory/memory_plan.h"
+#include "schedlang/plan/group_order.h"
 
 namespace stringline {
 namespace {
@@ -72,9 +74,21 @@ Json LimitAsJson(const MemoryLimit& limit, int ranks) {
   return array;
 }
 
+// "no group of P=2 M=4 is an 'F & F'"
+std::string PrintUnmatched(const Plan& plan, const Overlap& overlap) {
+  std::string kinds;
+  for (const ActionKind kind : overlap.kinds) {
+    absl::StrAppend(&kinds, kinds.empty() ? "" : " & ", PrintedKind(kind));
+  }
+  const std::string parameters = PrintParameters(plan);
+  return absl::StrCat("this overlap changes nothing: ",
+                      parameters.empty() ? "the plan" : parameters, " has no group ", kinds);
+}
+
 }  // namespace
 
-void PrintProof(const Plan& lowered, const CheckOptions& options, std::ostream& out) {
+void PrintProof(const Plan& lowered, const Source& source, const CheckOptions& options,
+                std::ostream& out) {
   const std::string parameters = PrintParameters(lowered);
   out << "ok: " << lowered.schedule << (parameters.empty() ? "" : " ") << parameters << ": "
       << ComputeActions(lowered) << " actions on " << lowered.ranks()
@@ -100,9 +114,22 @@ void PrintProof(const Plan& lowered, const CheckOptions& options, std::ostream& 
   if (!options.lazy && NeedsConnections(lowered, options)) {
     out << "    communicators must be connected before the step: it hangs with --lazy\n";
   }
+  for (const Overlap* const overlap : UnmatchedOverlaps(lowered)) {
+    const LineColumn at = source.Locate(overlap->span.begin);
+    out << source.PathAt(overlap->span.begin) << ":" << at.line << ":" << at.column
+        << ": note: " << PrintUnmatched(lowered, *overlap) << "\n";
+  }
 }
 
-Json ProofAsJson(const Plan& lowered, const CheckOptions& options) {
+Json ProofAsJson(const Plan& lowered, const Source& source, const CheckOptions& options) {
+  Json notes = Json::array();
+  for (const Overlap* const overlap : UnmatchedOverlaps(lowered)) {
+    const LineColumn at = source.Locate(overlap->span.begin);
+    notes.push_back({{"message", PrintUnmatched(lowered, *overlap)},
+                     {"file", source.PathAt(overlap->span.begin)},
+                     {"line", at.line},
+                     {"column", at.column}});
+  }
   Json rules = Json::array();
   for (const Rule* rule : Proven(options)) rules.push_back(rule->name);
   Json json = {{"ok", true},
@@ -116,6 +143,7 @@ Json ProofAsJson(const Plan& lowered, const CheckOptions& options) {
                {"receive_buffers", MostReceiveBuffersOf(lowered)},
                {"activations", MostActivationsOf(lowered)},
                {"hangs_when_lazy", NeedsConnections(lowered, options)},
+               {"notes", std::move(notes)},
                {"findings", Json::array()}};
   if (!options.sizes.empty()) json["bytes"] = BytesOfRanks(lowered, options);
   if (options.memory.is_given()) json["memory"] = LimitAsJson(options.memory, lowered.ranks());

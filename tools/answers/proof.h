@@ -3,14 +3,17 @@
 
 #include <ostream>
 
+#include "schedlang/base/source.h"
 #include "schedlang/check/check.h"
 #include "schedlang/plan/plan.h"
 #include "tools/io/json.h"
 
 namespace stringline {
 
-// `lowered` has passed Check with these options.
-void PrintProof(const Plan& lowered, const CheckOptions& options, std::ostream& out);
-Json ProofAsJson(const Plan& lowered, const CheckOptions& options);
+// `lowered`, a plan of `source`, has passed Check with these options. Notes name what is no error
+// and yet changes nothing: an `overlap` that no group of the plan has.
+void PrintProof(const Plan& lowered, const Source& source, const CheckOptions& options,
+                std::ostream& out);
+Json ProofAsJson(const Plan& lowered, const Source& source, const CheckOptions& options);
 
 }  // namespace stringline

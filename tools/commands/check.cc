@@ -19,9 +19,9 @@ int RunCheck(const Flags& flags, const Output& output) {
     return ShowFindings(output, output.out, checked->diagnostics, checked->source);
   }
   if (output.json) {
-    WriteJson(output.out, ProofAsJson(*checked->plan, checked->checked_for));
+    WriteJson(output.out, ProofAsJson(*checked->plan, checked->source, checked->checked_for));
   } else {
-    PrintProof(*checked->plan, checked->checked_for, output.out);
+    PrintProof(*checked->plan, checked->source, checked->checked_for, output.out);
   }
   return kOk;
 }

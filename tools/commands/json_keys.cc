@@ -58,7 +58,9 @@ constexpr JsonKey kNetwork[] = {
     {"still_us.*", "us",
      "of that, `partner` where it is waiting, or else by what the rank computes next: `F.experts`; "
      "`next F&B`, another group, or the cause it waits for as in `causes_us`; `end`"},
-    {"saved_us", "us", "what the parts of pairs take in a row less what the pairs took"},
+    {"ready_us.*", "us",
+     "of what is exposed: the rank's next group, of these kinds, could have computed"},
+    {"saved_us", "us", "what the parts of groups take in a row less what the groups took"},
 };
 
 constexpr JsonKey kWaits[] = {
@@ -112,7 +114,10 @@ constexpr JsonShape kShapes[] = {
     {"order", "", kOrder},
     {"reconstruction", "How far starts of a measured timeline are told otherwise than observed.",
      kReconstruction},
-    {"network", "The all-to-alls of experts.", kNetwork},
+    {"network",
+     "Parts of layers on the network: all-to-alls of experts, collectives of tensor-parallel "
+     "ranks.",
+     kNetwork},
     {"waits", "Gathers and reductions of copies of a pipeline.", kWaits},
     {"written action", "", kAction},
     {"graph", "", kGraph},
@@ -134,6 +139,10 @@ constexpr JsonKey kCheck[] = {
     {"bytes[]", "bytes", "with a model or costs of memory: of each rank"},
     {"memory", "bytes", "the limit, where there is one"},
     {"memory[]", "bytes or null", "where ranks have limits of their own; null for any number"},
+    {"notes[].message", "text", "what is no error, and changes nothing"},
+    {"notes[].file", "text", ""},
+    {"notes[].line", "integer", "from 1"},
+    {"notes[].column", "integer", "from 1"},
 };
 
 constexpr JsonKey kCheckFor[] = {

@@ -292,7 +292,8 @@ void DeclareSearchOptions(CLI::App& app, Flags& flags) {
       ->check(CLI::IsMember({"F,B", "F,I,W", "F,B,I,W"}))
       ->type_name("F,B|F,I,W|F,B,I,W");
   app.add_flag("--pairs", flags.pairs,
-               "F & B and F & I may share a rank, and take what the costs say (FB, or parts)");
+               "F & B and F & I may share a rank, and take what the costs say (FB, or parts); a "
+               "search knows no other groups, as F & F or B & B");
   app.add_option("--recompute", flags.recompute,
                  "Which stages recompute: none, all, or any, those for which what is found is "
                  "best; by default as the costs say (recompute). The costs with "

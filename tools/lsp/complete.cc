@@ -9,6 +9,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "schedlang/ask/schedule_library.h"
@@ -70,7 +71,7 @@ struct StatementRow {
   const char* only_directly;  // not in nested loops and branches
 };
 constexpr StatementRow kStatements[] = {
-    {BlockSort::kSchedule, "let require stages pipe pad split recompute overlap rank", ""},
+    {BlockSort::kSchedule, "let require stages pipe pad split recompute overlap chunks rank", ""},
     {BlockSort::kPipe, "stages microbatches", ""},
     {BlockSort::kOverlap, "compute network", ""},
     {BlockSort::kLane, kLetters, ""},
@@ -322,10 +323,13 @@ class Completer {
     if (block->sort == BlockSort::kSequence) Orders();
   }
 
-  // In a lane of an overlap: attn, dispatch, … of the action before the dot.
+  // In a lane of an overlap: attn, dispatch, … of the action before the dot, which is a letter or
+  // the place of one of the overlap's actions. A backward has the weight gradients of W, too.
   void Parts() {
-    const absl::string_view letter = Before(2);
+    const bool by_place = count_ >= 2 && tokens_[count_ - 2].kind == Token::Kind::kNumber;
+    const absl::string_view letter = by_place ? LetterAt(Before(2)) : Before(2);
     if (!IsActionLetter(letter)) return;
+    if (by_place && letter == "B") Words("W");
     const auto kind = static_cast<ActionKind>(absl::string_view("FBIW").find(letter));
     for (int part = 0; part < kParts; ++part) {
       const bool its_own = FindPart(kind, ShortName(part)) == static_cast<Part>(part);
@@ -333,6 +337,19 @@ class Completer {
       result_.items.push_back({Completion::Sort::kPart, std::string(ShortName(part)),
                                absl::StrCat("a part of ", letter), ""});
     }
+  }
+
+  // The action at this place, from 1, of the overlap around the lane; "" for none.
+  absl::string_view LetterAt(absl::string_view place) const {
+    const NamedBlock* const lane = names_.BlockBehind(count_ - 1);
+    if (lane == nullptr || lane->sort != BlockSort::kLane) return "";
+    // From `overlap` up to its brace every second word is a letter.
+    const size_t open = names_.blocks()[static_cast<size_t>(lane->parent)].open;
+    size_t first = open;
+    while (first > 0 && tokens_[first].text != "overlap") --first;
+    size_t at = 0;
+    if (!absl::SimpleAtoi(place, &at) || at < 1 || at > (open - first) / 2) return "";
+    return tokens_[first + 2 * at - 1].text;
   }
 
   void Bases() {

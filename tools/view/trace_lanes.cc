@@ -49,7 +49,7 @@ class LaneSorter {
       if (queues_.all[q].rank != rank) continue;
       AddLanes(rank, queues_.all[q].communicator, std::move(of_queue[q]));
     }
-    AddLanes(rank, "all-to-all", std::move(network));
+    AddLanes(rank, "network", std::move(network));
     AddLanes(rank, "data parallel", std::move(collectives));
   }
 

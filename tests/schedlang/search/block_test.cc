@@ -79,8 +79,9 @@ const RulesCase kBadRules[] = {
     {"prefer F;", "'prefer' names no B, nor I and W"},
     {"prefer F, B, I;", "'prefer' names no W, which an I needs"},
     {"prefer F, B, W;", "'prefer' names no I, of which a W is"},
-    {"pairs F & W;", "what a search pairs is 'F & B', or 'F & I'"},
-    {"pairs B & F;", "what a search pairs is 'F & B', or 'F & I'"},
+    {"pairs F & W;", "what a search pairs is 'F & B', or 'F & I', and not 'F & W'"},
+    {"pairs B & F;", "what a search pairs is 'F & B', or 'F & I', and not 'B & F'"},
+    {"pairs F & F;", "what a search pairs is 'F & B', or 'F & I', and not 'F & F'"},
     {"prefer F, I, W; pairs F & B;", "pairs with B, which 'prefer' leaves out"},
     // Numbers
     {"within activations r - 1;", "a limit of -1, with r = 0"},

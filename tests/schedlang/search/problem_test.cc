@@ -60,6 +60,47 @@ TEST(ProblemTest, TimesAreTheSimulators) {
   }
 }
 
+// At costs of parts a pair takes the time of its parts side by side, and an action in chunks that
+// of its chunks; whatever pairs the plan of the stages has.
+TEST(ProblemTest, TimesOfPartsAreTheSimulators) {
+  const char* const kParts =
+      "F.attn=6ms,F.dispatch=5ms,F.experts=4ms,F.combine=5ms,F.post=1ms,B.attn=6ms,B.dispatch=5ms,"
+      "B.experts=4ms,B.combine=5ms,W.attn=3ms,W.experts=3ms,slowdown=10%,layers=2";
+  for (const LibraryCase& c : kCases) {
+    for (const int chunks : {1, 2}) {
+      SCOPED_TRACE(absl::StrCat(c.schedule, ", chunks ", chunks));
+      Plan plan = PlanOfCase(c);
+      plan.chunks = chunks;
+      const auto costs = ResolveCosts(*ParseCosts(kParts), plan);
+      ASSERT_TRUE(costs.ok()) << costs.status();
+      Plan stages = plan;
+      stages.actions.clear();
+      stages.first.assign(stages.first.size(), 0);
+      const auto of_stages = ResolveCosts(*ParseCosts(kParts), stages);
+      ASSERT_TRUE(of_stages.ok()) << of_stages.status();
+      const auto problem = ProblemOf(stages, *of_stages, {.pairs = true});
+      ASSERT_TRUE(problem.ok()) << problem.status();
+      const auto words = WordsOf(plan);
+      ASSERT_TRUE(words.ok()) << words.status();
+      EXPECT_TRUE(IsComplete(*problem, *words));
+      const auto timeline = Simulate(plan, *costs);
+      ASSERT_TRUE(timeline.ok()) << timeline.status();
+      EXPECT_EQ(TimesOf(*problem, *words).makespan, MeasureBubbles(*timeline).makespan_ns);
+    }
+  }
+}
+
+TEST(ProblemTest, PairsNeedPartsOfEachOfTheirKinds) {
+  const Plan plan = PlanOfCase({"zb_h1", 2, 3});
+  const auto costs = ResolveCosts(*ParseCosts("F.attn=6ms,B.attn=5ms,W=3ms"), plan);
+  ASSERT_TRUE(costs.ok()) << costs.status();
+  EXPECT_EQ(ProblemOf(plan, *costs, {.whole = true, .pairs = true}).status().message(),
+            "pairs take the time of their parts, but of W there is no cost of a part; give them, "
+            "or FB");
+  EXPECT_TRUE(ProblemOf(plan, *costs, {.whole = false, .pairs = true}).ok());
+  EXPECT_TRUE(ProblemOf(plan, *costs, {.whole = true}).ok());
+}
+
 // Stages of all sorts of sizes, two of them on rank 0: what is always there leaves a rank so much
 // less, and an action holds what it takes, gives and makes again.
 TEST(ProblemTest, BytesAreThoseOfTheCosts) {

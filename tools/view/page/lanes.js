@@ -79,7 +79,7 @@ function makePartLane(t, rank, onNetwork) {
   }
   const kind = onNetwork ? LANE_ALL_TO_ALL : LANE_COMPUTE;
   const start = found.map((p) => t.parts.start[p]), end = found.map((p) => t.parts.end[p]);
-  const lane = makeLane(kind, 'all-to-all', start, end, found);
+  const lane = makeLane(kind, 'network', start, end, found);
   lane.part = lane.ref;  // the index of the piece
   lane.ref = lane.part.map((p) => t.parts.event[p]);
   return lane;

@@ -89,7 +89,7 @@ PageLanes LanesOf(const PageTimeline& page) {
   for (const PartEvent& part : timeline.parts) {
     while (rank + 1 < timeline.ranks() && part.event >= timeline.first[rank + 1]) ++rank;
     if (LaneOf(part.part) == Lane::kNetwork) {
-      LaneIn(&lanes.lanes[rank], PageLaneKind::kAllToAll, "all-to-all");
+      LaneIn(&lanes.lanes[rank], PageLaneKind::kAllToAll, "network");
     }
   }
   return lanes;
