@@ -73,10 +73,14 @@ class StageWork {
   virtual Work InFlight(const Action& /*recv*/) const { return {}; }
   // True for a collective in several buckets that a computation of its stage can meet one by one.
   virtual bool MeetsBuckets(const Action& /*collective*/) const { return false; }
-  // The computation in pieces, in order, that meet the buckets of an UNSHARD, of a REDUCE_GRAD, or
-  // of both. Asked only where MeetsBuckets.
+  // The computation, of a stage without layers, in pieces, in order, that meet the buckets of an
+  // UNSHARD, of a REDUCE_GRAD, or of both. Asked only where MeetsBuckets.
   virtual std::vector<BucketPiece> ComputeByBucket(const Action& /*action*/, bool /*gathers*/,
                                                    bool /*reduces*/) {
+    return {};
+  }
+  // The buckets of the stage's REDUCE_GRAD to which a part adds gradients, of a stage with layers.
+  virtual std::vector<int> BucketsGiven(const Action& /*action*/, LayerPart /*part*/) const {
     return {};
   }
   // The work of a collective, on the rank's stream for collectives: a piece for each bucket if the

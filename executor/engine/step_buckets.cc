@@ -10,11 +10,12 @@ StepBuckets::StepBuckets(const Plan& plan, const Wiring& wiring, const StageWork
   const std::vector<uint32_t> meeters = MeetersOfBuckets(plan, wiring);
   for (uint32_t i = 0; i < meeters.size(); ++i) {
     const Action& action = plan.actions[i];
-    if (meeters[i] == kNoAction || work.layers(action.stage) > 0) continue;
-    if (!work.MeetsBuckets(action)) continue;
+    if (meeters[i] == kNoAction || !work.MeetsBuckets(action)) continue;
+    const bool reduces = action.kind == ActionKind::kReduceGrad;
+    if (work.layers(action.stage) > 0 ? !reduces : !IsAlone(plan, meeters[i])) continue;
     meets_[i].inside = meeters[i];
     Meets& meeter = meets_[meeters[i]];
-    (action.kind == ActionKind::kUnshard ? meeter.gather : meeter.reduce) = i;
+    (reduces ? meeter.reduce : meeter.gather) = i;
   }
 }
 

@@ -101,7 +101,8 @@ absl::Status StepBuilder::AddCollective(int rank, uint32_t i) {
   const bool drops = action.kind == ActionKind::kReshard;
   const int32_t stream = drops ? streams_.compute[rank] : streams_.collectives[rank];
   const uint32_t after = wiring_.wires[i].after;
-  const bool gives = inside != kNoAction && action.kind == ActionKind::kReduceGrad;
+  const bool gives =
+      inside != kNoAction && action.kind == ActionKind::kReduceGrad && !buckets_.events(i).empty();
   if (after != kNoAction && !gives) values_.WaitForEnd(stream, after);
   commands_->Mark(stream, {static_cast<int32_t>(i), {}});
   if (inside == kNoAction) {
@@ -117,10 +118,18 @@ absl::Status StepBuilder::AddCollective(int rank, uint32_t i) {
 void StepBuilder::AddBuckets(int32_t stream, uint32_t i, absl::Span<const Piece> pieces) {
   std::vector<StepBuckets::BucketEvent>& events = buckets_.events(i);
   const bool gives = plan_.actions[i].kind == ActionKind::kReduceGrad;
-  SL_CHECK(!gives || events.size() == pieces.size()) << events.size() << " " << pieces.size();
+  SL_CHECK(!gives || events.size() <= pieces.size()) << events.size() << " " << pieces.size();
   events.resize(pieces.size());
+  // Buckets to which the computation adds nothing are there before its first event.
+  StepBuckets::BucketEvent first;
+  for (const StepBuckets::BucketEvent& of : events) {
+    if (of.event >= 0 && (first.event < 0 || of.event < first.event)) first = of;
+  }
+  for (StepBuckets::BucketEvent& of : events) {
+    if (gives && of.event < 0) of = first;
+  }
   for (size_t k = 0; k < pieces.size(); ++k) {
-    if (gives) commands_->Wait(stream, events[k].event);
+    if (gives && events[k].event >= 0) commands_->Wait(stream, events[k].event);
     CommandTimes* const times =
         recorder_ == nullptr ? nullptr : recorder_->AddPiece(i, gives ? events[k].times : nullptr);
     computations_.AddPiece(stream, i, pieces[k], times);

@@ -12,13 +12,14 @@ namespace stringline {
 void StepComputations::Add(int rank, uint32_t begin, uint32_t end) {
   const int32_t stream = streams_.compute[rank];
   const bool gathers = buckets_->gather_of(begin) != kNoAction;
-  const bool meets = gathers || buckets_->reduce_of(begin) != kNoAction;
+  const bool in_pieces =
+      gathers || (buckets_->reduce_of(begin) != kNoAction && work_->layers(Of(begin).stage) == 0);
   for (uint32_t i = begin; i < end; ++i) {
     values_->WaitForNeeds(stream, i);
     if (!gathers) values_->WaitForParameters(stream, i);
   }
   for (uint32_t i = begin; i < end; ++i) commands_->Copy(stream, work_->CopiesBefore(Of(i)));
-  if (meets) {
+  if (in_pieces) {
     AddPieces(stream, begin);
   } else {
     AddParts(rank, begin, end);
@@ -57,13 +58,7 @@ void StepComputations::AddPieces(int32_t stream, uint32_t i) {
     }
     CommandTimes* const times = recorder_ == nullptr ? nullptr : recorder_->AddPiece(i, awaited);
     commands_->Launch(stream, piece.work, times);
-    if (piece.gives.empty()) continue;
-    const int32_t event = commands_->RecordEnd(stream, i);
-    std::vector<StepBuckets::BucketEvent>& events = buckets_->events(reduce);
-    for (const int bucket : piece.gives) {
-      events.resize(std::max(events.size(), static_cast<size_t>(bucket) + 1));
-      events[bucket] = {event, times};
-    }
+    if (!piece.gives.empty()) Give(stream, i, piece.gives, times);
   }
 }
 
@@ -118,6 +113,22 @@ void StepComputations::AddPart(int32_t stream, uint32_t i, LayerPart part) {
   }
   commands_->Mark(stream, {static_cast<int32_t>(i), part, streams_.cut});
   AddPiece(stream, i, piece, times);
+  const uint32_t reduce = buckets_->reduce_of(i);
+  if (reduce == kNoAction || LaneOf(part.part) == Lane::kNetwork) return;
+  if (const std::vector<int> given = work_->BucketsGiven(Of(i), part); !given.empty()) {
+    Give(stream, i, given, times);
+  }
+}
+
+// A later part may give the same buckets: then its event is the one awaited.
+void StepComputations::Give(int32_t stream, uint32_t i, absl::Span<const int> given,
+                            const CommandTimes* times) {
+  const int32_t event = commands_->RecordEnd(stream, i);
+  std::vector<StepBuckets::BucketEvent>& events = buckets_->events(buckets_->reduce_of(i));
+  for (const int bucket : given) {
+    events.resize(std::max(events.size(), static_cast<size_t>(bucket) + 1));
+    events[bucket] = {event, times};
+  }
 }
 
 void StepComputations::AddPiece(int32_t stream, uint32_t i, const Piece& piece,

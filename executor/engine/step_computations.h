@@ -39,6 +39,7 @@ class StepComputations {
  private:
   void AddParts(int rank, uint32_t begin, uint32_t end);
   void AddPieces(int32_t stream, uint32_t i);
+  void Give(int32_t stream, uint32_t i, absl::Span<const int> given, const CommandTimes* times);
   void AddLanes(int rank, const GroupOrder& order, uint32_t begin);
   void AddPart(int32_t stream, uint32_t i, LayerPart part);
   const GroupOrder& OrderOf(absl::Span<const Action> group);

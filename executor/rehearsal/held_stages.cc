@@ -7,27 +7,6 @@
 #include "executor/rehearsal/held_device.h"
 
 namespace stringline {
-namespace {
-
-// True if the costs of actions equal the sums of their parts.
-bool SumUp(const CostModel& costs) {
-  for (size_t s = 0; s < costs.parts.size(); ++s) {
-    const PartCosts& parts = costs.parts[s];
-    const auto differs = [s](const std::vector<int64_t>& of, int64_t sum_ns) {
-      return !of.empty() && of[s] != sum_ns;
-    };
-    const int64_t input_ns = parts.InputGradient(), weight_ns = parts.WeightGradient();
-    if (differs(costs.forward, parts.Forward()) || differs(costs.input_gradient, input_ns) ||
-        differs(costs.weight_gradient, weight_ns) ||
-        differs(costs.backward, input_ns + weight_ns)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-}  // namespace
-
 HeldStages::HeldStages(const Plan& plan, const CostModel& costs, Groups* groups)
     : stages_(plan.stages.size()),
       microbatches_(plan.microbatches),
@@ -38,17 +17,17 @@ HeldStages::HeldStages(const Plan& plan, const CostModel& costs, Groups* groups)
       reductions_ns_(stages_, 0),
       came_(stages_, 0),
       hold_ns_(4 * stages_ * microbatches_, 0) {
+  if (TakesItsParts(costs)) parts_ = costs.parts;
   FindLatencies(plan, costs);
   for (size_t s = 0; s < stages_; ++s) {
-    buckets_.push_back(BucketsMet(costs, StageId(static_cast<int32_t>(s))));
+    const StageId stage(static_cast<int32_t>(s));
+    const bool in_parts = !parts_.empty() && parts_[s].layers > 0;
+    buckets_.push_back(in_parts ? BucketsOf(costs, stage) : BucketsMet(costs, stage));
   }
   for (size_t s = 0; s < reduce_ns_.size(); ++s) {
     int64_t& ns = reductions_ns_[replicas_.PartOf(StageId(static_cast<int32_t>(s)))];
     ns = std::max(ns, reduce_ns_[s]);
   }
-  const bool in_parts =
-      costs.forward_backward.empty() && costs.noise.empty() && costs.slowdown == 0 && SumUp(costs);
-  if (in_parts) parts_ = costs.parts;
   for (size_t begin = 0; begin < plan.actions.size();) {
     const auto group = GroupAt(plan.actions, begin);
     if (IsCompute(group[0].kind)) {
@@ -93,6 +72,19 @@ Piece HeldStages::Compute(const Action& action, LayerPart part) {
 
 bool HeldStages::MeetsBuckets(const Action& collective) const {
   return collective.kind != ActionKind::kReshard && buckets_[collective.stage.value] > 1;
+}
+
+std::vector<int> HeldStages::BucketsGiven(const Action& action, LayerPart part) const {
+  std::vector<int> given;
+  if (RowOfPart(part.part).of != ActionKind::kWeightGradient) return given;
+  const int of_stage = layers(action.stage);
+  const int behind = of_stage - 1 - part.layer;  // layers
+  const int64_t place = part.part == kWPost ? 0 : 2 * behind + (part.part == kWExperts ? 1 : 2);
+  const int64_t buckets = buckets_[action.stage.value];
+  for (int64_t k = 0; k < buckets; ++k) {
+    if (PartOfBucket(k, buckets, 2 * of_stage + 1) == place) given.push_back(static_cast<int>(k));
+  }
+  return given;
 }
 
 // The k-th piece needs the k-th bucket, and gives the k-th.

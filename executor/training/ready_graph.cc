@@ -286,13 +286,24 @@ int ReadyGraph::FirstReadOf(Region region, int64_t offset, int64_t bytes) const 
 }
 
 int ReadyGraph::LastWriteOf(Region region, int64_t offset, int64_t bytes) const {
-  for (int n = nodes() - 1; n >= 0; --n) {
-    const uint32_t outputs = steps_[n].first_operand + steps_[n].inputs;
-    for (uint32_t i = 0; i < steps_[n].outputs; ++i) {
-      if (Touches(outputs + i, region, offset, bytes)) return n;
-    }
+  int n = nodes() - 1;
+  while (n >= 0 && !NodeWrites(n, region, offset, bytes)) --n;
+  return n;
+}
+
+bool ReadyGraph::Writes(int part, Region region, int64_t offset, int64_t bytes) const {
+  for (int n = parts_[part].first_node; n < parts_[part].end_node; ++n) {
+    if (NodeWrites(n, region, offset, bytes)) return true;
   }
-  return -1;
+  return false;
+}
+
+bool ReadyGraph::NodeWrites(int node, Region region, int64_t offset, int64_t bytes) const {
+  const Step& step = steps_[node];
+  for (uint32_t i = 0; i < step.outputs; ++i) {
+    if (Touches(step.first_operand + step.inputs + i, region, offset, bytes)) return true;
+  }
+  return false;
 }
 
 std::vector<ReadyGraph::Exchange> ReadyGraph::ExchangesOf(int part, const Regions& regions) const {

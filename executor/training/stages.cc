@@ -298,70 +298,37 @@ bool Stages::MeetsBuckets(const Action& collective) const {
          collectives_.Summed(collective.stage).size() > 1;
 }
 
-std::vector<Stages::BucketNode> Stages::GatheredBy(StageId stage, const ReadyGraph& program) const {
-  const std::vector<Bucket>& buckets = params_.pieces(stage).buckets();
-  std::vector<BucketNode> order;
-  for (size_t b = 0; b < buckets.size(); ++b) {
-    order.push_back({static_cast<int>(b), program.FirstReadOf(Region::kWorking, buckets[b].read_at,
-                                                              buckets[b].read.begin.back())});
-  }
-  // Buckets that nothing reads come last.
-  const auto place = [&](const BucketNode& of) { return of.node < 0 ? program.nodes() : of.node; };
-  std::sort(order.begin(), order.end(), [&](const BucketNode& a, const BucketNode& b) {
-    return std::pair(place(a), a.bucket) < std::pair(place(b), b.bucket);
-  });
-  return order;
-}
-
-std::vector<Stages::BucketNode> Stages::ReducedBy(StageId stage, const ReadyGraph& program) const {
-  const std::vector<Bucket>& buckets = params_.pieces(stage).buckets();
-  const ReadyGraph& backward =
-      stages_[stage.value].programs[static_cast<size_t>(ActionKind::kBackward)];
-  const auto given = [&](const ReadyGraph& by, int bucket) {
-    return by.LastWriteOf(Region::kGrads, buckets[bucket].at, buckets[bucket].pieces.begin.back());
-  };
-  std::vector<BucketNode> order;
-  for (const int bucket : collectives_.Summed(stage)) {
-    order.push_back({bucket, given(backward, bucket)});
-  }
-  std::sort(order.begin(), order.end(), [](const BucketNode& a, const BucketNode& b) {
-    return std::pair(a.node, a.bucket) < std::pair(b.node, b.bucket);
-  });
-  for (BucketNode& of : order) of.node = given(program, of.bucket);
-  return order;
+std::vector<BucketNode> Stages::ReducedBy(StageId stage, ActionKind program) const {
+  const auto& programs = stages_[stage.value].programs;
+  return stringline::ReducedBy(params_.pieces(stage).buckets(), collectives_.Summed(stage),
+                               programs[static_cast<size_t>(ActionKind::kBackward)],
+                               programs[static_cast<size_t>(program)]);
 }
 
 std::vector<BucketPiece> Stages::ComputeByBucket(const Action& action, bool gathers, bool reduces) {
   const ReadyGraph& program = ProgramOf(action);
   std::vector<BucketNode> needed, given;
-  if (gathers) needed = GatheredBy(action.stage, program);
-  if (reduces) given = ReducedBy(action.stage, program);
-  const int nodes = program.nodes();
-  std::vector<bool> begins(static_cast<size_t>(nodes) + 1, false);  // by node: a piece begins here
-  for (const BucketNode& of : needed) begins[std::max(of.node, 0)] = true;
-  for (const BucketNode& of : given) begins[std::max(of.node, 0) + 1] = true;
+  if (gathers) needed = GatheredBy(params_.pieces(action.stage).buckets(), program);
+  if (reduces) given = ReducedBy(action.stage, action.kind);
   const Regions regions = RegionsOf(action, static_cast<int>(action.kind), /*chunk=*/0);
   std::vector<BucketPiece> pieces;
-  for (int first = 0; first < nodes;) {
-    int end = first + 1;
-    while (end < nodes && !begins[end]) ++end;
-    bound_.push_back({&program, regions, /*part=*/0, first, end});
-    BucketPiece& piece = pieces.emplace_back();
-    piece.work = {[](const void* self, int64_t, NativeStream stream) {
-                    const auto& bound = *static_cast<const Bound*>(self);
-                    bound.program->Run(bound.first, bound.end, bound.regions, stream);
-                  },
-                  &bound_.back(), 0};
-    for (size_t k = 0; k < needed.size(); ++k) {
-      if (needed[k].node == first) piece.needs.push_back(static_cast<int>(k));
-    }
-    for (size_t k = 0; k < given.size(); ++k) {
-      const int last = std::max(given[k].node, 0);
-      if (first <= last && last < end) piece.gives.push_back(static_cast<int>(k));
-    }
-    first = end;
+  for (NodePiece& of : CutAtBuckets(program.nodes(), needed, given)) {
+    bound_.push_back({&program, regions, /*part=*/0, of.first, of.end});
+    const Work work = {[](const void* self, int64_t, NativeStream stream) {
+                         const auto& bound = *static_cast<const Bound*>(self);
+                         bound.program->Run(bound.first, bound.end, bound.regions, stream);
+                       },
+                       &bound_.back(), 0};
+    pieces.push_back({work, std::move(of.needs), std::move(of.gives)});
   }
   return pieces;
+}
+
+std::vector<int> Stages::BucketsGiven(const Action& action, LayerPart part) const {
+  const ActionKind program = RowOfPart(part.part).of;
+  return GivenByPart(params_.pieces(action.stage).buckets(), ReducedBy(action.stage, program),
+                     stages_[action.stage.value].programs[static_cast<size_t>(program)],
+                     IndexOf(part, layers(action.stage)));
 }
 
 absl::StatusOr<std::vector<Piece>> Stages::Collective(const Action& action, const Action* inside) {
@@ -386,11 +353,9 @@ absl::StatusOr<std::vector<Piece>> Stages::Collective(const Action& action, cons
 }
 
 Piece Stages::Reduce(StageId of) {
-  const StageId first = seat_.replicas->OnItsRank(of).front();
-  const auto& programs = stages_[first.value].programs;
   std::vector<int> order;
   for (const BucketNode& bucket :
-       ReducedBy(first, programs[static_cast<size_t>(ActionKind::kBackward)])) {
+       ReducedBy(seat_.replicas->OnItsRank(of).front(), ActionKind::kBackward)) {
     order.push_back(bucket.bucket);
   }
   return collectives_.ReduceGrads(of, order);
@@ -403,7 +368,8 @@ Piece Stages::Unshard(StageId of, const Action* inside) {
   stage.gathered = room == nullptr ? nullptr : room + offset;
   std::vector<int> order;
   for (const BucketNode& bucket :
-       GatheredBy(of, inside == nullptr ? stage.programs.front() : ProgramOf(*inside))) {
+       GatheredBy(params_.pieces(of).buckets(),
+                  inside == nullptr ? stage.programs.front() : ProgramOf(*inside))) {
     order.push_back(bucket.bucket);
   }
   return collectives_.Unshard(of, stage.gathered, order);

@@ -14,6 +14,7 @@
 #include "absl/types/span.h"
 #include "executor/engine/available_memory.h"
 #include "executor/engine/stage_work.h"
+#include "executor/training/bucket_order.h"
 #include "executor/training/rank_allocator.h"
 #include "executor/training/ready_graph.h"
 #include "executor/training/replicas.h"
@@ -70,6 +71,7 @@ class Stages final : public StageWork {
   bool MeetsBuckets(const Action& collective) const override;
   std::vector<BucketPiece> ComputeByBucket(const Action& action, bool gathers,
                                            bool reduces) override;
+  std::vector<int> BucketsGiven(const Action& action, LayerPart part) const override;
   // REDUCE_GRAD: the sum over all copies of the stage; each member gets its pieces of sharded
   // gradients. UNSHARD gathers the parameters that graphs read, and RESHARD frees their memory for
   // others; both do nothing if parameters are always whole.
@@ -130,11 +132,6 @@ class Stages final : public StageWork {
     int part;
     int first = -1, end = -1;  // for a piece: its nodes
   };
-  // A bucket and the node of a program that needs or gives it; -1: none does.
-  struct BucketNode {
-    int bucket;
-    int node;
-  };
 
   Stages(const Plan& lowered, absl::Span<const StageProgram> programs, Kernels* kernels,
          const StateSharing& sharing);
@@ -142,9 +139,7 @@ class Stages final : public StageWork {
   bool Holds(absl::Span<const RankId> ranks, StageId stage) const;
   Piece Unshard(StageId stage, const Action* inside);
   Piece Reduce(StageId stage);
-  // In the order of their calls.
-  std::vector<BucketNode> GatheredBy(StageId stage, const ReadyGraph& program) const;
-  std::vector<BucketNode> ReducedBy(StageId stage, const ReadyGraph& program) const;
+  std::vector<BucketNode> ReducedBy(StageId stage, ActionKind program) const;
   const ReadyGraph& ProgramOf(const Action& action) const {
     return stages_[action.stage.value].programs[static_cast<size_t>(action.kind)];
   }

@@ -22,6 +22,23 @@ namespace {
 
 constexpr int64_t kUnitOfOrderNs = 1'000'000;
 
+// True if the costs of actions equal the sums of their parts.
+bool SumUp(const CostModel& costs) {
+  for (size_t s = 0; s < costs.parts.size(); ++s) {
+    const PartCosts& parts = costs.parts[s];
+    const auto differs = [s](const std::vector<int64_t>& of, int64_t sum_ns) {
+      return !of.empty() && of[s] != sum_ns;
+    };
+    const int64_t input_ns = parts.InputGradient(), weight_ns = parts.WeightGradient();
+    if (differs(costs.forward, parts.Forward()) || differs(costs.input_gradient, input_ns) ||
+        differs(costs.weight_gradient, weight_ns) ||
+        differs(costs.backward, input_ns + weight_ns)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 class CostResolver {
  public:
   CostResolver(const CostSpec& spec, const Plan& plan) : spec_(spec), plan_(plan) {}
@@ -448,6 +465,11 @@ class CostResolver {
 
 absl::StatusOr<CostModel> ResolveCosts(const CostSpec& spec, const Plan& plan) {
   return CostResolver(spec, plan).Run();
+}
+
+bool TakesItsParts(const CostModel& costs) {
+  return costs.forward_backward.empty() && costs.noise.empty() && costs.slowdown == 0 &&
+         SumUp(costs);
 }
 
 GroupKey KeyOf(absl::Span<const Action> group) {

@@ -171,12 +171,20 @@ struct CostModel {
                           // (OrderCosts)
 };
 
-// The buckets that computations of the stage meet one by one; 1: they wait for whole collectives.
-inline int64_t BucketsMet(const CostModel& costs, StageId stage) {
-  const auto s = static_cast<size_t>(stage.value);
-  const bool cut = !costs.parts.empty() && costs.parts[s].layers > 0;
-  return cut || costs.buckets.empty() ? 1 : costs.buckets[s];
+inline int64_t BucketsOf(const CostModel& costs, StageId stage) {
+  return costs.buckets.empty() ? 1 : costs.buckets[static_cast<size_t>(stage.value)];
 }
+// True for a stage with layers of parts.
+inline bool IsCut(const CostModel& costs, StageId stage) {
+  return !costs.parts.empty() && costs.parts[static_cast<size_t>(stage.value)].layers > 0;
+}
+// The buckets that computations of the stage meet in equal pieces of their time.
+inline int64_t BucketsMet(const CostModel& costs, StageId stage) {
+  return IsCut(costs, stage) ? 1 : BucketsOf(costs, stage);
+}
+// True if every computation takes the time of its parts: they are the costs of actions, and nothing
+// stretches them.
+bool TakesItsParts(const CostModel& costs);
 
 // The time of this send's message.
 inline Hop HopOf(const CostModel& costs, const Action& send) {

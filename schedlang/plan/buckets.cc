@@ -5,11 +5,6 @@
 namespace stringline {
 namespace {
 
-bool IsAlone(const Plan& plan, uint32_t i) {
-  const bool joined_by_next = i + 1 < plan.actions.size() && plan.actions[i + 1].joined;
-  return plan.chunks == 1 && !plan.actions[i].joined && !joined_by_next;
-}
-
 // True for a reduction by which its rank adds up several replicas of the stage.
 bool AddsUpReplicas(const Wiring& wiring, uint32_t reduce) {
   const Wire& wire = wiring.wires[reduce];
@@ -21,7 +16,22 @@ bool AddsUpReplicas(const Wiring& wiring, uint32_t reduce) {
   });
 }
 
+// The action of the group at `begin` with the last weight gradient of the stage, or kNoAction.
+uint32_t GiverIn(const Plan& plan, uint32_t begin, StageId stage) {
+  const auto group = GroupAt(absl::MakeConstSpan(plan.actions), begin);
+  for (size_t k = group.size(); k-- > 0;) {
+    const bool gives = Performs(group[k].kind, ActionKind::kWeightGradient);
+    if (gives && group[k].stage == stage) return begin + static_cast<uint32_t>(k);
+  }
+  return kNoAction;
+}
+
 }  // namespace
+
+bool IsAlone(const Plan& plan, uint32_t i) {
+  const bool joined_by_next = i + 1 < plan.actions.size() && plan.actions[i + 1].joined;
+  return plan.chunks == 1 && !plan.actions[i].joined && !joined_by_next;
+}
 
 std::vector<uint32_t> MeetersOfBuckets(const Plan& plan, const Wiring& wiring) {
   std::vector<uint32_t> meeters;
@@ -38,12 +48,7 @@ std::vector<uint32_t> MeetersOfBuckets(const Plan& plan, const Wiring& wiring) {
       used[wire.gathered] = true;
       if (IsAlone(plan, i)) meeters[wire.gathered] = i;
     } else if (action.kind == ActionKind::kReduceGrad && wire.after != kNoAction) {
-      const Action& giver = plan.actions[wire.after];
-      const bool gives =
-          giver.stage == action.stage && Performs(giver.kind, ActionKind::kWeightGradient);
-      if (gives && IsAlone(plan, wire.after) && !AddsUpReplicas(wiring, i)) {
-        meeters[i] = wire.after;
-      }
+      if (!AddsUpReplicas(wiring, i)) meeters[i] = GiverIn(plan, wire.after, action.stage);
     }
   }
   return meeters;

@@ -1,9 +1,13 @@
 #include "schedlang/sim/reductions.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/plan/buckets.h"
+#include "schedlang/plan/parts.h"
 
 namespace stringline {
 
@@ -15,6 +19,58 @@ int64_t ReductionNs(const Plan& plan, const Wiring& wiring, const CostModel& cos
     most_ns = std::max(most_ns, costs.reduce[plan.actions[member.action].stage.value]);
   }
   return most_ns;
+}
+
+namespace {
+
+// The ends of the weight gradients of group[of], from the group's start, the first one first: of
+// chunks the last.
+std::vector<int64_t> WeightGradientEnds(const Plan& plan, const CostModel& costs,
+                                        absl::Span<const Action> group, size_t of) {
+  std::map<std::pair<int, int>, int64_t> ends;  // by part and layer
+  for (const PartTime& part : PartsOfGroup(plan, costs, group)) {
+    if (part.of != of || RowOfPart(part.part).of != ActionKind::kWeightGradient) continue;
+    int64_t& end_ns = ends[{part.part, part.layer}];
+    end_ns = std::max(end_ns, part.end_ns);
+  }
+  std::vector<int64_t> ends_ns;
+  for (const auto& [part, end_ns] : ends) ends_ns.push_back(end_ns);
+  std::sort(ends_ns.begin(), ends_ns.end());
+  return ends_ns;
+}
+
+}  // namespace
+
+ReductionTimes ReductionInside(const Plan& plan, const CostModel& costs,
+                               absl::Span<const Event> events, uint32_t giver, int64_t after_ns,
+                               int64_t cost_ns) {
+  const ReductionTimes behind{after_ns, after_ns + cost_ns};
+  if (giver == kNoAction) return behind;
+  const Event& event = events[giver];
+  const int64_t buckets = BucketsOf(costs, event.stage);
+  if (buckets == 1) return behind;
+  const int64_t later_ns = LaterBucketNs(cost_ns, buckets);
+  if (!IsCut(costs, event.stage)) {
+    if (!IsAlone(plan, giver)) return behind;
+    return {event.start_ns + FirstBucketNs(event.worked_ns(), buckets),
+            std::max(event.start_ns + FirstBucketNs(event.worked_ns(), buckets) + cost_ns,
+                     event.end_ns + later_ns)};
+  }
+  if (!TakesItsParts(costs)) return behind;
+  uint32_t begin = giver;
+  while (plan.actions[begin].joined) --begin;
+  const auto group = GroupAt(absl::MakeConstSpan(plan.actions), begin);
+  const std::vector<int64_t> ends_ns = WeightGradientEnds(plan, costs, group, giver - begin);
+  const auto parts = static_cast<int64_t>(ends_ns.size());
+  const auto given_ns = [&](int64_t bucket) {
+    return event.start_ns + ends_ns[static_cast<size_t>(PartOfBucket(bucket, buckets, parts))];
+  };
+  ReductionTimes times{given_ns(0), 0};
+  for (int64_t k = 0; k < buckets; ++k) {
+    const int64_t left_ns = k == 0 ? cost_ns : (buckets - k) * later_ns;
+    times.end_ns = std::max(times.end_ns, given_ns(k) + left_ns);
+  }
+  return times;
 }
 
 std::string ReductionCycle(const Plan& plan, const Wiring& wiring,

@@ -77,7 +77,7 @@ class LaneClock {
   struct Meeting {
     uint32_t missing = 0;  // ranks that have not come
     int64_t start_ns = 0;  // the latest start of the ranks that have come
-    int64_t given_ns = 0;  // the latest end of their gradients
+    int64_t end_ns = 0;    // the latest end, by the buckets of one rank alone
   };
   // The state of a queue: its call is at calls[next], with `left` parts that have not ended.
   struct QueueState {
@@ -193,13 +193,12 @@ class LaneClock {
     }
     if (waiting_[rank] != kNoAction) return;
     const bool gathers = action.kind == ActionKind::kUnshard;
-    const int64_t start_ns =
-        std::max(gathers ? EndOf(wire.after) : FirstGivenNs(i), data_parallel_ns_[rank]);
     if (wire.meeting != kNoAction && wire.comes_with == kNoAction) {
       waiting_[rank] = i;
       Meeting& meeting = meetings_[wire.meeting];
-      meeting.start_ns = std::max(meeting.start_ns, start_ns);
-      meeting.given_ns = std::max(meeting.given_ns, EndOf(wire.after));
+      const ReductionTimes own = TimesOf(i, ReductionNs(plan_, wiring_, costs_, wire.meeting));
+      meeting.start_ns = std::max({meeting.start_ns, own.start_ns, data_parallel_ns_[rank]});
+      meeting.end_ns = std::max(meeting.end_ns, own.end_ns);
       if (--meeting.missing == 0) meet_.push_back(wire.meeting);
       return;
     }
@@ -208,32 +207,28 @@ class LaneClock {
     const int64_t cost_ns = free ? 0 : costs[action.stage.value];
     if (gathers) {
       const int64_t buckets = BucketsMet(costs_, action.stage);
-      event.start_ns = start_ns;
-      event.end_ns = start_ns + cost_ns;
+      event.start_ns = std::max(EndOf(wire.after), data_parallel_ns_[rank]);
+      event.end_ns = event.start_ns + cost_ns;
       if (buckets > 1 && meeters_[i] != kNoAction) {
-        event.first_bucket_ns = start_ns + FirstBucketNs(cost_ns, buckets);
+        event.first_bucket_ns = event.start_ns + FirstBucketNs(cost_ns, buckets);
       }
     } else {
-      Reduce(i, start_ns, EndOf(wire.after), cost_ns);
+      const ReductionTimes own = TimesOf(i, cost_ns);
+      Reduce(i, std::max(own.start_ns, data_parallel_ns_[rank]), own.end_ns, cost_ns);
     }
     data_parallel_ns_[rank] = event.end_ns;
   }
 
-  // When the first bucket of the gradients is there.
-  int64_t FirstGivenNs(uint32_t reduce) const {
-    const uint32_t giver = meeters_[reduce];
-    if (giver == kNoAction) return EndOf(wiring_.wires[reduce].after);
-    const Event& event = events_[giver];
-    return event.start_ns +
-           FirstBucketNs(event.worked_ns(), BucketsMet(costs_, plan_.actions[reduce].stage));
+  ReductionTimes TimesOf(uint32_t reduce, int64_t cost_ns) const {
+    return ReductionInside(plan_, costs_, events_, meeters_[reduce],
+                           EndOf(wiring_.wires[reduce].after), cost_ns);
   }
 
-  // The last bucket of the gradients is there at `given_ns`.
-  void Reduce(uint32_t i, int64_t start_ns, int64_t given_ns, int64_t cost_ns) {
+  // Its buckets alone would let it end at `end_ns`.
+  void Reduce(uint32_t i, int64_t start_ns, int64_t end_ns, int64_t cost_ns) {
     Event& event = events_[i];
-    const int64_t last_ns = LaterBucketNs(cost_ns, BucketsMet(costs_, plan_.actions[i].stage));
     event.start_ns = start_ns;
-    event.end_ns = std::max(start_ns + cost_ns, given_ns + last_ns);
+    event.end_ns = std::max(start_ns + cost_ns, end_ns);
     event.waited_ns = event.end_ns - start_ns - cost_ns;
   }
 
@@ -243,7 +238,7 @@ class LaneClock {
     const int64_t cost_ns = ReductionNs(plan_, wiring_, costs_, meeting);
     for (const auto& [member, comes] : wiring_.reductions.of(static_cast<int>(meeting))) {
       if (!comes) continue;
-      Reduce(member, all.start_ns, all.given_ns, cost_ns);
+      Reduce(member, all.start_ns, all.end_ns, cost_ns);
       const int rank = plan_.stage(plan_.actions[member].stage).rank.value;
       data_parallel_ns_[rank] = events_[member].end_ns;
       waiting_[rank] = kNoAction;

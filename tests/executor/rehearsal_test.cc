@@ -213,22 +213,33 @@ TEST(Rehearsal, TakesWhatTheSimulatorSays) {
   EXPECT_GT(rehearsed, 150);
 }
 
-// Collectives in one bucket and in several, of one pipe and of replicas.
+// Collectives in one bucket and in several, of one pipe and of replicas, and of stages cut into
+// layers, whose groups overlap, with and without chunks.
 TEST(Rehearsal, MeetsBucketsAsTheSimulatorSays) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937_64 random(seed);
-  int inside = 0, waited = 0;
+  int inside = 0, waited = 0, cut_waited = 0;
   for (const char* const schedule : kLibrary) {
-    for (int round = 0; round < 6; ++round) {
+    for (int round = 0; round < 12; ++round) {
       const CommLayout layout = kLayouts[round % 3];
       const auto plan = LibraryPlan(schedule, 4, 12, layout);
       if (!plan.has_value()) continue;
-      const Plan collects = AddCollectives(*plan, /*resident=*/1 + round % 3);
+      Plan collects = AddCollectives(*plan, /*resident=*/1 + round % 3);
       const auto draw = [&](int most) { return absl::StrCat("=", random() % most, "us,"); };
-      CostModel costs = CostsFor(
-          collects, absl::StrCat("F", draw(300), "I", draw(300), "W", draw(300), "unshard",
-                                 draw(600), "reduce", draw(900), "buckets=", 1 + random() % 6));
+      std::string text =
+          absl::StrCat("unshard", draw(600), "reduce", draw(900), "buckets=", 1 + random() % 6);
+      const bool cut = round >= 6;
+      if (cut) {
+        if (round >= 9) collects.chunks = 2;
+        absl::StrAppend(&text, ",layers=", 1 + random() % 2);
+        for (int part = 0; part < kParts; ++part) {
+          absl::StrAppend(&text, ",", PartName(part), "=", random() % 60, "us");
+        }
+      } else {
+        absl::StrAppend(&text, ",F", draw(300), "I", draw(300), "W=", random() % 300, "us");
+      }
+      CostModel costs = CostsFor(collects, text);
       costs = WithMessages(collects, std::move(costs), static_cast<Way>(round % 3));
       const RehearsalSettings settings = {layout, /*steps=*/1, /*threads=*/1 + round % 2,
                                           DeviceTime::kJumps};
@@ -237,17 +248,18 @@ TEST(Rehearsal, MeetsBucketsAsTheSimulatorSays) {
       Timeline measured = rehearsal->measured, simulated = rehearsal->simulated;
       for (size_t i = 0; i < simulated.events.size(); ++i) {
         inside += simulated.events[i].first_bucket_ns > 0 ? 1 : 0;
-        waited += simulated.events[i].waited_ns > 0 ? 1 : 0;
+        (cut ? cut_waited : waited) += simulated.events[i].waited_ns > 0 ? 1 : 0;
         if (plan->pipes.empty() || simulated.events[i].kind != ActionKind::kReduceGrad) continue;
         // Which of several ranks a bucket waited for is not recorded.
         EXPECT_LE(measured.events[i].waited_ns, simulated.events[i].waited_ns);
         measured.events[i].waited_ns = simulated.events[i].waited_ns = 0;
       }
-      EXPECT_EQ(Told(measured), AsMeasured(simulated)) << schedule;
+      EXPECT_EQ(Told(measured), AsMeasured(simulated)) << schedule << " " << text;
     }
   }
   EXPECT_GT(inside, 500);
   EXPECT_GT(waited, 50);
+  EXPECT_GT(cut_waited, 50);
 }
 
 // A model with one mistake: costs, or a layout, other than those performed.
