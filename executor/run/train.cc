@@ -36,12 +36,7 @@ constexpr int kMeasuredSteps = 20;
 // the most bytes to or from others.
 int64_t LinkNs(const void* self, absl::Span<const Call* const> met) {
   const auto& link = *static_cast<const LinkSpeed*>(self);
-  int64_t most = 0;
-  for (size_t member = 0; member < met.size(); ++member) {
-    most = std::max(
-        most, BytesOnTheWay(*met[member], static_cast<int>(member), static_cast<int>(met.size())));
-  }
-  return met.size() == 1 ? 0 : link.TransferNs(most);
+  return met.size() == 1 ? 0 : link.TransferNs(MostBytesOnTheWay(met));
 }
 
 // The memory of all places.
