@@ -29,7 +29,7 @@
 namespace stringline {
 namespace {
 
-// Costs are the means over this many steps before the last.
+// Costs are the medians over this many steps before the last.
 constexpr int kMeasuredSteps = 20;
 
 // The time of messages and exchanges over such links: an exchange takes as long as its member with
@@ -252,8 +252,7 @@ class Run {
     if (inner && step + kMeasuredSteps + 1 >= config_.steps) {
       const Timeline measured = trainer_->Measured();
       costs_.Add(measured);
-      makespans_ns_ += static_cast<double>(MeasureBubbles(measured).makespan_ns);
-      ++result_.measured_steps;
+      result_.makespans_ns.push_back(MeasureBubbles(measured).makespan_ns);
     }
     if (begins || last || (step + 1) % config_.log_every == 0) {
       Report(done);
@@ -306,7 +305,6 @@ class Run {
     result_.measured = trainer_->Measured();
     result_.network = MeasureNetwork(trainer_->plan(), result_.measured, trainer_->links());
     result_.costs = costs_.Model();
-    result_.mean_makespan_ns = makespans_ns_ / result_.measured_steps;
     SL_ASSIGN_OR_RETURN(result_.simulated,
                         Simulate(trainer_->plan(), trainer_->links(), result_.costs));
     const auto measured_ns = static_cast<double>(MeasureBubbles(result_.measured).makespan_ns);
@@ -325,7 +323,6 @@ class Run {
   ResumedRun resumed_;
   std::unique_ptr<Checkpoints> checkpoints_;  // null: none are taken
   TrainResult result_;
-  double makespans_ns_ = 0;  // sum over the measured steps
   int64_t start_ns_ = 0;
   int64_t reported_ns_ = 0;
   int64_t reported_steps_ = 0;

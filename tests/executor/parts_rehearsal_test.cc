@@ -89,13 +89,13 @@ TEST(PartsRehearsal, TakesWhatTheSimulatorSaysAndSoDoesWhatWasMeasured) {
       ++rehearsed;
       // Without cut stages, a pair is identified by the stage of its F alone.
       if (rehearsal->measured.parts.empty()) continue;
-      // Medians and means of equal numbers are equal to them.
+      // Typical durations of equal ones are equal to them.
       CostModel calibrated = Calibrate(rehearsal->measured).costs;
       PriceGroups(plan, &calibrated);
-      MeasuredCosts means(plan);
-      means.Add(rehearsal->measured);
-      means.Add(rehearsal->measured);
-      for (const CostModel& found : {calibrated, means.Model()}) {
+      MeasuredCosts found_costs(plan);
+      found_costs.Add(rehearsal->measured);
+      found_costs.Add(rehearsal->measured);
+      for (const CostModel& found : {calibrated, found_costs.Model()}) {
         const auto again = Simulate(plan, found);
         ASSERT_TRUE(again.ok()) << again.status();
         ASSERT_EQ(measured, AsMeasured(*again));
@@ -116,11 +116,11 @@ TEST(PartsRehearsal, CostsOfOneScheduleArePricedForAnother) {
   const RehearsalSettings settings = {.steps = 1, .time = DeviceTime::kJumps};
   const auto run = Rehearse(apart, costs, settings);
   ASSERT_TRUE(run.ok()) << run.status();
-  MeasuredCosts means(apart);
-  means.Add(run->measured);
+  MeasuredCosts found_costs(apart);
+  found_costs.Add(run->measured);
   for (const char* const schedule : {"megatron_combined", "kimi_k2", "dualpipe_v"}) {
     const Plan paired = WithRandomBlocks(LibraryPlan(schedule, 2, 8).value(), &random);
-    CostModel asked = costs, found = means.Model();
+    CostModel asked = costs, found = found_costs.Model();
     PriceGroups(paired, &asked);
     PriceGroups(paired, &found);
     const auto rehearsal = Rehearse(paired, asked, settings);
