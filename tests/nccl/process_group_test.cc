@@ -340,6 +340,30 @@ TEST(ProcessGroups, WhoDiesIsNamedWithWhatWaitedForIt) {
   }
 }
 
+// The same in rows whose counts would be told: of each process several messages wait.
+TEST(ProcessGroups, WhoDiesIsNamedWithTheRowsThatWaitedForIt) {
+  const ProcessRun run = {2, 2, {}};
+  const Said said = RunProcesses(run, [&](World* world) {
+    GroupMembers members(NewMachine(world, 1, run.wires), 2);
+    const int own = world->process();
+    if (own == 1) KillMeAfter(0);
+    const std::vector<int32_t> counts = {1, 1}, rows(4, 5);
+    std::vector<int32_t> told(2), got(8);
+    Call call = CallOf(CallKind::kAllToAllCounted, 4, 7);
+    call.from = rows.data();
+    call.to = got.data();
+    call.rows = members.Keep(
+        {counts.data(), nullptr, 1, 4, 2, told.data(), {{rows.data() + 2, got.data() + 4, 4}}});
+    members.Enqueue(own, call);
+    return StatusText(members.Run());
+  });
+  EXPECT_TRUE(absl::StartsWith(said[0], "UNAVAILABLE: rank 1 here died, or ended without a word: "))
+      << said[0];
+  EXPECT_TRUE(absl::StrContains(
+      said[0], "s for it in a counted all-to-all of thing 7 (4 + 4 bytes a row, and counts)"))
+      << said[0];
+}
+
 // Every process waits for the next in a cycle, except `which`, which first stays away until the
 // others have ended.
 class WaitingProcesses {
