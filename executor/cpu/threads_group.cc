@@ -22,19 +22,6 @@ void Copy(void* to, const void* from, int64_t bytes) {
   if (bytes > 0 && to != nullptr && from != nullptr && to != from) std::memcpy(to, from, bytes);
 }
 
-int64_t RowsOf(const int32_t* counts, int per_piece, int piece) {
-  int64_t rows = 0;
-  for (int i = 0; i < per_piece; ++i) rows += counts[piece * per_piece + i];
-  return rows;
-}
-
-// The number of rows before a piece.
-int64_t RowsBefore(const int32_t* counts, int per_piece, int piece) {
-  int64_t rows = 0;
-  for (int p = 0; p < piece; ++p) rows += RowsOf(counts, per_piece, p);
-  return rows;
-}
-
 void WriteEnds(MeetingPlace::Ends ends, int64_t now_ns) {
   for (const void* const end : ends) {
     const auto& call = *static_cast<const Call*>(end);
@@ -98,7 +85,19 @@ absl::Status ThreadGroup::Arrive(const void* self, MeetingPlace::Ends ends) {
     SL_RETURN_IF_ERROR(MatchCalls(first, *static_cast<const Call*>(end)));
   }
   if (first.kind != CallKind::kAllToAllCounted) return absl::OkStatus();
+  if (first.rows->tells()) TellCounts(ends);
   return static_cast<const ThreadGroup*>(self)->CheckCounts(ends);
+}
+
+void ThreadGroup::TellCounts(MeetingPlace::Ends ends) {
+  for (size_t to = 0; to < ends.size(); ++to) {
+    int32_t* told = static_cast<const Call*>(ends[to])->rows->told;
+    for (const void* const end : ends) {
+      const RowCounts& rows = *static_cast<const Call*>(end)->rows;
+      told =
+          std::copy_n(rows.from + static_cast<int64_t>(to) * rows.per_piece, rows.per_piece, told);
+    }
+  }
 }
 
 // Checks that every member sends the number of rows that its receiver expects, and that they fit.
@@ -108,8 +107,8 @@ absl::Status ThreadGroup::CheckCounts(MeetingPlace::Ends ends) const {
     int64_t rows = 0;
     for (int from = 0; from < members_; ++from) {
       const auto& send = *static_cast<const Call*>(ends[from]);
-      const int64_t sent = RowsOf(send.rows->from, send.rows->per_piece, to);
-      const int64_t expected = RowsOf(recv.rows->to, recv.rows->per_piece, from);
+      const int64_t sent = RowsOfPiece(send.rows->from, send.rows->per_piece, to);
+      const int64_t expected = RowsOfPiece(recv.rows->received(), recv.rows->per_piece, from);
       if (sent != expected) {
         return absl::InvalidArgumentError(absl::StrCat(Describe(send), ": member ", from, " sends ",
                                                        sent, " rows to member ", to,
@@ -157,7 +156,6 @@ void ThreadGroup::Perform(const void* self, int64_t /*argument*/, NativeStream /
   const ThreadGroup& group = *share.group;
   const Call& call = group.call_of(share.member);
   switch (call.kind) {
-    case CallKind::kAllToAll:
     case CallKind::kAllToAllCounted:
       return group.Exchange(share.member);
     case CallKind::kAllReduce:
@@ -179,17 +177,20 @@ void ThreadGroup::Perform(const void* self, int64_t /*argument*/, NativeStream /
   }
 }
 
-// The member copies all the others' data for it.
+// The member copies all the others' rows for it.
 void ThreadGroup::Exchange(int member) const {
   const Call& own = call_of(member);
-  const bool counted = own.kind == CallKind::kAllToAllCounted;
   int64_t at = 0;
   for (int m = 0; m < members_; ++m) {
     const Call& other = call_of(m);
-    const int64_t rows = counted ? RowsOf(own.rows->to, own.rows->per_piece, m) : 1;
-    const int64_t before =
-        counted ? RowsBefore(other.rows->from, other.rows->per_piece, member) : member;
-    Copy(At(own.to, at * own.bytes), At(other.from, before * own.bytes), rows * own.bytes);
+    const int per_piece = own.rows->per_piece;
+    const int64_t rows = RowsOfPiece(own.rows->received(), per_piece, m);
+    const int64_t before = RowsBeforePiece(other.rows->from, per_piece, member);
+    for (int a = 0; a < ArraysOf(own); ++a) {
+      const RowArray to = ArrayOf(own, a);
+      Copy(At(to.to, at * to.bytes), At(ArrayOf(other, a).from, before * to.bytes),
+           rows * to.bytes);
+    }
     at += rows;
   }
 }

@@ -45,6 +45,7 @@ class ThreadGroup final : public Group {
   const Call& call_of(int member) const {
     return *static_cast<const Call*>(arrival_.ends[static_cast<size_t>(member)]);
   }
+  static void TellCounts(MeetingPlace::Ends ends);
   absl::Status CheckCounts(MeetingPlace::Ends ends) const;
   void Exchange(int member) const;
   void Reduce(int member) const;

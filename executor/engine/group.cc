@@ -9,12 +9,32 @@ namespace {
 
 bool IsPointToPoint(CallKind kind) { return kind == CallKind::kSend || kind == CallKind::kRecv; }
 
+// "384 + 4 bytes a row, and counts".
+std::string DescribeRows(const Call& call) {
+  if (call.rows == nullptr) return absl::StrCat(call.bytes, " bytes a row");
+  std::string text;
+  for (int a = 0; a < ArraysOf(call); ++a) {
+    absl::StrAppend(&text, a == 0 ? "" : " + ", ArrayOf(call, a).bytes);
+  }
+  absl::StrAppend(&text, " bytes a row", call.rows->tells() ? ", and counts" : "");
+  return text;
+}
+
+// Bytes of rows to or from others.
+int64_t BytesOfOthers(const Call& call, const int32_t* counts, int member, int members) {
+  int64_t rows = 0;
+  for (int m = 0; m < members; ++m) {
+    if (m != member) rows += RowsOfPiece(counts, call.rows->per_piece, m);
+  }
+  return rows * RowBytes(call);
+}
+
 }  // namespace
 
 const char* NameOf(CallKind kind) {
   static constexpr const char* kNames[] = {
-      "a send",        "a receive",        "an all-to-all", "a counted all-to-all",
-      "an all-reduce", "a reduce-scatter", "an all-gather", "a broadcast"};
+      "a send",           "a receive",     "a counted all-to-all", "an all-reduce",
+      "a reduce-scatter", "an all-gather", "a broadcast"};
   return kNames[static_cast<int>(kind)];
 }
 
@@ -23,8 +43,9 @@ std::string Describe(const Call& call) {
 }
 
 std::string DescribeData(const Call& call) {
-  return absl::StrCat(Print(call.name), " (", call.bytes, " bytes",
-                      call.kind == CallKind::kAllToAllCounted ? " a row)" : ")");
+  const bool counted = call.kind == CallKind::kAllToAllCounted;
+  return absl::StrCat(Print(call.name), " (",
+                      counted ? DescribeRows(call) : absl::StrCat(call.bytes, " bytes"), ")");
 }
 
 std::string DescribeWithAction(const Call& call) {
@@ -33,6 +54,38 @@ std::string DescribeWithAction(const Call& call) {
 
 std::string DescribeAction(const Call& call) {
   return call.action.print == nullptr ? "" : absl::StrCat(" for ", Print(call.action));
+}
+
+int64_t RowBytes(const Call& call) {
+  int64_t bytes = 0;
+  for (int a = 0; a < ArraysOf(call); ++a) bytes += ArrayOf(call, a).bytes;
+  return bytes;
+}
+
+int64_t ToldBytes(const Call& call) {
+  return call.rows->tells() ? call.rows->per_piece * static_cast<int64_t>(sizeof(int32_t)) : 0;
+}
+
+uint64_t ShapeOfRows(const Call& call) {
+  if (call.kind != CallKind::kAllToAllCounted || call.rows == nullptr) return 0;
+  const auto mixed = [](uint64_t hash, int64_t number) {
+    return (hash ^ static_cast<uint64_t>(number)) * 1099511628211U;
+  };
+  uint64_t hash = mixed(14695981039346656037U, ToldBytes(call));
+  for (int a = 0; a < ArraysOf(call); ++a) hash = mixed(hash, ArrayOf(call, a).bytes);
+  return hash;
+}
+
+int64_t RowsOfPiece(const int32_t* counts, int per_piece, int piece) {
+  int64_t rows = 0;
+  for (int i = 0; i < per_piece; ++i) rows += counts[piece * per_piece + i];
+  return rows;
+}
+
+int64_t RowsBeforePiece(const int32_t* counts, int per_piece, int piece) {
+  int64_t rows = 0;
+  for (int p = 0; p < piece; ++p) rows += RowsOfPiece(counts, per_piece, p);
+  return rows;
 }
 
 SumSlice SliceOf(const Call& call, int member, int members, int64_t unit) {
@@ -77,7 +130,6 @@ int64_t BytesOnTheWay(const Call& call, int member, int members) {
     case CallKind::kRecv:
     case CallKind::kBroadcast:
       return call.bytes;
-    case CallKind::kAllToAll:
     case CallKind::kAllGather:
     case CallKind::kReduceScatter:
       return others * call.bytes;
@@ -86,14 +138,31 @@ int64_t BytesOnTheWay(const Call& call, int member, int members) {
     case CallKind::kAllToAllCounted:
       break;
   }
-  int64_t rows[2] = {0, 0};
-  const int32_t* const counts[] = {call.rows->from, call.rows->to};
-  for (int side = 0; side < 2; ++side) {
-    for (int i = 0; i < members * call.rows->per_piece; ++i) {
-      if (i / call.rows->per_piece != member) rows[side] += counts[side][i];
+  return others * ToldBytes(call) +
+         std::max(BytesOfOthers(call, call.rows->from, member, members),
+                  BytesOfOthers(call, call.rows->received(), member, members));
+}
+
+// Rows that a member receives are counted by those who send them.
+int64_t MostBytesOnTheWay(absl::Span<const Call* const> met) {
+  const auto members = static_cast<int>(met.size());
+  const Call& first = *met[0];
+  const bool counted = first.kind == CallKind::kAllToAllCounted;
+  int64_t most = 0;
+  for (int m = 0; m < members; ++m) {
+    if (!counted) {
+      most = std::max(most, BytesOnTheWay(*met[m], m, members));
+      continue;
     }
+    int64_t received = 0;
+    for (int from = 0; from < members; ++from) {
+      const RowCounts& rows = *met[from]->rows;
+      if (from != m) received += RowsOfPiece(rows.from, rows.per_piece, m);
+    }
+    const int64_t sent = BytesOfOthers(*met[m], met[m]->rows->from, m, members);
+    most = std::max({most, sent, received * RowBytes(first)});
   }
-  return std::max(rows[0], rows[1]) * call.bytes;
+  return counted ? most + (members - 1) * ToldBytes(first) : most;
 }
 
 absl::Status MatchCalls(const Call& one, const Call& other) {
@@ -104,7 +173,8 @@ absl::Status MatchCalls(const Call& one, const Call& other) {
       one.pieces == nullptr || other.pieces == nullptr
           ? one.pieces == other.pieces
           : one.pieces->begin == other.pieces->begin && one.pieces->stride == other.pieces->stride;
-  if (same && pieces && one.bytes == other.bytes && one.name.index == other.name.index) {
+  if (same && pieces && one.bytes == other.bytes && one.name.index == other.name.index &&
+      ShapeOfRows(one) == ShapeOfRows(other)) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(

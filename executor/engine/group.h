@@ -27,8 +27,8 @@ namespace stringline {
 enum class CallKind : uint8_t {
   kSend,             // b bytes to member `peer`
   kRecv,             // b bytes from member `peer`
-  kAllToAll,         // from: n pieces of b bytes, the i-th for member i; to: the i-th from member i
-  kAllToAllCounted,  // the same with pieces of rows of b bytes, counted by RowCounts
+  kAllToAllCounted,  // from: n pieces of rows of b bytes, the i-th for member i; to: the i-th from
+                     // member i; counted by RowCounts, which may list more arrays of rows
   kAllReduce,        // to[i] = sum over the members, in their order, of from[i]; floats, b bytes
   kReduceScatter,    // from: n pieces of b bytes; to: the sum over all members of this member's
                      // piece
@@ -37,14 +37,30 @@ enum class CallKind : uint8_t {
 };
 const char* NameOf(CallKind kind);
 
+// Rows of `bytes` each, which travel in one call with others of the same counts.
+struct RowArray {
+  const void* from = nullptr;
+  void* to = nullptr;
+  int64_t bytes = 0;
+};
+constexpr int kMostRowArrays = 4;  // of a call
+
 // Row counts of a kAllToAllCounted, read when the call runs: piece i has as many rows as the
-// `per_piece` numbers from[i * per_piece] and on add up to. The pieces are contiguous.
+// `per_piece` numbers from[i * per_piece] and on add up to. The pieces are contiguous. Members that
+// do not know what they receive are told: the call writes the others' counts. Then there is room
+// for most_piece_rows of every member, and what lies behind the rows is unspecified.
 struct RowCounts {
   const int32_t* from = nullptr;
-  const int32_t* to = nullptr;
+  const int32_t* to = nullptr;  // null: not known, by any member; the call writes `told`
   int32_t per_piece = 1;
   int64_t most_rows = 0;        // room in Call::to
   int64_t most_piece_rows = 0;  // bound of a piece's rows, sent or received; 0: most_rows
+  int32_t* told = nullptr;
+  std::vector<RowArray> more;  // beside the call's own array, with the same room
+
+  bool tells() const { return to == nullptr; }
+  // What is received, once it is known.
+  const int32_t* received() const { return tells() ? told : to; }
 };
 
 // A kReduceScatter or kAllGather with pieces of unequal size: piece k is the bytes from begin[k] to
@@ -69,7 +85,7 @@ struct Call {
   const void* from = nullptr;
   void* to = nullptr;
   int64_t bytes = 0;
-  const RowCounts* rows = nullptr;  // for kAllToAllCounted
+  const RowCounts* rows = nullptr;  // for kAllToAllCounted, whose first array is the call's own
   const Pieces* pieces = nullptr;   // then b is the whole's bytes, in unequal pieces
   // The data exchanged, for messages to people; matching calls have the same index.
   LazyName name;
@@ -91,6 +107,20 @@ std::string DescribeWithAction(const Call& call);
 // " for 1SEND_F0 (zb_v.sched:41)", or "".
 std::string DescribeAction(const Call& call);
 
+// The arrays of a kAllToAllCounted, one after the other; the bytes of a row in all of them; and the
+// bytes of the counts that a member tells each other member.
+inline int ArraysOf(const Call& call) { return 1 + static_cast<int>(call.rows->more.size()); }
+inline RowArray ArrayOf(const Call& call, int array) {
+  return array == 0 ? RowArray{call.from, call.to, call.bytes} : call.rows->more[array - 1];
+}
+int64_t RowBytes(const Call& call);
+int64_t ToldBytes(const Call& call);
+// The same number for calls with rows of the same bytes that tell counts alike; 0: no rows.
+uint64_t ShapeOfRows(const Call& call);
+// The number of rows in a piece, and in all pieces before it.
+int64_t RowsOfPiece(const int32_t* counts, int per_piece, int piece);
+int64_t RowsBeforePiece(const int32_t* counts, int per_piece, int piece);
+
 // The slice of a kAllReduce, or of a sum with pieces, that a member adds up for itself and for all
 // members with the same result: they divide the sum in whole `unit`s of bytes, the last aside.
 struct SumSlice {
@@ -109,8 +139,10 @@ int64_t PlaceInSum(const Call& call, int member, int64_t at);
 absl::Status MatchCalls(const Call& one, const Call& other);
 
 // The larger of the bytes that a member sends to others and receives from them in a call among
-// `members`.
+// `members`; of one that tells counts, once they are told.
 int64_t BytesOnTheWay(const Call& call, int member, int members);
+// The most of these over all members, whose calls have met; counts need not be told yet.
+int64_t MostBytesOnTheWay(absl::Span<const Call* const> met);
 
 class Group {
  public:

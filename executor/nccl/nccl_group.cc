@@ -109,8 +109,6 @@ absl::Status NcclGroup::Give(const Call& call, StreamId stream) {
     case CallKind::kSend:
     case CallKind::kRecv:
       return Message(call, stream);
-    case CallKind::kAllToAll:
-      return AllToAll(call, stream);
     case CallKind::kAllToAllCounted:
       if (member_.settings().rows == NcclRows::kPadded) return rows_.Padded(call, stream);
       return rows_.Counted(call, stream, [this](StreamId of) { return WaitForStream(of); });
@@ -177,18 +175,6 @@ absl::Status NcclGroup::Message(const Call& call, StreamId stream) {
   }
   return call.to == nullptr ? absl::OkStatus()
                             : member_.Recv(call.peer, call.to, call.bytes, stream);
-}
-
-absl::Status NcclGroup::AllToAll(const Call& call, StreamId stream) {
-  if (call.from == nullptr || call.to == nullptr) return absl::OkStatus();
-  const int64_t b = call.bytes;
-  SL_RETURN_IF_ERROR(device_->Move(stream, Offset(call.to, member_.own() * b),
-                                   Offset(call.from, member_.own() * b), b));
-  if (members() == 1) return absl::OkStatus();
-  return member_.WithOthers([&](int m) {
-    SL_RETURN_IF_ERROR(member_.Send(m, Offset(call.from, m * b), b, stream));
-    return member_.Recv(m, Offset(call.to, m * b), b, stream);
-  });
 }
 
 absl::Status NcclGroup::AllGather(const Call& call, StreamId stream) {

@@ -315,7 +315,8 @@ Calls CallsOf(absl::Span<const Call* const> enqueued, int own) {
     const Lane lane = send ? Lane(own, call->peer) : recv ? Lane(call->peer, own) : kCollectives;
     const int kind = send || recv ? -1 : static_cast<int>(call->kind);
     const int root = call->kind == CallKind::kBroadcast ? call->peer : -1;
-    calls[lane].emplace_back(absl::StrCat(kind, ",", root, ",", call->bytes, ",", call->name.index),
+    calls[lane].emplace_back(absl::StrCat(kind, ",", root, ",", call->bytes, ",", call->name.index,
+                                          ",", ShapeOfRows(*call)),
                              DescribeWithAction(*call));
   }
   return calls;

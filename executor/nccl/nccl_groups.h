@@ -9,13 +9,13 @@
 // A call is given to NCCL when the device issues it, by the issuing thread, in the order of
 // enqueueing. All but NcclSums::kNccl are sends and receives in one NCCL group each:
 //
-//   all-to-all, all-gather, broadcast   every piece from its owner to its receivers
-//   sums, ordered                       an all-to-all, a kernel that adds up in the order of the
-//                                       members, an all-gather: as many bytes as a ring moves; a
-//                                       workspace at a time
-//   counted rows, padded                packed by a kernel into pieces of the largest size,
-//                                       exchanged, and unpacked; counts are compared
-//   counted rows, counted               the host waits for the counts when it issues the call
+//   all-gather, broadcast    every piece from its owner to its receivers
+//   sums, ordered            an all-to-all, a kernel that adds up in the order of the members, an
+//                            all-gather: as many bytes as a ring moves; a workspace at a time
+//   counted rows, padded     packed by a kernel into pieces of the largest size, exchanged, and
+//                            unpacked; counts are compared, or travel in the pieces
+//   counted rows, counted    the host waits for the counts when it issues the call; if they are not
+//                            known, a call of their own brings them
 //
 // Calls of different groups never wait for each other, as the checker and the simulator assume. For
 // this the kernels of all groups must fit on the GPU side by side, since each holds its SMs until
@@ -81,7 +81,6 @@ class NcclGroup final : public Group {
   absl::Status Capturable(const Call& call) const;
   absl::Status Give(const Call& call, StreamId stream);
   absl::Status Message(const Call& call, StreamId stream);
-  absl::Status AllToAll(const Call& call, StreamId stream);
   absl::Status AllGather(const Call& call, StreamId stream);
   absl::Status GatherPieces(const Call& call, StreamId stream);
   absl::Status Broadcast(const Call& call, StreamId stream);

@@ -1,6 +1,6 @@
 // All-to-alls of counted rows between the members of a group: padded into pieces of the largest
-// size by a kernel, with counts compared on the GPU; or exactly the counted rows, for whose counts
-// the host waits.
+// size by a kernel, with counts compared, or told, on the GPU; or exactly the counted rows, for
+// whose counts the host waits, told in a call before. All arrays of a call travel together.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +29,8 @@ class NcclRowTransfers {
   }
 
  private:
+  absl::Status Tell(const Call& call, StreamId stream);
+
   NcclMember& member_;
   RowsReport* report_ = nullptr;
   int32_t* host_counts_ = nullptr;

@@ -1,5 +1,7 @@
-// A call is one or two waits for messages (CpuDevice::Await) with a sum between them. The messages
-// are listed when the stream comes to the call: only then are counts of rows known.
+// A call is one or two waits for messages (CpuDevice::Await), of sums with an addition between
+// them. The messages are listed when the stream comes to the call: only then are counts of rows
+// known. Rows whose counts are told come to places of the largest size, and are then moved
+// together.
 #include "executor/processes/group.h"
 
 #include <algorithm>
@@ -20,12 +22,6 @@ char* At(void* buffer, int64_t offset) {
   return buffer == nullptr ? nullptr : static_cast<char*>(buffer) + offset;
 }
 
-int64_t RowsOf(const int32_t* counts, int per_piece, int piece) {
-  int64_t rows = 0;
-  for (int i = 0; i < per_piece; ++i) rows += counts[piece * per_piece + i];
-  return rows;
-}
-
 }  // namespace
 
 ProcessGroup::ProcessGroup(CpuDevice* device, Wires* wires, absl::Span<const int> ranks)
@@ -40,6 +36,8 @@ ProcessGroup::ProcessGroup(CpuDevice* device, Wires* wires, absl::Span<const int
     member.group = this;
     member.member = m;
     member.message = {BeginMessage, &member};
+    member.told = {BeginTold, &member};
+    member.settled = {SettleTold, &member};
     member.exchange = {BeginExchange, &member};
     member.gather = {BeginGather, &member};
     by_member_[m] = &member;
@@ -65,6 +63,13 @@ void ProcessGroup::Enqueue(int member, StreamId stream, const Call* call) {
       device_->Launch(stream, {Sum, own, 0});
       if (HandsOn(*call)) device_->Await(stream, &own->gather, call);
       return;
+    case CallKind::kAllToAllCounted:
+      if (!call->rows->tells()) return device_->Await(stream, &own->exchange, call);
+      SL_CHECK(call->rows->most_piece_rows > 0 &&
+               members_ * call->rows->most_piece_rows <= call->rows->most_rows)
+          << "no room for the largest pieces of all members";
+      device_->Await(stream, &own->told, call);
+      return device_->Await(stream, &own->settled, call);
     default:
       return device_->Await(stream, &own->exchange, call);
   }
@@ -86,6 +91,62 @@ void ProcessGroup::BeginMessage(const void* link, StreamId stream, const void* e
   group.NoteComing(call);
   group.wires_->Start(group.number_, {stream, group.wires_->HeldNs(call.bytes), call.ended_ns},
                       sends ? one : none, sends ? none : one);
+}
+
+// A piece comes to where the largest pieces before it would end, behind its counts.
+void ProcessGroup::BeginTold(const void* link, StreamId stream, const void* end) {
+  auto& member = *const_cast<Member*>(static_cast<const Member*>(link));
+  const ProcessGroup& group = *member.group;
+  const Call& call = *static_cast<const Call*>(end);
+  member.call = &call;
+  group.NoteComing(call);
+  member.sends.clear();
+  member.receives.clear();
+  const RowCounts& rows = *call.rows;
+  const int64_t bytes = ToldBytes(call);
+  int64_t sent = 0;
+  for (int m = 0; m < group.members_; ++m) {
+    const int64_t out = RowsOfPiece(rows.from, rows.per_piece, m);
+    if (out > rows.most_piece_rows) {
+      return group.wires_->Fail(absl::OutOfRangeError(
+          absl::StrCat(Describe(call), ": member ", member.member, " sends ", out,
+                       " rows to member ", m, ", which has room for ", rows.most_piece_rows)));
+    }
+    group.AddUpTo(&member, m, At(rows.from, m * bytes), bytes, At(rows.told, m * bytes), bytes);
+    for (int a = 0; a < ArraysOf(call); ++a) {
+      const RowArray of = ArrayOf(call, a);
+      const int64_t room = rows.most_piece_rows * of.bytes;
+      group.AddUpTo(&member, m, At(of.from, sent * of.bytes), out * of.bytes, At(of.to, m * room),
+                    room);
+    }
+    sent += out;
+  }
+  group.wires_->Start(group.number_, {stream, 0, nullptr}, member.sends, member.receives);
+}
+
+// Moves the pieces together, now that their counts are there. They are of another process.
+void ProcessGroup::SettleTold(const void* link, StreamId stream, const void* /*end*/) {
+  auto& member = *const_cast<Member*>(static_cast<const Member*>(link));
+  const ProcessGroup& group = *member.group;
+  const Call& call = *member.call;
+  const RowCounts& rows = *call.rows;
+  int64_t before = 0;
+  for (int m = 0; m < group.members_; ++m) {
+    const int64_t piece = RowsOfPiece(rows.told, rows.per_piece, m);
+    if (piece < 0 || piece > rows.most_piece_rows) {
+      return group.wires_->Fail(absl::OutOfRangeError(
+          absl::StrCat(Describe(call), ": member ", member.member, " is told ", piece,
+                       " rows of member ", m, ", and has room for ", rows.most_piece_rows)));
+    }
+    for (int a = 0; a < ArraysOf(call); ++a) {
+      const RowArray of = ArrayOf(call, a);
+      if (of.to == nullptr) continue;
+      std::memmove(At(of.to, before * of.bytes), At(of.to, m * rows.most_piece_rows * of.bytes),
+                   static_cast<size_t>(piece * of.bytes));
+    }
+    before += piece;
+  }
+  group.wires_->Start(group.number_, {stream, group.HeldNs(member), call.ended_ns}, {}, {});
 }
 
 void ProcessGroup::BeginExchange(const void* link, StreamId stream, const void* end) {
@@ -158,6 +219,19 @@ void ProcessGroup::Add(Member* member, int other, const void* source, int64_t se
   member->receives.push_back({other, member->member, nullptr, target, received, member->call});
 }
 
+// The same with a message of any size up to `room`; the member's own is copied.
+void ProcessGroup::AddUpTo(Member* member, int other, const void* source, int64_t sent,
+                           void* target, int64_t room) const {
+  if (other == member->member) {
+    if (source != nullptr && target != nullptr) {
+      std::memcpy(target, source, static_cast<size_t>(sent));
+    }
+    return;
+  }
+  Add(member, other, source, sent, target, room);
+  member->sends.back().at_most = member->receives.back().at_most = true;
+}
+
 void ProcessGroup::List(Member* member) const {
   const Call& call = *member->call;
   const int own = member->member;
@@ -178,12 +252,9 @@ void ProcessGroup::List(Member* member) const {
   }
   const bool gathers = call.kind == CallKind::kAllGather;
   if (call.pieces != nullptr) return ListPieces(member);
-  const bool sums = call.kind == CallKind::kReduceScatter;
-  void* to = call.to;
-  if (sums && to != nullptr) {
-    to = member->summands.data();
-  }
-  if (!sums) keep(At(call.from, gathers ? 0 : own * b), At(to, own * b));
+  // A gather, or a sum of each member's piece.
+  void* const to = gathers || call.to == nullptr ? call.to : member->summands.data();
+  if (gathers) keep(call.from, At(to, own * b));
   for (int m = 0; m < members_; ++m) {
     if (m != own) Add(member, m, At(call.from, gathers ? 0 : m * b), b, At(to, m * b), b);
   }
@@ -221,26 +292,29 @@ absl::Status ProcessGroup::ListRows(Member* member) const {
   const Call& call = *member->call;
   const RowCounts& rows = *call.rows;
   const int own = member->member;
-  int64_t all = 0;
-  for (int m = 0; m < members_; ++m) all += RowsOf(rows.to, rows.per_piece, m);
+  const int64_t all = RowsBeforePiece(rows.to, rows.per_piece, members_);
   if (all > rows.most_rows) {
     return absl::OutOfRangeError(absl::StrCat(Describe(call), ": member ", own, " is sent ", all,
                                               " rows and has room for ", rows.most_rows));
   }
   int64_t sent = 0, received = 0;
   for (int m = 0; m < members_; ++m) {
-    const int64_t out = RowsOf(rows.from, rows.per_piece, m) * call.bytes;
-    const int64_t in = RowsOf(rows.to, rows.per_piece, m) * call.bytes;
-    const char* const source = At(call.from, sent);
-    char* const target = At(call.to, received);
-    if (m != own) {
-      Add(member, m, source, out, target, in);
-    } else if (out != in) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(DescribeWithAction(call), ": member ", own, " sends ", out / call.bytes,
-                       " rows to member ", own, ", which expects ", in / call.bytes));
-    } else if (source != nullptr && target != nullptr) {
-      std::memcpy(target, source, static_cast<size_t>(in));
+    const int64_t out = RowsOfPiece(rows.from, rows.per_piece, m);
+    const int64_t in = RowsOfPiece(rows.to, rows.per_piece, m);
+    if (m == own && out != in) {
+      return absl::InvalidArgumentError(absl::StrCat(DescribeWithAction(call), ": member ", own,
+                                                     " sends ", out, " rows to member ", own,
+                                                     ", which expects ", in));
+    }
+    for (int a = 0; a < ArraysOf(call); ++a) {
+      const RowArray of = ArrayOf(call, a);
+      const char* const source = At(of.from, sent * of.bytes);
+      char* const target = At(of.to, received * of.bytes);
+      if (m != own) {
+        Add(member, m, source, out * of.bytes, target, in * of.bytes);
+      } else if (source != nullptr && target != nullptr) {
+        std::memcpy(target, source, static_cast<size_t>(in * of.bytes));
+      }
     }
     sent += out;
     received += in;

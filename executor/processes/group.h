@@ -1,6 +1,7 @@
 // Groups of ranks that live in several processes, on CPUs. A process may hold several of them.
 //
-// Every collective is messages: each piece goes from its owner to its receiver. Sums are an
+// Every collective is messages: each piece goes from its owner to its receiver, and of counted rows
+// one of each array. Sums are an
 // all-to-all of slices, a sum in the order of the members, and an all-gather of the sums, so their
 // bits are those of cpu/threads_group.
 #pragma once
@@ -29,12 +30,14 @@ class ProcessGroup final : public Group {
   struct Member {
     ProcessGroup* group = nullptr;
     int member = 0;
-    Outside message, exchange, gather;
+    Outside message, told, settled, exchange, gather;
     const Call* call = nullptr;             // the collective under way
     std::vector<Transfer> sends, receives;  // messages of the call
     std::vector<float> summands;            // the others' floats of the largest sum
   };
   static void BeginMessage(const void* link, StreamId stream, const void* end);
+  static void BeginTold(const void* link, StreamId stream, const void* end);
+  static void SettleTold(const void* link, StreamId stream, const void* end);
   static void BeginExchange(const void* link, StreamId stream, const void* end);
   static void BeginGather(const void* link, StreamId stream, const void* end);
   // The time for which the member is held after its messages.
@@ -50,6 +53,8 @@ class ProcessGroup final : public Group {
   absl::Status ListRows(Member* member) const;
   void Add(Member* member, int other, const void* source, int64_t sent, void* target,
            int64_t received) const;
+  void AddUpTo(Member* member, int other, const void* source, int64_t sent, void* target,
+               int64_t room) const;
   static bool IsSliced(const Call& call);
   void MakeRoom(Member* member, const Call& call) const;
   // True if the sum of a slice goes to other members too.

@@ -31,6 +31,7 @@ struct WireHeader {
   int32_t group = 0, from = 0, to = 0;
   int32_t peer = 0;              // of the call
   int64_t bytes = 0, index = 0;  // of the call; `index` of a failure: its code
+  uint64_t shape = 0;            // ShapeOfRows of the call
   int64_t room = 0;              // of kReady: the bytes that the receiver takes; -1: nothing moves
   int64_t length = 0;
   // Of kNoticed: `peer` is the process that died and `to` a process that is late, or -1.

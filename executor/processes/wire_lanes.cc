@@ -39,6 +39,7 @@ absl::Status WireLanes::PostReceive(int group, const Transfer& receive, int wait
                                  .peer = call.peer,
                                  .bytes = call.bytes,
                                  .index = call.name.index,
+                                 .shape = ShapeOfRows(call),
                                  .room = receive.target == nullptr ? -1 : receive.bytes}});
   return absl::OkStatus();
 }
@@ -53,7 +54,7 @@ absl::Status WireLanes::MeetHere(int group, Lane& lane) {
         DescribeWithAction(sent), " of ", names_->NameOfRank(ranks[send.transfer.from]), " met ",
         DescribeWithAction(received), " of ", names_->NameOfRank(ranks[send.transfer.to])));
   }
-  if (send.transfer.bytes != receive.transfer.bytes) {
+  if (!receive.transfer.Takes(send.transfer.bytes)) {
     return CountsDiffer(group, send.transfer, receive.transfer.bytes);
   }
   lane.sends.erase(lane.sends.begin());
@@ -80,7 +81,7 @@ absl::Status WireLanes::MeetReady(int group, Lane& lane) {
   other.bytes = ready.bytes;
   other.name.index = ready.index;
   WireHeader header = {.group = group, .from = of.from, .to = of.to};
-  if (!MatchCalls(*of.call, other).ok()) {
+  if (!MatchCalls(*of.call, other).ok() || ready.shape != ShapeOfRows(*of.call)) {
     // The receiver knows the name of its own call, and tells everybody.
     header.kind = WireFrame::kDiffers;
     receiver.Put({.header = header,
@@ -89,7 +90,9 @@ absl::Status WireLanes::MeetReady(int group, Lane& lane) {
     return absl::OkStatus();
   }
   const bool moves = ready.room >= 0 && of.source != nullptr;
-  if (moves && ready.room != of.bytes) return CountsDiffer(group, of, ready.room);
+  Transfer receive = of;
+  receive.bytes = ready.room;
+  if (moves && !receive.Takes(of.bytes)) return CountsDiffer(group, of, ready.room);
   lane.sends.erase(lane.sends.begin());
   lane.ready.erase(lane.ready.begin());
   NoteEnded(group, of);
@@ -131,7 +134,7 @@ bool WireLanes::MayCome(const WireHeader& header, void** target) {
   const Transfer& receive = lane.receives.front().transfer;
   *target = receive.target;
   return header.kind == WireFrame::kData &&
-         (header.length == 0 || (receive.target != nullptr && header.length == receive.bytes));
+         (header.length == 0 || (receive.target != nullptr && receive.Takes(header.length)));
 }
 
 absl::Status WireLanes::Come(const WireHeader& header, const std::string& text) {

@@ -26,6 +26,10 @@ struct Transfer {
   void* target = nullptr;
   int64_t bytes = 0;
   const Call* call = nullptr;
+  bool at_most = false;  // the receiver has room for `bytes`, and takes fewer too
+
+  // True if its receiver takes a message of so many bytes.
+  bool Takes(int64_t sent) const { return at_most ? sent <= bytes : sent == bytes; }
 };
 
 class WireLanes {

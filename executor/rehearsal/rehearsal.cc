@@ -81,9 +81,6 @@ absl::StatusOr<Rehearsal> Rehearse(const Plan& lowered, const CostModel& asked,
   Rehearsal rehearsal;
   const Wiring wiring = WiringOf(lowered, settings.layout);
   SL_ASSIGN_OR_RETURN(rehearsal.simulated, Simulate(lowered, wiring, costs));
-  SL_ASSIGN_OR_RETURN(const auto control,
-                      RehearsalControl::Make(lowered, costs, settings.threads, settings.time));
-  rehearsal.control_ns = control->known_ns();
   SL_ASSIGN_OR_RETURN(const auto owned, CpuDevice::Make(settings.threads, nullptr, settings.time));
   HeldDevice device(owned.get());
   HeldCalls times = {lowered, HopsOf(lowered, costs, costs.activation_hops),
@@ -91,6 +88,9 @@ absl::StatusOr<Rehearsal> Rehearse(const Plan& lowered, const CostModel& asked,
   ThreadGroups groups(owned.get(), {HeldCallNs, &times});
   HeldStages stages(lowered, costs, &groups);
   times.stages = &stages;
+  SL_ASSIGN_OR_RETURN(const auto control, RehearsalControl::Make(lowered, costs, stages,
+                                                                 settings.threads, settings.time));
+  rehearsal.control_ns = control->known_ns();
   Recorder recorder(lowered);
   SL_ASSIGN_OR_RETURN(auto step, Interpreter::Make(lowered, &stages, &device, &groups, &recorder,
                                                    {.layout = settings.layout, .links = &wiring}));

@@ -29,19 +29,14 @@
 namespace stringline {
 namespace {
 
-// Costs are the means over this many steps before the last.
+// Costs are the medians over this many steps before the last.
 constexpr int kMeasuredSteps = 20;
 
 // The time of messages and exchanges over such links: an exchange takes as long as its member with
 // the most bytes to or from others.
 int64_t LinkNs(const void* self, absl::Span<const Call* const> met) {
   const auto& link = *static_cast<const LinkSpeed*>(self);
-  int64_t most = 0;
-  for (size_t member = 0; member < met.size(); ++member) {
-    most = std::max(
-        most, BytesOnTheWay(*met[member], static_cast<int>(member), static_cast<int>(met.size())));
-  }
-  return met.size() == 1 ? 0 : link.TransferNs(most);
+  return met.size() == 1 ? 0 : link.TransferNs(MostBytesOnTheWay(met));
 }
 
 // The memory of all places.
@@ -257,8 +252,7 @@ class Run {
     if (inner && step + kMeasuredSteps + 1 >= config_.steps) {
       const Timeline measured = trainer_->Measured();
       costs_.Add(measured);
-      makespans_ns_ += static_cast<double>(MeasureBubbles(measured).makespan_ns);
-      ++result_.measured_steps;
+      result_.makespans_ns.push_back(MeasureBubbles(measured).makespan_ns);
     }
     if (begins || last || (step + 1) % config_.log_every == 0) {
       Report(done);
@@ -315,7 +309,6 @@ class Run {
       const StatePieces& pieces = trainer_->pieces(StageId(static_cast<int32_t>(s)));
       result_.costs.buckets.push_back(static_cast<int64_t>(pieces.buckets().size()));
     }
-    result_.mean_makespan_ns = makespans_ns_ / result_.measured_steps;
     SL_ASSIGN_OR_RETURN(result_.simulated,
                         Simulate(trainer_->plan(), trainer_->links(), result_.costs));
     const auto measured_ns = static_cast<double>(MeasureBubbles(result_.measured).makespan_ns);
@@ -334,7 +327,6 @@ class Run {
   ResumedRun resumed_;
   std::unique_ptr<Checkpoints> checkpoints_;  // null: none are taken
   TrainResult result_;
-  double makespans_ns_ = 0;  // sum over the measured steps
   int64_t start_ns_ = 0;
   int64_t reported_ns_ = 0;
   int64_t reported_steps_ = 0;

@@ -102,12 +102,11 @@ struct TrainResult {
   std::vector<StepTime> step_times;   // every step of this run
   std::string not_captured;           // why steps were not, although they should be; or ""
   // Empty after a stop:
-  Timeline measured;            // the last step, of the mesh's coordinate 0
-  NetworkTimes network;         // the hidden share of its all-to-alls
-  CostModel costs;              // mean costs of earlier steps
-  Timeline simulated;           // the simulator's prediction of the last step from these costs
-  int measured_steps = 0;       // number of steps behind the costs
-  double mean_makespan_ns = 0;  // over these steps
+  Timeline measured;     // the last step, of the mesh's coordinate 0
+  NetworkTimes network;  // the hidden share of its all-to-alls
+  CostModel costs;       // typical costs of earlier steps (MeasuredCosts)
+  Timeline simulated;    // the simulator's prediction of the last step from these costs
+  std::vector<int64_t> makespans_ns;  // of the steps behind the costs
   // The error of the prediction of the last step: simulated / measured makespan - 1.
   double misprediction = 0;
 };

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <vector>
 
 #include "schedlang/costs/costs.h"
 #include "schedlang/costs/duration_table.h"
@@ -15,28 +17,30 @@ class MeasuredCosts {
   // The plan outlives the object.
   explicit MeasuredCosts(const Plan& plan) : plan_(plan), seen_(plan.stages.size()) {}
 
-  // Takes the durations of one step into the means.
-  void Add(const Timeline& timeline) { seen_.Add(timeline); }
+  // Keeps the durations of one step of the plan.
+  void Add(const Timeline& timeline) {
+    seen_.Add(timeline);
+    ++steps_;
+  }
 
-  // The mean of every stage's F, B, I and W that ran alone, of its parts and collectives, and of
-  // all messages; costs of actions that never ran alone are estimated as by CostsFrom
-  // (calibrate.h). An `F a & B b` costs the time of its parts in the order of the plan, or without
-  // parts the mean over the pairs with stage a.
+  // The typical duration of every stage's F, B, I and W that ran alone, of its parts and
+  // collectives, and of all messages. Of each action (part, message) it is the median over the
+  // steps, so that a step that was disturbed does not count; of several actions the mean, so that
+  // those later in a step may take longer. Costs of actions that never ran alone are estimated as
+  // by CostsFrom (calibrate.h). An `F a & B b` costs the time of its parts in the order of the
+  // plan, or without parts as measured over the pairs with stage a.
   CostModel Model() const;
 
  private:
-  struct Mean {
-    int64_t sum_ns = 0;
-    int64_t count = 0;
-    void Add(int64_t value_ns) {
-      sum_ns += value_ns;
-      ++count;
-    }
-    int64_t value_ns() const { return count == 0 ? 0 : sum_ns / count; }
+  // By place, the durations in the steps in which it took time.
+  struct Samples : std::map<uint64_t, std::vector<int64_t>> {
+    void Add(uint64_t place, int64_t ns) { (*this)[place].push_back(ns); }
   };
+  int64_t TypicalOf(const Samples& samples) const;
 
   const Plan& plan_;
-  DurationTable<Mean> seen_;
+  DurationTable<Samples> seen_;
+  int steps_ = 0;
 };
 
 }  // namespace stringline

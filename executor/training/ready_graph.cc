@@ -153,7 +153,20 @@ void ReadyGraph::PlaceAsInput(const Graph& graph, ValueId from, ValueId to) {
   }
 }
 
+// The nodes of a network part travel together: what one of them reads or writes is in use in all.
+std::vector<GraphPart> ReadyGraph::TogetherWith(const Graph& graph) const {
+  std::vector<GraphPart> together;
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    together.push_back({false, static_cast<int>(n), static_cast<int>(n) + 1});
+  }
+  for (const GraphPart& part : parts_) {
+    for (int n = part.first_node; n < part.end_node && part.network; ++n) together[n] = part;
+  }
+  return together;
+}
+
 void ReadyGraph::PlaceTemporaries(const Graph& graph) {
+  const std::vector<GraphPart> together = TogetherWith(graph);
   std::vector<Lifetime> lifetimes;
   std::vector<int> buffer_of(graph.values.size(), -1);
   std::vector<int> workspace_of(graph.nodes.size(), -1);
@@ -163,7 +176,7 @@ void ReadyGraph::PlaceTemporaries(const Graph& graph) {
     for (ValueId value : node.inputs) {
       if (buffer_of[value] < 0) continue;
       int& last = lifetimes[buffer_of[value]].last;
-      last = std::max(last, runs_at_[n]);
+      last = std::max(last, together[runs_at_[n]].end_node - 1);
     }
     if (runs_at_[n] != step) continue;
     if (const int input = ready_[n].same_as; input >= 0) {
@@ -173,7 +186,8 @@ void ReadyGraph::PlaceTemporaries(const Graph& graph) {
     for (ValueId value : node.outputs) {
       if (placed_[value]) continue;
       buffer_of[value] = static_cast<int>(lifetimes.size());
-      lifetimes.push_back({step, step, graph.values[value].type.bytes()});
+      lifetimes.push_back(
+          {together[n].first_node, together[n].end_node - 1, graph.values[value].type.bytes()});
     }
     const int64_t workspace = ready_[n].workspace_bytes;
     if (workspace == 0) continue;

@@ -121,6 +121,7 @@ class ReadyGraph {
   void CopyAll(const std::vector<Copy>& copies, const Regions& regions, NativeStream stream) const;
   void PlacePorts(const Graph& graph, const StageLayout& layout);
   void PlaceAsInput(const Graph& graph, ValueId from, ValueId to);
+  std::vector<GraphPart> TogetherWith(const Graph& graph) const;
   void PlaceTemporaries(const Graph& graph);
   void AddSteps(const Graph& graph);
   void AddInputs(const Graph& graph, const Node& node, ValueId unwritten, Step* step);

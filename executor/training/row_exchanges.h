@@ -1,6 +1,6 @@
 // The network parts of mixtures of experts as calls on the group of ranks that share the experts:
-// counts first, then the rows that they count. A combine is followed by work that zeroes the rows
-// behind those returned.
+// one for each part, with all arrays of the rows that travel, and their counts where these are not
+// known. A combine is followed by work that zeroes the rows behind those returned.
 #pragma once
 
 #include <cstdint>

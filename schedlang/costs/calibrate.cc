@@ -12,23 +12,19 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "schedlang/costs/duration_table.h"
+#include "schedlang/costs/median.h"
 
 namespace stringline {
 namespace {
 
 struct Samples : std::vector<int64_t> {
-  void Add(int64_t ns) { push_back(ns); }
+  void Add(uint64_t /*place*/, int64_t ns) { push_back(ns); }
 };
 
 // The value below which `share` of them lie. They are sorted.
 int64_t Quantile(const Samples& sorted, double share) {
   const double last = static_cast<double>(sorted.size() - 1);
   return sorted[static_cast<size_t>(std::llround(share * last))];
-}
-
-// With an even count, the mean of the two samples in the middle.
-int64_t Median(const Samples& sorted) {
-  return sorted.empty() ? 0 : (sorted[(sorted.size() - 1) / 2] + sorted[sorted.size() / 2]) / 2;
 }
 
 Spread SpreadOf(const Samples& sorted) {
@@ -89,7 +85,7 @@ double JitterOf(const Seen& seen) {
   std::vector<double> deviations;
   const auto add = [&](const std::vector<Samples>& lists) {
     for (const Samples& samples : lists) {
-      const auto median = static_cast<double>(Median(samples));
+      const auto median = static_cast<double>(MedianOfSorted(samples));
       if (samples.size() < 3 || median <= 0) continue;
       for (const int64_t ns : samples) {
         deviations.push_back(std::fabs(static_cast<double>(ns) / median - 1));
@@ -185,7 +181,7 @@ Calibration Calibrate(const Timeline& timeline) {
   calibration.unshard_spread = Spreads(seen.unshard);
   calibration.reduce_spread = Spreads(seen.reduce);
   calibration.message_spread = SpreadOf(seen.message);
-  const TypicalDurations typical = seen.Typical(Median);
+  const TypicalDurations typical = seen.Typical(MedianOfSorted);
   calibration.costs = CostsFrom(typical);
   calibration.transfer_ns = TransferOf(timeline, typical.message);
   calibration.jitter = JitterOf(seen);

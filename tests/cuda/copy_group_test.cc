@@ -203,7 +203,7 @@ TEST_F(CopyErrors, WhicheverCallFailsThereIsOneClearStatus) {
     device.Copy(streams[1], there + 2048, *pinned, 64);
     const auto* const counts = reinterpret_cast<int32_t*>(there + 3072);
     const RowCounts rows = {counts, counts, 1, 4};
-    for (const CallKind kind : {CallKind::kSend, CallKind::kAllToAll, CallKind::kAllToAllCounted,
+    for (const CallKind kind : {CallKind::kSend, CallKind::kAllGather, CallKind::kAllToAllCounted,
                                 CallKind::kAllReduce, CallKind::kReduceScatter}) {
       for (int m = 0; m < 2; ++m) {
         Call call =

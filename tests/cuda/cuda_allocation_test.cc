@@ -40,7 +40,7 @@ TEST(CudaAllocation, AStepAllocatesNothing) {
     const auto* const counts = reinterpret_cast<int32_t*>(memory + 6144);
     const RowCounts rows = {counts, counts, 1, 4};
     std::vector<Call> calls;
-    for (const CallKind kind : {CallKind::kAllToAll, CallKind::kAllToAllCounted,
+    for (const CallKind kind : {CallKind::kAllGather, CallKind::kAllToAllCounted,
                                 CallKind::kAllReduce, CallKind::kReduceScatter}) {
       for (int m = 0; m < 2; ++m) {
         Call& call = calls.emplace_back();

@@ -67,18 +67,13 @@ class PartsOfACopy final : public StageWork {
       Fill(rows, id);
     });
     MemberCall call{groups_[plan_.stage(action.stage).rank.value], copy_, {}};
-    call.call.kind = CallKind::kAllToAll;
-    call.call.from = rows->from_counts;
-    call.call.to = rows->to_counts;
-    call.call.bytes = kPerPiece * sizeof(int32_t);
     call.call.name.index = id;
-    piece.calls.push_back(call);
     call.call.kind = CallKind::kAllToAllCounted;
     call.call.from = rows->from;
     call.call.to = rows->to;
     call.call.bytes = sizeof(int32_t);
-    call.call.rows = &row_counts_.emplace_back(
-        RowCounts{rows->from_counts, rows->to_counts, kPerPiece, kMostRows});
+    call.call.rows = &row_counts_.emplace_back(RowCounts{
+        rows->from_counts, nullptr, kPerPiece, kMostRows, kPerPiece * kMostCount, rows->to_counts});
     piece.calls.push_back(call);
     piece.after = host_.Of([this, rows, id] { Look(*rows, id); });
     return piece;

@@ -82,35 +82,37 @@ TEST_F(SlowWire, AMessageTakesLatencyAndBytes) {
   EXPECT_EQ(static_cast<const char*>(recv.to)[999], 3);
 }
 
-TEST_F(SlowWire, AnExchangeTakesWhatAMemberSendsToOthers) {
+TEST_F(SlowWire, AGatherTakesWhatAMemberSendsToOthers) {
   std::vector<Call> calls;
-  for (int m = 0; m < kMembers; ++m) calls.push_back(CallOf(CallKind::kAllToAll, 100));
+  for (int m = 0; m < kMembers; ++m) calls.push_back(CallOf(CallKind::kAllGather, 100));
   ExpectTakes(calls, TravelNs(200));
 }
 
-// Only the GPU knows the number of rows.
+// Only the GPU knows the number of rows. Two arrays travel together, and counts if they are told.
 TEST_F(SlowWire, CountedRowsTakeWhatTheBusiestMemberHas) {
   // [from][to]: member 0 sends five rows to others, member 2 gets seven.
   const int32_t rows[kMembers][kMembers] = {{9, 1, 4}, {0, 9, 3}, {0, 0, 9}};
-  std::vector<Call> calls;
-  std::vector<RowCounts> counts(kMembers);
-  for (int m = 0; m < kMembers; ++m) {
-    auto* const from = reinterpret_cast<int32_t*>(Bytes());
-    auto* const to = reinterpret_cast<int32_t*>(Bytes());
-    for (int other = 0; other < kMembers; ++other) {
-      from[other] = rows[m][other];
-      to[other] = rows[other][m];
+  for (const bool tells : {false, true}) {
+    std::vector<Call> calls;
+    std::vector<RowCounts> counts(kMembers);
+    for (int m = 0; m < kMembers; ++m) {
+      auto* const from = reinterpret_cast<int32_t*>(Bytes());
+      auto* const to = reinterpret_cast<int32_t*>(Bytes());
+      for (int other = 0; other < kMembers; ++other) {
+        from[other] = rows[m][other];
+        to[other] = tells ? 0 : rows[other][m];
+      }
+      counts[m] = {from, tells ? nullptr : to, 1, 64, 20, to, {{Bytes(), Bytes(), 4}}};
+      Call& call = calls.emplace_back(CallOf(CallKind::kAllToAllCounted, 40));
+      call.rows = &counts[m];
     }
-    counts[m] = {from, to, 1, 64};
-    Call& call = calls.emplace_back(CallOf(CallKind::kAllToAllCounted, 40));
-    call.rows = &counts[m];
+    ExpectTakes(calls, TravelNs(7 * 44 + (tells ? 2 * 4 : 0)));
   }
-  ExpectTakes(calls, TravelNs(7 * 40));
 }
 
 TEST_F(SlowWire, NobodyWaitsForHimself) {
   group_ = groups_->New({0});
-  ExpectTakes({CallOf(CallKind::kAllToAll, 100)}, 0);
+  ExpectTakes({CallOf(CallKind::kAllGather, 100)}, 0);
 }
 
 }  // namespace

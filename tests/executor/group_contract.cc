@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <numeric>
 #include <random>
 
 #include "absl/strings/str_cat.h"
@@ -87,10 +88,6 @@ void PiecesGoWhereTheyBelong(const NewGroupMachine& make, int n, unsigned) {
     float (*expected)(int n, int member, int64_t i);
   };
   const Case cases[] = {
-      {CallKind::kAllToAll, kPiece * n,
-       [](int, int member, int64_t i) {
-         return ValueOf(static_cast<int>(i / kPiece), member * kPiece + i % kPiece);
-       }},
       {CallKind::kAllGather, kPiece * n,
        [](int, int, int64_t i) { return ValueOf(static_cast<int>(i / kPiece), i % kPiece); }},
       {CallKind::kReduceScatter, kPiece,
@@ -200,56 +197,101 @@ void PiecesNeedNotBeAlike(const NewGroupMachine& make, int n, unsigned) {
   }
 }
 
-// A member's sends in a round: counts, several for each piece, and rows.
+// A member's sends in a round: counts, several for each piece, and arrays of rows.
 constexpr int kCountsAPiece = 3;
 constexpr int kMostOfACount = 3;
 struct RowsRound {
   std::vector<std::vector<int32_t>> sent;  // by member
-  std::map<int, const char*> got;
+  std::map<int, const int32_t*> told;
+  std::map<int, std::vector<const char*>> got, back;  // by member and array
 };
 
-char ByteOf(size_t round, int from, int to, int64_t i) {
-  return static_cast<char>(17 * round + 31 * from + 7 * to + i);
+char ByteOf(size_t round, int array, int from, int to, int64_t i) {
+  return static_cast<char>(17 * round + 53 * array + 31 * from + 7 * to + i);
 }
 
-int64_t BytesBetween(const RowsRound& round, int from, int to, int64_t row_bytes) {
-  int64_t bytes = 0;
-  for (int k = 0; k < kCountsAPiece; ++k)
-    bytes += round.sent[from][to * kCountsAPiece + k] * row_bytes;
+int64_t RowsBetween(const RowsRound& round, int from, int to) {
+  const auto begin = round.sent[from].begin() + static_cast<ptrdiff_t>(to) * kCountsAPiece;
+  return std::accumulate(begin, begin + kCountsAPiece, int64_t{0});
+}
+
+// The bytes sent by a member, or received by it, in an array with such rows.
+std::vector<char> BytesOf(const RowsRound& round, size_t r, int array, int member, bool received,
+                          int64_t row_bytes) {
+  std::vector<char> bytes;
+  for (int other = 0; other < static_cast<int>(round.sent.size()); ++other) {
+    const int from = received ? other : member, to = received ? member : other;
+    const int64_t piece = RowsBetween(round, from, to) * row_bytes;
+    for (int64_t i = 0; i < piece; ++i) bytes.push_back(ByteOf(r, array, from, to, i));
+  }
   return bytes;
 }
 
-void EnqueueRows(GroupMembers* members, size_t r, RowsRound* round, int m, int64_t row_bytes) {
-  const int n = members->count();
-  std::vector<char> rows;
-  for (int to = 0; to < n; ++to) {
-    const int64_t bytes = BytesBetween(*round, m, to, row_bytes);
-    for (int64_t i = 0; i < bytes; ++i) rows.push_back(ByteOf(r, m, to, i));
+int64_t RoomOf(int members) { return int64_t{kMostOfACount} * kCountsAPiece * members; }
+
+// Sends arrays of rows to members that do not know their counts, and from there back.
+void EnqueueRows(GroupMembers* members, size_t r, RowsRound* round, int m,
+                 const std::vector<int64_t>& row_bytes) {
+  const int64_t room = RoomOf(members->count());
+  const int64_t most_piece_rows = RoomOf(1);
+  int32_t* const sent = members->Put(m, round->sent[m]);
+  int32_t* const told = members->Memory<int32_t>(round->sent[m].size());
+  RowCounts there = {sent, nullptr, kCountsAPiece, room, most_piece_rows, told};
+  RowCounts back = {told, sent, kCountsAPiece, room, most_piece_rows};
+  for (size_t a = 0; a < row_bytes.size(); ++a) {
+    std::vector<char> rows = BytesOf(*round, r, static_cast<int>(a), m, false, row_bytes[a]);
+    rows.push_back(0);  // never empty
+    const std::vector<char> empty(static_cast<size_t>(room * row_bytes[a] + 16), -1);  // guarded
+    char* const far = members->Put(m, empty);
+    there.more.push_back({members->Put(m, rows), far, row_bytes[a]});
+    back.more.push_back({far, members->Put(m, empty), row_bytes[a]});
   }
-  rows.push_back(0);  // never empty
-  const size_t room = kMostOfACount * kCountsAPiece * n * row_bytes;
-  Call counts = CallOf(CallKind::kAllToAll, kCountsAPiece * 4, 0);
-  int32_t* const from_counts = members->Put(m, round->sent[m]);
-  int32_t* const to_counts = members->Memory<int32_t>(round->sent[m].size());
-  counts.from = from_counts;
-  counts.to = to_counts;
-  members->Enqueue(m, counts);
-  Call call = CallOf(CallKind::kAllToAllCounted, row_bytes, 1);
-  call.from = members->Put(m, rows);
-  call.to = members->Put(m, std::vector<char>(room + 16, -1));
-  call.rows = members->Keep({from_counts, to_counts, kCountsAPiece,
-                             int64_t{kMostOfACount} * kCountsAPiece * n,
-                             int64_t{kMostOfACount} * kCountsAPiece});
-  members->Enqueue(m, call);
-  round->got[m] = members->Fetch(m, static_cast<char*>(call.to), room + 16);
+  for (RowCounts* const counts : {&there, &back}) {
+    Call call = CallOf(CallKind::kAllToAllCounted, row_bytes[0], counts == &there ? 1 : 2);
+    call.from = counts->more[0].from;
+    call.to = counts->more[0].to;
+    counts->more.erase(counts->more.begin());
+    call.rows = members->Keep(*counts);
+    members->Enqueue(m, call);
+    for (int a = 0; a < ArraysOf(call); ++a) {
+      const auto size = static_cast<size_t>(room * row_bytes[a] + 16);
+      (counts == &there ? round->got : round->back)[m].push_back(
+          members->Fetch(m, static_cast<char*>(ArrayOf(call, a).to), size));
+    }
+  }
+  round->told[m] = members->Fetch(m, told, round->sent[m].size());
 }
 
-// Counts that are known only when the call runs: an all-to-all of counts, then one of rows; several
-// rounds of both on the same streams. Rows of all kinds of length. The last round fills every piece
+void ExpectRows(const std::vector<RowsRound>& rounds, size_t r, int m,
+                const std::vector<int64_t>& row_bytes) {
+  const RowsRound& round = rounds[r];
+  for (size_t from = 0; from < round.sent.size(); ++from) {
+    for (int k = 0; k < kCountsAPiece; ++k) {
+      ASSERT_EQ(round.told.at(m)[from * kCountsAPiece + k],
+                round.sent[from][static_cast<size_t>(m) * kCountsAPiece + k])
+          << r << " " << m;
+    }
+  }
+  for (size_t a = 0; a < row_bytes.size(); ++a) {
+    for (const bool received : {true, false}) {
+      const auto bytes = BytesOf(round, r, static_cast<int>(a), m, received, row_bytes[a]);
+      const char* const got = (received ? round.got : round.back).at(m)[a];
+      ASSERT_EQ(std::vector<char>(got, got + bytes.size()), bytes)
+          << "round " << r << " member " << m << " array " << a << (received ? "" : " back");
+      // Nothing is written behind the rows; of told ones, behind their room.
+      const int64_t room = RoomOf(static_cast<int>(round.sent.size())) * row_bytes[a];
+      ASSERT_EQ(got[received ? room : static_cast<int64_t>(bytes.size())], -1) << r << " " << m;
+    }
+  }
+}
+
+// Counts that the receivers are told by the call, then known ones; several rounds of both on the
+// same streams. Several arrays with rows of all kinds of length. The last round fills every piece
 // and all the room that there is.
 void CountedRowsFollowTheirCounts(const NewGroupMachine& make, int n, unsigned seed) {
   std::mt19937 random(seed);
-  for (const int64_t row_bytes : {1, 8, 48}) {
+  const std::vector<std::vector<int64_t>> kinds = {{1}, {8, 4}, {48, 4, 6, 1}};
+  for (const std::vector<int64_t>& row_bytes : kinds) {
     GroupMembers members(make(), n);
     std::vector<RowsRound> rounds(4);
     for (RowsRound& round : rounds) {
@@ -268,16 +310,7 @@ void CountedRowsFollowTheirCounts(const NewGroupMachine& make, int n, unsigned s
     const absl::Status status = members.Run();
     ASSERT_TRUE(status.ok()) << status;
     for (size_t r = 0; r < rounds.size(); ++r) {
-      for (const int m : members.local()) {
-        size_t at = 0;
-        for (int from = 0; from < n; ++from) {
-          const int64_t bytes = BytesBetween(rounds[r], from, m, row_bytes);
-          for (int64_t i = 0; i < bytes; ++i) {
-            ASSERT_EQ(rounds[r].got[m][at++], ByteOf(r, from, m, i)) << r << " " << m;
-          }
-        }
-        EXPECT_EQ(rounds[r].got[m][at], -1);
-      }
+      for (const int m : members.local()) ExpectRows(rounds, r, m, row_bytes);
     }
   }
 }

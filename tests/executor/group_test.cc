@@ -1,6 +1,7 @@
 // The contract of groups, and the errors of members in disagreement.
 #include "executor/engine/group.h"
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <functional>
@@ -31,6 +32,24 @@ TEST(Group, CallsThatDifferInOneThingDoNotMatch) {
   EXPECT_EQ(MatchCalls(sum, CallOf(CallKind::kAllToAllCounted, 64, 3)).message(),
             "an all-reduce of thing 3 (64 bytes) met a counted all-to-all of thing 3 (64 bytes a "
             "row)");
+  const int32_t counts[2] = {};
+  int32_t told[2] = {};
+  Call one = CallOf(CallKind::kAllToAllCounted, 64, 3), two = one;
+  const RowCounts alone = {counts, counts, 1, 9},
+                  pair = {counts, counts, 1, 9, 0, nullptr, {{counts, told, 4}}};
+  const RowCounts tells = {counts, nullptr, 1, 9, 0, told, {{counts, told, 4}}};
+  one.rows = two.rows = &pair;
+  EXPECT_TRUE(MatchCalls(one, two).ok());
+  two.rows = &alone;
+  EXPECT_EQ(
+      MatchCalls(one, two).message(),
+      "a counted all-to-all of thing 3 (64 + 4 bytes a row) met a counted all-to-all of thing "
+      "3 (64 bytes a row)");
+  two.rows = &tells;
+  EXPECT_EQ(
+      MatchCalls(one, two).message(),
+      "a counted all-to-all of thing 3 (64 + 4 bytes a row) met a counted all-to-all of thing "
+      "3 (64 + 4 bytes a row, and counts)");
   EXPECT_FALSE(
       MatchCalls(CallOf(CallKind::kBroadcast, 64, 3, 0), CallOf(CallKind::kBroadcast, 64, 3, 1))
           .ok());
@@ -108,6 +127,48 @@ TEST(Group, CountsThatDoNotAgreeAreAnError) {
   EXPECT_EQ(members.Run().message(),
             "a counted all-to-all of thing 1 (4 bytes a row): member 1 sends 1 rows to member 0, "
             "which expects 2");
+}
+
+// Counted rows of two arrays, with counts that are told and without, against sums over a matrix of
+// what each sends to each.
+TEST(Group, TheBytesOfRowsAreThoseOfTheBusiestMember) {
+  constexpr int kMembers = 3, kPerPiece = 2;
+  const unsigned seed = std::random_device{}();
+  std::mt19937 random(seed);
+  for (int time = 0; time < 20; ++time) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed, ", time ", time));
+    int32_t sent[kMembers][kMembers * kPerPiece], got[kMembers][kMembers * kPerPiece];
+    int64_t out[kMembers] = {}, in[kMembers] = {};
+    for (int from = 0; from < kMembers; ++from) {
+      for (int i = 0; i < kMembers * kPerPiece; ++i) {
+        const int to = i / kPerPiece;
+        sent[from][i] = static_cast<int32_t>(random() % 10);
+        got[to][from * kPerPiece + i % kPerPiece] = sent[from][i];
+        if (to == from) continue;
+        out[from] += sent[from][i];
+        in[to] += sent[from][i];
+      }
+    }
+    for (const bool tells : {false, true}) {
+      Call calls[kMembers];
+      RowCounts rows[kMembers];
+      const Call* met[kMembers];
+      int64_t most = 0;
+      for (int m = 0; m < kMembers; ++m) {
+        rows[m] = {sent[m], tells ? nullptr : got[m], kPerPiece, 99, 0, got[m], {{sent, got, 4}}};
+        calls[m] = CallOf(CallKind::kAllToAllCounted, 100, 1);
+        calls[m].rows = &rows[m];
+        met[m] = &calls[m];
+        const int64_t bytes =
+            std::max(out[m], in[m]) * 104 + (tells ? (kMembers - 1) * kPerPiece * 4 : 0);
+        EXPECT_EQ(BytesOnTheWay(calls[m], m, kMembers), bytes) << m << tells;
+        most = std::max(most, bytes);
+      }
+      // Before a call has told counts nobody knows them.
+      for (RowCounts& of : rows) of.told = nullptr;
+      EXPECT_EQ(MostBytesOnTheWay(met), most) << tells;
+    }
+  }
 }
 
 // In an order in which NCCL would hang, the device names the waits of all streams.

@@ -8,6 +8,7 @@
 #include "executor/rehearsal/held_device.h"
 #include "executor/rehearsal/held_stages.h"
 #include "executor/rehearsal/rehearsal.h"
+#include "executor/rehearsal/rehearsal_control.h"
 #include "executor/training/measured_costs.h"
 #include "gtest/gtest.h"
 #include "schedlang/costs/calibrate.h"
@@ -89,13 +90,13 @@ TEST(PartsRehearsal, TakesWhatTheSimulatorSaysAndSoDoesWhatWasMeasured) {
       ++rehearsed;
       // Without cut stages, a pair is identified by the stage of its F alone.
       if (rehearsal->measured.parts.empty()) continue;
-      // Medians and means of equal numbers are equal to them.
+      // Typical durations of equal ones are equal to them.
       CostModel calibrated = Calibrate(rehearsal->measured).costs;
       PriceGroups(plan, &calibrated);
-      MeasuredCosts means(plan);
-      means.Add(rehearsal->measured);
-      means.Add(rehearsal->measured);
-      for (const CostModel& found : {calibrated, means.Model()}) {
+      MeasuredCosts found_costs(plan);
+      found_costs.Add(rehearsal->measured);
+      found_costs.Add(rehearsal->measured);
+      for (const CostModel& found : {calibrated, found_costs.Model()}) {
         const auto again = Simulate(plan, found);
         ASSERT_TRUE(again.ok()) << again.status();
         ASSERT_EQ(measured, AsMeasured(*again));
@@ -104,6 +105,34 @@ TEST(PartsRehearsal, TakesWhatTheSimulatorSaysAndSoDoesWhatWasMeasured) {
   }
   EXPECT_GT(rehearsed, 80);
   EXPECT_GT(parts, 10'000);
+}
+
+// So that it notices a machine that ends holds late as the step does.
+TEST(PartsRehearsal, TheControlHoldsAsOftenAsTheStepsParts) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  for (const char* const schedule : {"dualpipe_v", "interleaved", "zb_v"}) {
+    const Plan plan = LibraryPlan(schedule, 2, 8).value();
+    const CostModel costs = RandomPartCosts(plan, 1, 3, &random);
+    const auto rehearsal = Rehearse(plan, costs, {.steps = 1, .time = DeviceTime::kJumps});
+    const HeldStages stages(plan, costs, nullptr);
+    const auto control = RehearsalControl::Make(plan, costs, stages, 1, DeviceTime::kJumps);
+    ASSERT_TRUE(rehearsal.ok() && control.ok());
+    for (int r = 0; r < plan.ranks(); ++r) {
+      int parts = 0, on_one_lane = 0, computations = 0;
+      for (const PartEvent& part : rehearsal->measured.parts) {
+        if (plan.stage(plan.actions[part.event].stage).rank.value != r) continue;
+        ++parts;
+        on_one_lane += LaneOf(part.part) == Lane::kCompute ? 1 : 0;
+      }
+      for (const Action& action : plan.of(RankId(r))) computations += IsCompute(action.kind);
+      const bool side_by_side = absl::string_view(schedule) == "dualpipe_v";
+      EXPECT_GE((*control)->HoldsOf(r), side_by_side ? on_one_lane : parts) << schedule;
+      EXPECT_LE((*control)->HoldsOf(r), parts + 2 * computations) << schedule;
+    }
+    EXPECT_EQ((*control)->Run().value(), (*control)->known_ns());
+  }
 }
 
 // The costs of a run without pairs price the pairs of another schedule.
@@ -116,11 +145,11 @@ TEST(PartsRehearsal, CostsOfOneScheduleArePricedForAnother) {
   const RehearsalSettings settings = {.steps = 1, .time = DeviceTime::kJumps};
   const auto run = Rehearse(apart, costs, settings);
   ASSERT_TRUE(run.ok()) << run.status();
-  MeasuredCosts means(apart);
-  means.Add(run->measured);
+  MeasuredCosts found_costs(apart);
+  found_costs.Add(run->measured);
   for (const char* const schedule : {"megatron_combined", "kimi_k2", "dualpipe_v"}) {
     const Plan paired = WithRandomBlocks(LibraryPlan(schedule, 2, 8).value(), &random);
-    CostModel asked = costs, found = means.Model();
+    CostModel asked = costs, found = found_costs.Model();
     PriceGroups(paired, &asked);
     PriceGroups(paired, &found);
     const auto rehearsal = Rehearse(paired, asked, settings);

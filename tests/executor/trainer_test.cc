@@ -6,14 +6,21 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "executor/run/train.h"
 #include "executor/training/data.h"
 #include "gtest/gtest.h"
+#include "schedlang/lower/message_order.h"
 #include "stages/models/gpt.h"
+#include "stages/models/model.h"
 #include "tests/executor/plans.h"
 #include "tests/executor/small_run.h"
+#include "tests/executor/tiny_models.h"
 
 namespace stringline {
 namespace {
@@ -48,6 +55,71 @@ TEST(Optimizer, FollowsItsFormula) {
 TEST(Optimizer, SumsSquaresInDoublePrecision) {
   const std::vector<float> values(100'003, 0.1F);
   EXPECT_NEAR(SumOfSquares(values), 100'003 * (double{0.1F} * 0.1F), 1e-9);
+}
+
+// Exchanges of rows, by their descriptions, and the arrays that are written over another of the
+// same call.
+struct SeenRows {
+  std::mutex mutex;
+  std::map<std::string, int> calls;
+  int overlaps = 0;
+
+  static int64_t Ns(const void* self, absl::Span<const Call* const> met) {
+    auto& seen = *static_cast<SeenRows*>(const_cast<void*>(self));
+    const std::lock_guard<std::mutex> lock(seen.mutex);
+    if (met[0]->kind != CallKind::kAllToAllCounted) return 0;
+    ++seen.calls[Describe(*met[0])];
+    for (const Call* const call : met) seen.Look(*call, static_cast<int>(met.size()));
+    return 0;
+  }
+  void Look(const Call& call, int members) {
+    const int64_t sent = RowsBeforePiece(call.rows->from, call.rows->per_piece, members);
+    for (int a = 0; a < ArraysOf(call); ++a) {
+      const RowArray to = ArrayOf(call, a);
+      for (int b = 0; b < ArraysOf(call); ++b) {
+        const RowArray other = ArrayOf(call, b);
+        const auto meets = [&](const void* begin, int64_t rows) {
+          const auto* const first = static_cast<const char*>(begin);
+          const auto* const written = static_cast<const char*>(to.to);
+          return first < written + call.rows->most_rows * to.bytes &&
+                 written < first + rows * other.bytes;
+        };
+        overlaps += meets(other.from, sent) || (a != b && meets(other.to, call.rows->most_rows));
+      }
+    }
+  }
+};
+
+TEST(Trainer, ANetworkPartIsOneCall) {
+  SeenRows seen;
+  TrainerSettings settings;
+  settings.mesh.expert = 2;
+  settings.link = {SeenRows::Ns, &seen};
+  const AnyShape shape = TinyModel(TinyFamily::kMoe, 2);
+  auto programs =
+      BuildModelStages(shape, {2}, {.expert_ranks = 2, .recompute = {Recompute::kExperts, false}});
+  ASSERT_TRUE(programs.ok()) << programs.status();
+  const auto trainer = Trainer::Make(ReduceGradients(LibraryPlan("1f1b", 1, 1).value()),
+                                     *std::move(programs), settings);
+  ASSERT_TRUE(trainer.ok()) << trainer.status();
+  ASSERT_TRUE((*trainer)->ComputeGradients().ok());
+  // Rows of 16 floats, and the weight of each.
+  const auto row = [](const char* of, const char* bytes) {
+    return std::pair<std::string, int>(
+        absl::StrCat("a counted all-to-all of the rows of 0", of, " (", bytes, ")"), 1);
+  };
+  const std::map<std::string, int> expected = {
+      row("F0:F.dispatch", "64 + 4 bytes a row, and counts"),
+      row("F0:F.combine", "64 bytes a row"),
+      row("F0:F.dispatch.1", "64 + 4 bytes a row, and counts"),
+      row("F0:F.combine.1", "64 bytes a row"),
+      row("B0:B.combine.1", "64 bytes a row"),
+      row("B0:B.dispatch.1", "4 + 64 bytes a row"),
+      row("B0:B.combine", "64 bytes a row"),
+      row("B0:B.dispatch", "4 + 64 bytes a row"),
+  };
+  EXPECT_EQ(seen.calls, expected);
+  EXPECT_EQ(seen.overlaps, 0);
 }
 
 std::vector<double> LossesWith(const char* schedule, int p, int64_t steps) {

@@ -170,8 +170,89 @@ TEST(ProcessGroups, ASlowLinkHoldsWhateverTravels) {
   };
   EXPECT_EQ(took(1, CallKind::kSend), Said(2, "held"));
   EXPECT_EQ(took(3, CallKind::kSend), Said(2, "held"));
-  EXPECT_EQ(took(1, CallKind::kAllToAll), Said(2, "held"));
-  EXPECT_EQ(took(3, CallKind::kAllToAll), Said(2, "held"));
+  EXPECT_EQ(took(1, CallKind::kAllGather), Said(2, "held"));
+  EXPECT_EQ(took(3, CallKind::kAllGather), Said(2, "held"));
+}
+
+// Only member 0 sends a row: the receiver is held, too, for what it was told.
+TEST(ProcessGroups, ASlowLinkHoldsARowUntilItsCountWasTold) {
+  ProcessRun run = {2, 2, {}};
+  run.wires.link = {.latency_ns = 20'000'000, .bytes_per_s = 400};  // 40 ms more for 16 bytes
+  EXPECT_EQ(RunProcesses(run,
+                         [&](World* world) -> std::string {
+                           GroupMembers members(NewMachine(world, 2, run.wires), 2);
+                           const int own = world->process();
+                           const std::vector<int32_t> sent = {0, own == 0 ? 1 : 0};
+                           const std::vector<int32_t> rows(3, 5);
+                           std::vector<int32_t> told(2, -1), got(6, -1);
+                           Call call = CallOf(CallKind::kAllToAllCounted, 12, 1);
+                           call.from = rows.data();
+                           call.to = got.data();
+                           call.rows = members.Keep({sent.data(), nullptr, 1, 2, 1, told.data()});
+                           (void)world->Exchange("");  // they begin together
+                           const int64_t begin_ns = NowNs();
+                           members.Enqueue(own, call);
+                           const absl::Status status = members.Run();
+                           if (!status.ok()) return StatusText(status);
+                           const bool held = NowNs() - begin_ns >= 60'000'000;
+                           return absl::StrCat(held ? "held " : "not held ",
+                                               absl::StrJoin(told, ","), " ", got[0]);
+                         }),
+            Said({"held 0,0 -1", "held 1,0 5"}));
+}
+
+TEST(ProcessGroups, APieceOfToldRowsThatDoesNotFitIsAnErrorInEveryProcess) {
+  const ProcessRun run = {2, 2, {}};
+  for (const int64_t room : {2, 1}) {
+    const Said said = RunProcesses(run, [&](World* world) -> std::string {
+      GroupMembers members(NewMachine(world, 1, run.wires), 2);
+      const std::vector<int32_t> sent = {1, 2}, rows = {5, 6, 7};
+      std::vector<int32_t> told(2, -1), got(4, -1);
+      Call call = CallOf(CallKind::kAllToAllCounted, 4, 1);
+      call.from = rows.data();
+      call.to = got.data();
+      call.rows = members.Keep({sent.data(), nullptr, 1, 2 * room, room, told.data()});
+      members.Enqueue(world->process(), call);
+      const std::string text = StatusText(members.Run());
+      return absl::StrCat(text, " ", absl::StrJoin(told, ","), " ", absl::StrJoin(got, ","));
+    });
+    if (room == 2) {
+      EXPECT_EQ(said[0].substr(0, 11), "OK 1,1 5,5,");
+      EXPECT_EQ(said[1], "OK 2,2 6,7,6,7");
+      continue;
+    }
+    for (const std::string& text : said) {
+      EXPECT_TRUE(absl::StrContains(text, " sends 2 rows to member 1, which has room for 1"))
+          << text;
+    }
+  }
+}
+
+// The same number of bytes a row, in one array here and two there.
+TEST(ProcessGroups, RowsOfOtherArraysAreNamed) {
+  const ProcessRun run = {2, 2, {}};
+  const Said said = RunProcesses(run, [&](World* world) {
+    GroupMembers members(NewMachine(world, 1, run.wires), 2);
+    const int own = world->process();
+    const std::vector<int32_t> counts = {1, 1};
+    std::vector<int32_t> from(4, 5), to(4, -1);
+    Call call = CallOf(CallKind::kAllToAllCounted, 4, 1);
+    call.from = from.data();
+    call.to = to.data();
+    RowCounts rows = {counts.data(), counts.data(), 1, 2};
+    if (own == 1) rows.more.push_back({from.data() + 2, to.data() + 2, 4});
+    call.rows = members.Keep(rows);
+    members.Enqueue(own, call);
+    return StatusText(members.Run());
+  });
+  for (const std::string& text : said) {
+    EXPECT_TRUE(
+        absl::StrContains(text, "a counted all-to-all of thing 1 (4 bytes a row) of rank 0"))
+        << text;
+    EXPECT_TRUE(
+        absl::StrContains(text, "a counted all-to-all of thing 1 (4 + 4 bytes a row) of rank 1"))
+        << text;
+  }
 }
 
 TEST(ProcessGroups, RowsThatDoNotFitAreAnErrorInEveryProcess) {
@@ -257,6 +338,30 @@ TEST(ProcessGroups, WhoDiesIsNamedWithWhatWaitedForIt) {
         << said[p];
     EXPECT_EQ(said[p], said[0]);
   }
+}
+
+// The same in rows whose counts would be told: of each process several messages wait.
+TEST(ProcessGroups, WhoDiesIsNamedWithTheRowsThatWaitedForIt) {
+  const ProcessRun run = {2, 2, {}};
+  const Said said = RunProcesses(run, [&](World* world) {
+    GroupMembers members(NewMachine(world, 1, run.wires), 2);
+    const int own = world->process();
+    if (own == 1) KillMeAfter(0);
+    const std::vector<int32_t> counts = {1, 1}, rows(4, 5);
+    std::vector<int32_t> told(2), got(8);
+    Call call = CallOf(CallKind::kAllToAllCounted, 4, 7);
+    call.from = rows.data();
+    call.to = got.data();
+    call.rows = members.Keep(
+        {counts.data(), nullptr, 1, 4, 2, told.data(), {{rows.data() + 2, got.data() + 4, 4}}});
+    members.Enqueue(own, call);
+    return StatusText(members.Run());
+  });
+  EXPECT_TRUE(absl::StartsWith(said[0], "UNAVAILABLE: rank 1 here died, or ended without a word: "))
+      << said[0];
+  EXPECT_TRUE(absl::StrContains(
+      said[0], "s for it in a counted all-to-all of thing 7 (4 + 4 bytes a row, and counts)"))
+      << said[0];
 }
 
 // Every process waits for the next in a cycle, except `which`, which first stays away until the

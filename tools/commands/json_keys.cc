@@ -541,6 +541,7 @@ constexpr JsonKey kRun[] = {
     {"simulated_bubble", "share", ""},
     {"misprediction", "share", "(simulated − measured) / measured"},
     {"step_us.mean", "us", "makespan of the steps that gave the costs"},
+    {"step_us.median", "us", "of these steps"},
     {"step_us.last", "us", "of the last one"},
     {"predicted_us", "us", "of the last one"},
     {"network_us", "us",

@@ -6,11 +6,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <numeric>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -26,6 +29,7 @@
 #include "schedlang/ask/session.h"
 #include "schedlang/base/made_folders.h"
 #include "schedlang/base/status.h"
+#include "schedlang/costs/median.h"
 #include "tools/commands/command.h"
 #include "tools/io/json.h"
 #include "tools/io/requests.h"
@@ -210,11 +214,11 @@ void PrintEnd(const Plan& plan, const RunConfig& config, const RecordedRun& run,
         "(%d ranks share %d cores here: what an action took includes waiting for one)\n",
         plan.ranks(), cores);
   }
-  const double simulated_ns = static_cast<double>(MeasureBubbles(result.simulated).makespan_ns);
-  out << absl::StreamFormat("the %d steps that gave the costs took %s on average: %.1f %% off\n",
-                            result.measured_steps,
-                            PrintTime(static_cast<int64_t>(result.mean_makespan_ns)),
-                            100 * std::fabs(simulated_ns / result.mean_makespan_ns - 1));
+  const auto simulated_ns = static_cast<double>(MeasureBubbles(result.simulated).makespan_ns);
+  const int64_t median_ns = MedianOf(result.makespans_ns);
+  out << absl::StreamFormat("the median of the %d steps that gave the costs took %s: %.1f %% off\n",
+                            result.makespans_ns.size(), PrintTime(median_ns),
+                            100 * std::fabs(simulated_ns / static_cast<double>(median_ns) - 1));
   PrintExperts(result, out);
   const std::string host = Describe(result.host, result.not_captured);
   if (!host.empty()) out << "host: " << host << "\n";
@@ -330,6 +334,9 @@ Json ResultAsJson(const Plan& plan, const RecordedRun& run, std::optional<double
   const Bubbles measured = MeasureBubbles(run.result.measured);
   const Bubbles simulated = MeasureBubbles(run.result.simulated);
   const RunFiles& files = *run.files;
+  const std::vector<int64_t>& steps_ns = run.result.makespans_ns;
+  const double mean_ns =
+      std::accumulate(steps_ns.begin(), steps_ns.end(), 0.0) / static_cast<double>(steps_ns.size());
   Json json = {{"ok", true}};
   json.update(StepsAsJson(plan, run, entropy));
   json.update(
@@ -340,7 +347,8 @@ Json ResultAsJson(const Plan& plan, const RecordedRun& run, std::optional<double
            {"simulated_bubble", simulated.rate},
            {"misprediction", Misprediction(run.result.measured, run.result.simulated)},
            {"step_us",
-            {{"mean", Microseconds(std::llround(run.result.mean_makespan_ns))},
+            {{"mean", Microseconds(std::llround(mean_ns))},
+             {"median", Microseconds(MedianOf(run.result.makespans_ns))},
              {"last", Microseconds(measured.makespan_ns)}}},
            {"predicted_us", Microseconds(simulated.makespan_ns)},
            {"network_us", Microseconds(run.result.network.all.network_ns)},

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "schedlang/ask/library_plan.h"
 #include "schedlang/base/status.h"
+#include "schedlang/costs/median.h"
 #include "schedlang/lower/message_order.h"
 #include "schedlang/report/network_time.h"
 #include "tools/gpu/gpu_run.h"
@@ -41,10 +42,11 @@ void CheckOverlap(const std::string& folder, const DecoderShape& shape, int micr
   model.dtype = DType::kBF16;
   const auto fast = RunWith(*alone, model, 0);
   if (!fast.ok()) return rows->Fail("1f1b", std::string(fast.status().message()));
-  // A dispatch and a combine forward, and as many backward.
+  // A dispatch and a combine forward, and as many backward, one call each.
   const double exchanges = 4.0 * shape.layers / kRanks * microbatches;
-  const auto latency_ns = static_cast<int64_t>(kNetworkShare / (1 - kNetworkShare) *
-                                               fast->result.mean_makespan_ns / exchanges);
+  const auto latency_ns =
+      static_cast<int64_t>(kNetworkShare / (1 - kNetworkShare) *
+                           static_cast<double>(MedianOf(fast->result.makespans_ns)) / exchanges);
   for (const bool paired : {false, true}) {
     const std::string name = paired ? "dualpipe_v, F & B" : "1f1b, no pairs";
     const auto run = RunWith(paired ? *pairs : *alone, model, latency_ns);

@@ -8,7 +8,7 @@
 // none. The schedules take their steps by turns, so that all run under the same load. Prints a line
 // per schedule, over STEPS steps of the mesh's first coordinate:
 //
-//   step      makespan, the mean
+//   step      makespan, the median
 //   network   all-to-alls, of all its ranks
 //   exposed   of it, what no computation hides; and only in groups of an F beside a B or I
 //   own       the simulator's step from the costs of that run, and how far that is off
@@ -99,7 +99,7 @@ struct Measured {
   Plan plan;
   CostModel costs;
   Timeline step;        // the median
-  int64_t step_ns = 0;  // the mean of all
+  int64_t step_ns = 0;  // of that step
   int64_t busy_ns = 0;  // computation of the busiest rank
   int64_t calls = 0;    // exchanges of rows, of a rank per step
 };
@@ -147,12 +147,11 @@ class Run {
     Measured run;
     run.plan = trainer_->plan();
     run.costs = seen_->Model();
-    for (const Timeline& timeline : timelines_) run.step_ns += MeasureBubbles(timeline).makespan_ns;
-    run.step_ns /= static_cast<int64_t>(timelines_.size());
     std::sort(timelines_.begin(), timelines_.end(), [](const Timeline& a, const Timeline& b) {
       return MeasureBubbles(a).makespan_ns < MeasureBubbles(b).makespan_ns;
     });
     run.step = std::move(timelines_[timelines_.size() / 2]);
+    run.step_ns = MeasureBubbles(run.step).makespan_ns;
     std::vector<int64_t> busy_ns(run.plan.ranks(), 0);
     for (const PartEvent& part : run.step.parts) {
       if (LaneOf(part.part) == Lane::kNetwork) continue;

@@ -102,10 +102,10 @@ absl::Status CopyGroup::Collective(void* self, Ends ends, Streams streams) {
   if (first.kind == CallKind::kAllToAllCounted) {
     SL_RETURN_IF_ERROR(group.PlanRows(ends, streams[0]));
   }
-  if (group.members_ > 1) {
+  if (const int n = group.members_; n > 1) {
     const bool counted = first.kind == CallKind::kAllToAllCounted;
-    SL_RETURN_IF_ERROR(
-        group.Hold(streams[0], first, counted ? 0 : BytesOnTheWay(first, 0, group.members_)));
+    SL_RETURN_IF_ERROR(group.Hold(
+        streams[0], first, counted ? (n - 1) * ToldBytes(first) : BytesOnTheWay(first, 0, n)));
   }
   SL_RETURN_IF_ERROR(group.Release(streams));
   for (int m = 0; m < group.members_; ++m) {
@@ -149,7 +149,7 @@ absl::Status CopyGroup::Hold(StreamId stream, const Call& call, int64_t bytes) {
     hold.pieces = pieces_;
     hold.faulty = faulty_;
     hold.members = members_;
-    hold.row_bytes = call.bytes;
+    hold.row_bytes = RowBytes(call);
   }
   return device_->Launched(stream, [&](cudaStream_t native) { LaunchHold(hold, native); });
 }
@@ -174,7 +174,8 @@ absl::Status CopyGroup::PlanRows(Ends ends, StreamId stream) {
   RowsPlan plan;
   for (int m = 0; m < members_; ++m) {
     const Call& call = CallAt(ends, m);
-    plan.member[m] = {call.rows->from, call.rows->to, call.rows->most_rows, &call};
+    const RowCounts& rows = *call.rows;
+    plan.member[m] = {rows.from, rows.to, rows.most_rows, &call, rows.told};
   }
   plan.members = members_;
   plan.counts_per_piece = CallAt(ends, 0).rows->per_piece;
@@ -203,8 +204,6 @@ absl::Status StatusOf(const RowsReport& report) {
 absl::Status CopyGroup::Share(Ends ends, int member, StreamId stream) {
   const Call& call = CallAt(ends, member);
   switch (call.kind) {
-    case CallKind::kAllToAll:
-      return Exchange(ends, member, stream);
     case CallKind::kAllToAllCounted:
       return SendRows(ends, member, stream);
     case CallKind::kAllReduce:
@@ -233,30 +232,26 @@ absl::Status CopyGroup::Copy(StreamId stream, void* to, const void* from, int64_
   return device_->Move(stream, to, from, bytes);
 }
 
-// The member copies all the others' data for it.
-absl::Status CopyGroup::Exchange(Ends ends, int member, StreamId stream) {
-  const Call& own = CallAt(ends, member);
-  for (int m = 0; m < members_; ++m) {
-    SL_RETURN_IF_ERROR(Copy(stream, Offset(own.to, m * own.bytes),
-                            Offset(CallAt(ends, m).from, member * own.bytes), own.bytes));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status CopyGroup::SendRows(Ends ends, int member, StreamId stream) {
   const Call& own = CallAt(ends, member);
-  RowsShare share;
-  share.from = own.from;
-  share.members = members_;
-  share.row_bytes = own.bytes;
-  share.pieces = pieces_ + static_cast<ptrdiff_t>(member) * members_;
-  share.faulty = faulty_;
-  if (own.from == nullptr) return absl::OkStatus();
-  for (int m = 0; m < members_; ++m) {
-    share.to[m] = CallAt(ends, m).to;
-    if (share.to[m] == nullptr) return absl::OkStatus();
+  for (int a = 0; a < ArraysOf(own); ++a) {
+    const RowArray of = ArrayOf(own, a);
+    RowsShare share;
+    share.from = of.from;
+    share.members = members_;
+    share.row_bytes = of.bytes;
+    share.pieces = pieces_ + static_cast<ptrdiff_t>(member) * members_;
+    share.faulty = faulty_;
+    bool moves = of.from != nullptr;
+    for (int m = 0; m < members_; ++m) {
+      share.to[m] = ArrayOf(CallAt(ends, m), a).to;
+      moves = moves && share.to[m] != nullptr;
+    }
+    if (!moves) continue;
+    SL_RETURN_IF_ERROR(
+        device_->Launched(stream, [&](cudaStream_t native) { LaunchSendRows(share, native); }));
   }
-  return device_->Launched(stream, [&](cudaStream_t native) { LaunchSendRows(share, native); });
+  return absl::OkStatus();
 }
 
 // The member adds up its slice of the numbers and writes the sum to all receivers. Slices begin at

@@ -3,10 +3,10 @@
 // A message is a copy on the receiver's stream, after the sender's earlier work; the sender's
 // stream goes on after the copy. In a collective the streams of all members wait for each other,
 // each then moves its share of the bytes, and they wait again. Counted rows are planned and checked
-// by the GPU, and written straight to their places: the host never learns their number, so a step
-// with them can be captured.
+// by the GPU, which tells their counts where they are not known, and written straight to their
+// places: the host never learns their number, so a step with them can be captured.
 //
-// Messages, all-to-alls of equal pieces, gathers and broadcasts are copies, between any two GPUs.
+// Messages, gathers and broadcasts are copies, between any two GPUs.
 // Counted rows and sums are kernels that use the memory of all members: FailedPrecondition if a GPU
 // cannot access another's memory.
 //
@@ -62,7 +62,6 @@ class CopyGroup final : public Group {
   absl::Status PlanRows(Ends ends, StreamId stream);
   absl::Status Share(Ends ends, int member, StreamId stream);
   absl::Status Copy(StreamId stream, void* to, const void* from, int64_t bytes);
-  absl::Status Exchange(Ends ends, int member, StreamId stream);
   absl::Status SendRows(Ends ends, int member, StreamId stream);
   absl::Status Reduce(Ends ends, int member, StreamId stream);
   absl::Status Scatter(Ends ends, int member, StreamId stream);

@@ -41,15 +41,33 @@ __host__ __device__ int64_t RowsIn(const int32_t* counts, int pieces_before, int
   return rows;
 }
 
+// Nobody reads what is told: that may come later.
+__host__ __device__ void TellPiece(const RowsPlan& plan, int from, int to, PieceOfRows* piece) {
+  const int k = plan.counts_per_piece;
+  piece->expected = piece->sent;
+  piece->before_to = 0;
+  for (int m = 0; m < from; ++m) {
+    piece->before_to += RowsIn(plan.member[m].from_counts, to, 1, k);
+  }
+  for (int i = 0; i < k; ++i) {
+    plan.member[to].told[from * k + i] = plan.member[from].from_counts[to * k + i];
+  }
+}
+
 __host__ __device__ void PiecesBody(const RowsPlan& plan, int thread, int threads) {
   const int n = plan.members, k = plan.counts_per_piece;
   for (int p = thread; p < n * n; p += threads) {
     const int from = p / n, to = p % n;
     PieceOfRows& piece = plan.pieces[p];
     piece.sent = RowsIn(plan.member[from].from_counts, to, 1, k);
-    piece.expected = RowsIn(plan.member[to].to_counts, from, 1, k);
     piece.before_from = RowsIn(plan.member[from].from_counts, 0, to, k);
-    piece.before_to = RowsIn(plan.member[to].to_counts, 0, from, k);
+    const int32_t* const to_counts = plan.member[to].to_counts;
+    if (to_counts == nullptr) {
+      TellPiece(plan, from, to, &piece);
+      continue;
+    }
+    piece.expected = RowsIn(to_counts, from, 1, k);
+    piece.before_to = RowsIn(to_counts, 0, from, k);
   }
 }
 
@@ -80,7 +98,7 @@ __host__ __device__ void FaultsBody(const RowsPlan& plan) {
 }
 
 __host__ __device__ int64_t HoldNs(const WireHold& hold) {
-  int64_t bytes = hold.bytes;
+  int64_t rows = 0;
   const bool counted = hold.pieces != nullptr && *hold.faulty == 0;
   for (int m = 0; counted && m < hold.members; ++m) {
     int64_t sent = 0, got = 0;
@@ -89,10 +107,11 @@ __host__ __device__ int64_t HoldNs(const WireHold& hold) {
       sent += hold.pieces[m * hold.members + other].sent;
       got += hold.pieces[other * hold.members + m].sent;
     }
-    const int64_t most = (sent > got ? sent : got) * hold.row_bytes;
-    if (most > bytes) bytes = most;
+    const int64_t most = sent > got ? sent : got;
+    if (most > rows) rows = most;
   }
   if (hold.bytes_per_s <= 0) return hold.latency_ns;
+  const int64_t bytes = hold.bytes + rows * hold.row_bytes;
   return hold.latency_ns + llround(static_cast<double>(bytes) / hold.bytes_per_s * 1e9);
 }
 
@@ -140,8 +159,10 @@ void HostPlanRows(RowsPlan plan) {
   const int64_t pieces = int64_t{plan.members} * plan.members;
   const int64_t counts = int64_t{plan.members} * plan.counts_per_piece;
   for (int m = 0; m < plan.members; ++m) {
-    TwinUses(plan.member[m].from_counts, counts * sizeof(int32_t), false);
-    TwinUses(plan.member[m].to_counts, counts * sizeof(int32_t), false);
+    const RowsMember& member = plan.member[m];
+    const bool tells = member.to_counts == nullptr;
+    TwinUses(member.from_counts, counts * sizeof(int32_t), false);
+    TwinUses(tells ? member.told : member.to_counts, counts * sizeof(int32_t), tells);
   }
   TwinUses(plan.pieces, pieces * sizeof(PieceOfRows), true);
   TwinUses(plan.faulty, sizeof(int32_t), true);

@@ -42,16 +42,17 @@ struct RowsReport {
   const void* call = nullptr;  // the call of `from`; for kNoRoom, of `to`
 };
 
-// The input of PlanRows from a member. Counts and most_rows are those of Call.
+// The input of PlanRows from a member, as in RowCounts.
 struct RowsMember {
   const int32_t* from_counts = nullptr;
   const int32_t* to_counts = nullptr;
   int64_t most_rows = 0;
   const void* call = nullptr;  // for the report only
+  int32_t* told = nullptr;
 };
 
-// Fills pieces[from * members + to]. If counts disagree or do not fit, *faulty is set, and the
-// report is written unless it has a fault already.
+// Fills pieces[from * members + to], and tells counts. If counts disagree or do not fit, *faulty is
+// set, and the report is written unless it has a fault already.
 struct RowsPlan {
   RowsMember member[kMostCopyMembers];
   int32_t members = 0;
@@ -63,20 +64,19 @@ struct RowsPlan {
 void LaunchPlanRows(const RowsPlan& plan, cudaStream_t stream);
 
 // Holds the stream while bytes are on a slow wire: the latency, then the bytes at the given rate.
-// Counted rows take as long as the largest number of bytes that a member sends to others or gets
-// from them.
+// Counted rows are as many more bytes as a member sends to others or gets from them at most.
 struct WireHold {
   int64_t latency_ns = 0;
   double bytes_per_s = 0;  // 0: no limit
   int64_t bytes = 0;
-  const PieceOfRows* pieces = nullptr;  // for all members; null: `bytes`
-  const int32_t* faulty = nullptr;      // a fault in the pieces: if *faulty, no bytes travel
+  const PieceOfRows* pieces = nullptr;  // for all members; null: no rows
+  const int32_t* faulty = nullptr;      // a fault in the pieces: if *faulty, no rows travel
   int32_t members = 0;
   int64_t row_bytes = 0;
 };
 void LaunchHold(const WireHold& hold, cudaStream_t stream);
 
-// A member writes its rows to their places; nothing if *faulty.
+// A member writes its rows of an array to their places; nothing if *faulty.
 struct RowsShare {
   const void* from = nullptr;
   void* to[kMostCopyMembers];  // by member

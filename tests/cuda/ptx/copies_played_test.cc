@@ -22,69 +22,90 @@ T* Take(int64_t count) {
 }
 
 struct PackedCase {
-  int64_t row_bytes;
-  int64_t offset;  // of the rows, in bytes
+  std::vector<int64_t> row_bytes;  // by array
+  int64_t offset;                  // of the rows, in bytes
   std::vector<int32_t> counts;
   int64_t most_rows, most_piece_rows;
+  bool tells = false;
+};
+
+struct Unpacked {
+  RowsReport report;
+  std::vector<std::vector<char>> rows, unpacked;  // by array
+  std::vector<int32_t> told;
 };
 
 // Packs the rows, and unpacks the pieces, as if every member had sent what it gets.
-void PackAndUnpack(const PackedCase& c, RowsReport* report, std::vector<char>* rows,
-                   std::vector<char>* unpacked) {
-  const auto members = static_cast<int32_t>(c.counts.size() / 2);
+Unpacked PackAndUnpack(const PackedCase& c) {
   const int64_t count = std::accumulate(c.counts.begin(), c.counts.end(), int64_t{0});
-  const int64_t bytes = count * c.row_bytes;
-  char* const from = Take<char>(bytes + 64) + c.offset;
-  char* const to = Take<char>(bytes + 64) + c.offset;
-  for (int64_t i = 0; i < bytes; ++i) from[i] = static_cast<char>(i * 7 + 3);
-  auto* const counts = Take<int32_t>(static_cast<int64_t>(c.counts.size()));
+  const auto all = static_cast<int64_t>(c.counts.size());
+  auto* const counts = Take<int32_t>(all);
   std::copy(c.counts.begin(), c.counts.end(), counts);
   PaddedRows padded;
-  padded.piece_bytes = PieceBytes(c.most_piece_rows, c.row_bytes);
-  padded.pieces = Take<char>(members * padded.piece_bytes);
-  padded.rows = from;
   padded.counts = counts;
   padded.counts_per_piece = 2;
-  padded.members = members;
-  padded.row_bytes = c.row_bytes;
+  padded.members = static_cast<int32_t>(all / 2);
   padded.most_piece_rows = c.most_piece_rows;
   padded.most_rows = c.most_rows;
   padded.member = 1;
+  padded.tells = c.tells;
   padded.report = Take<RowsReport>(1);
   *padded.report = {};
+  std::vector<char*> from, to;
+  for (const int64_t row_bytes : c.row_bytes) {
+    from.push_back(Take<char>(count * row_bytes + 64) + c.offset);
+    to.push_back(Take<char>(count * row_bytes + 64) + c.offset);
+    for (int64_t i = 0; i < count * row_bytes; ++i) {
+      from.back()[i] = static_cast<char>(i * 7 + static_cast<int64_t>(from.size()));
+    }
+    padded.array[padded.arrays++] = {from.back(), row_bytes};
+  }
+  LayOutPieces(&padded);
+  padded.pieces = Take<char>(padded.members * padded.piece_bytes);
   LaunchPackRows(padded, nullptr);
-  padded.rows = to;
+  for (size_t a = 0; a < to.size(); ++a) padded.array[a].rows = to[a];
+  int32_t* const told = padded.told = Take<int32_t>(all);
+  if (c.tells) padded.counts = nullptr;
   LaunchUnpackRows(padded, nullptr);
-  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess) << standin_fault();
-  *report = *padded.report;
-  rows->assign(from, from + bytes);
-  unpacked->assign(to, to + bytes);
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess) << standin_fault();
+  Unpacked result;
+  result.report = *padded.report;
+  for (size_t a = 0; a < to.size(); ++a) {
+    result.rows.emplace_back(from[a], from[a] + count * c.row_bytes[a]);
+    result.unpacked.emplace_back(to[a], to[a] + count * c.row_bytes[a]);
+  }
+  if (c.tells) result.told.assign(told, told + all);
+  return result;
 }
 
 TEST(PlayedCopies, PackedRowsAreUnpackedInUnitsOfEverySize) {
-  for (const auto& [row_bytes, offset] : {std::pair(32, 0), {12, 4}, {6, 0}, {16, 2}}) {
-    SCOPED_TRACE(testing::Message() << row_bytes << " bytes at " << offset);
-    standin_reset(1);
-    const PackedCase c = {row_bytes, offset, {3, 2, 0, 0, 40, 7}, 60, 47};
-    RowsReport report;
-    std::vector<char> rows, unpacked;
-    PackAndUnpack(c, &report, &rows, &unpacked);
-    EXPECT_EQ(report.fault, RowsFault::kNone);
-    EXPECT_EQ(unpacked, rows);
+  const std::pair<std::vector<int64_t>, int64_t> kinds[] = {
+      {{32}, 0}, {{12}, 4}, {{6}, 0}, {{16}, 2}, {{48, 4, 6}, 0}, {{16, 4}, 4}};
+  for (const auto& [row_bytes, offset] : kinds) {
+    for (const bool tells : {false, true}) {
+      SCOPED_TRACE(testing::Message() << row_bytes[0] << " bytes at " << offset << tells);
+      standin_reset(1);
+      const PackedCase c = {row_bytes, offset, {3, 2, 0, 0, 40, 7}, 60, 47, tells};
+      const Unpacked got = PackAndUnpack(c);
+      EXPECT_EQ(got.report.fault, RowsFault::kNone);
+      EXPECT_EQ(got.unpacked, got.rows);
+      if (tells) {
+        EXPECT_EQ(got.told, c.counts);
+      }
+    }
   }
 }
 
 TEST(PlayedCopies, RowsWithoutRoomAreReported) {
   for (const int64_t row_bytes : {16, 4, 2}) {
-    standin_reset(1);
-    const PackedCase c = {row_bytes, 0, {3, 2, 5, 0}, 9, 8};
-    RowsReport report;
-    std::vector<char> rows, unpacked;
-    PackAndUnpack(c, &report, &rows, &unpacked);
-    EXPECT_EQ(report.fault, RowsFault::kNoRoom);
-    EXPECT_EQ(report.rows, 10);
-    EXPECT_EQ(report.expected, 9);
-    EXPECT_NE(unpacked, rows);
+    for (const bool tells : {false, true}) {
+      standin_reset(1);
+      const Unpacked got = PackAndUnpack({{row_bytes}, 0, {3, 2, 5, 0}, 9, 8, tells});
+      EXPECT_EQ(got.report.fault, RowsFault::kNoRoom);
+      EXPECT_EQ(got.report.rows, 10);
+      EXPECT_EQ(got.report.expected, 9);
+      EXPECT_NE(got.unpacked, got.rows);
+    }
   }
 }
 
