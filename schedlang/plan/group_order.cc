@@ -179,7 +179,11 @@ GroupOrder BesideEachOther(absl::Span<const GroupMember> group, ForwardAndBackwa
   return InPatterns(group, /*chunks=*/1, patterns);
 }
 
-// A list schedule in which every part takes one unit.
+// The length of a part for the list scheduler, which knows no costs. A transfer counts as two
+// computations, so that weight gradients fill the gaps where transfers take longer.
+int64_t UnitsOf(int part) { return LaneOf(part) == Lane::kNetwork ? 2 : 1; }
+
+// A list schedule at these lengths.
 class ListScheduler {
  public:
   ListScheduler(absl::Span<const GroupMember> group, int chunks) : group_(group), chunks_(chunks) {
@@ -198,7 +202,7 @@ class ListScheduler {
       const size_t next = NextItem(free_at);
       Item& item = items_[next];
       int64_t& lane = free_at[static_cast<size_t>(LaneOf(item.part.part))];
-      lane = std::max(lane, item.ready_at) + 1;
+      lane = std::max(lane, item.ready_at) + UnitsOf(item.part.part);
       item.taken = true;
       writer.Add(item.part, item.layer);
       for (size_t k = next + 1; k < items_.size(); ++k) items_[k].SeeEnd(next, lane);
@@ -212,7 +216,7 @@ class ListScheduler {
     int layer = 0;
     int before = -1;       // the index of its predecessor
     int added_after = -1;  // of the same part of an earlier action, if it adds gradients
-    int64_t path = 1;
+    int64_t path = 0;
     int waits = 0;  // for the two above
     int64_t ready_at = 0;
     bool taken = false;
@@ -261,10 +265,11 @@ class ListScheduler {
   // The longest paths from each part to an end, itself included.
   void FindPaths() {
     for (size_t k = items_.size(); k-- > 0;) {
-      const Item& item = items_[k];
+      Item& item = items_[k];
+      item.path += UnitsOf(item.part.part);
       if (item.before < 0) continue;
-      int64_t& path = items_[item.before].path;
-      path = std::max(path, item.path + 1);
+      int64_t& behind = items_[item.before].path;
+      behind = std::max(behind, item.path);
     }
   }
 

@@ -13,7 +13,8 @@
 //     precedes everything on the compute lane; W.post and then F.post follow everything. (The order
 //     of Megatron's combined 1F1B and of DualPipe's authors.)
 //   - Any other group by list scheduling: a free lane takes, of the parts that could start, the one
-//     with the longest path behind it, at equal durations of all parts.
+//     with the longest path behind it. The executor must find the same order and knows no costs: a
+//     transfer counts as two computations.
 //
 // An action of a microbatch in chunks has its parts once a chunk. With chunks, any group, and an
 // action alone too, is ordered by list scheduling, or as a block says, in which a part stands for

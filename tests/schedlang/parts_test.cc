@@ -209,8 +209,8 @@ TEST(GroupOrder, TwoForwardsTakeTurns) {
   // Weight gradients fill the time in which nothing else can be computed.
   EXPECT_EQ(
       Print(OrderGroup({{ActionKind::kBackward, 1}, {ActionKind::kBackward, 1}}, nullptr)),
-      "compute 1.B.post 2.B.post 1.B.experts 2.B.experts 1.B.attn 2.B.attn 1.W.post 1.W.experts"
-      " 1.W.attn 2.W.post 2.W.experts 2.W.attn"
+      "compute 1.B.post 2.B.post 1.W.post 1.B.experts 1.W.experts 2.B.experts 2.W.post 1.B.attn"
+      " 1.W.attn 2.B.attn 2.W.experts 2.W.attn"
       " | network 1.B.combine 2.B.combine 1.B.dispatch 2.B.dispatch");
 }
 
