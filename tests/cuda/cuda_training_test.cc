@@ -40,7 +40,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> TryTrainer(const TrainedModel& model,
                                                     std::unique_ptr<Backend> backend,
                                                     double balance_rate = 1e-3,
                                                     bool capture = true) {
-  const int resident = model.sharding == Sharding::kParameters ? CollectiveChoice{}.resident : 0;
+  const int resident = model.sharding == Sharding::kParameters ? 2 : 0;
   const Plan plan =
       WithSums(LibraryPlan(model.schedule, 2, 4, CommLayout::kEdge, resident).value(), model.mesh);
   const auto stages = static_cast<int>(plan.stages.size());

@@ -42,7 +42,7 @@ struct TrainingCase {
 };
 
 Plan PlanOf(const TrainingCase& run) {
-  const int resident = run.sharding == Sharding::kParameters ? CollectiveChoice{}.resident : 0;
+  const int resident = run.sharding == Sharding::kParameters ? 2 : 0;
   return WithSums(LibraryPlan(run.schedule, run.pipeline, 8, run.layout, resident).value(),
                   run.mesh);
 }
