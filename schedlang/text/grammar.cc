@@ -531,9 +531,9 @@ const auto file_def = *(use[append<&File::uses>] | schedule[append<&File::schedu
 // clang-format on
 
 BOOST_SPIRIT_DEFINE(block, statement, let, require, stages, pipe, pad, chunks, ahead, list,
-                    by_stage, for_all, split, recompute, overlap_part, overlap, rank, order,
-                    repeat, arm, if_else, part, group, collective, at, tighten, fill, hold, prefer,
-                    cost, costs, minimize, within, pairs, iterations, place_row, place, layers,
+                    by_stage, for_all, split, recompute, overlap_part, overlap, rank, order, repeat,
+                    arm, if_else, part, group, collective, at, tighten, fill, hold, prefer, cost,
+                    costs, minimize, within, pairs, iterations, place_row, place, layers,
                     order_rule, end, option, argument, defer, derived, schedule, use, file)
 
 }  // namespace
