@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/base/fnv.h"
 
 namespace stringline {
 namespace {
@@ -68,12 +69,12 @@ int64_t ToldBytes(const Call& call) {
 
 uint64_t ShapeOfRows(const Call& call) {
   if (call.kind != CallKind::kAllToAllCounted || call.rows == nullptr) return 0;
-  const auto mixed = [](uint64_t hash, int64_t number) {
-    return (hash ^ static_cast<uint64_t>(number)) * 1099511628211U;
-  };
-  uint64_t hash = mixed(14695981039346656037U, ToldBytes(call));
-  for (int a = 0; a < ArraysOf(call); ++a) hash = mixed(hash, ArrayOf(call, a).bytes);
-  return hash;
+  Fnv hash;
+  hash.Add(static_cast<uint64_t>(ToldBytes(call)));
+  for (int a = 0; a < ArraysOf(call); ++a) {
+    hash.Add(static_cast<uint64_t>(ArrayOf(call, a).bytes));
+  }
+  return hash.value();
 }
 
 int64_t RowsOfPiece(const int32_t* counts, int per_piece, int piece) {

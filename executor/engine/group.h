@@ -59,7 +59,7 @@ struct RowCounts {
   std::vector<RowArray> more;  // beside the call's own array, with the same room
 
   bool tells() const { return to == nullptr; }
-  // What is received, once it is known.
+  // The counts of the rows received, once they are known.
   const int32_t* received() const { return tells() ? told : to; }
 };
 

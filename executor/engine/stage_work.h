@@ -80,9 +80,7 @@ class StageWork {
     return {};
   }
   // The buckets of the stage's REDUCE_GRAD to which a part adds gradients, of a stage with layers.
-  virtual std::vector<int> BucketsGiven(const Action& /*action*/, LayerPart /*part*/) const {
-    return {};
-  }
+  virtual std::vector<int> BucketsGiven(const Action& /*action*/, LayerPart /*part*/) { return {}; }
   // The work of a collective, on the rank's stream for collectives: a piece for each bucket if the
   // computation `inside` meets them; null: one. Unimplemented if impossible: an action is performed
   // or refused, never left out.

@@ -7,7 +7,7 @@ namespace stringline {
 StepBuckets::StepBuckets(const Plan& plan, const Wiring& wiring, const StageWork& work) {
   if (wiring.wires.empty()) return;
   meets_.resize(plan.actions.size());
-  const std::vector<uint32_t> meeters = MeetersOfBuckets(plan, wiring);
+  const std::vector<uint32_t>& meeters = wiring.meeters;
   for (uint32_t i = 0; i < meeters.size(); ++i) {
     const Action& action = plan.actions[i];
     if (meeters[i] == kNoAction || !work.MeetsBuckets(action)) continue;

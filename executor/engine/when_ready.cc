@@ -128,7 +128,6 @@ void StartComputations(const Plan& plan, const Wiring& wiring, Timeline* timelin
 // recorded: it takes no time.
 void StartCollectives(const Plan& plan, const Wiring& wiring, std::vector<Event>* events) {
   std::vector<int64_t> meetings_ns(wiring.reductions.count(), 0), waited_ns(meetings_ns);
-  const std::vector<uint32_t> meeters = MeetersOfBuckets(plan, wiring);
   for (uint32_t i = 0; i < events->size(); ++i) {
     if (!IsCollective(plan.actions[i].kind)) continue;
     const bool reduces = plan.actions[i].kind == ActionKind::kReduceGrad;
@@ -137,7 +136,7 @@ void StartCollectives(const Plan& plan, const Wiring& wiring, std::vector<Event>
     const int64_t began_ns = event.start_ns;
     int64_t given_ns = EndOf(*events, wire.after);
     // A reduction inside a computation began with the first bucket of its gradients.
-    const bool inside = reduces && began_ns >= 0 && meeters[i] != kNoAction;
+    const bool inside = reduces && began_ns >= 0 && wiring.meeters[i] != kNoAction;
     if (inside) given_ns = std::min(given_ns, began_ns);
     event.start_ns = std::max(EndOf(*events, wire.before), given_ns);
     event.waited_ns -= std::max<int64_t>(event.start_ns - began_ns, 0);

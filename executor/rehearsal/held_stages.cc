@@ -74,7 +74,7 @@ bool HeldStages::MeetsBuckets(const Action& collective) const {
   return collective.kind != ActionKind::kReshard && buckets_[collective.stage.value] > 1;
 }
 
-std::vector<int> HeldStages::BucketsGiven(const Action& action, LayerPart part) const {
+std::vector<int> HeldStages::BucketsGiven(const Action& action, LayerPart part) {
   std::vector<int> given;
   if (RowOfPart(part.part).of != ActionKind::kWeightGradient) return given;
   const int of_stage = layers(action.stage);

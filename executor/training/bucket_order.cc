@@ -18,25 +18,32 @@ std::vector<BucketNode> GatheredBy(absl::Span<const Bucket> buckets, const Ready
   return order;
 }
 
-std::vector<BucketNode> ReducedBy(absl::Span<const Bucket> buckets, absl::Span<const int> summed,
-                                  const ReadyGraph& backward, const ReadyGraph& program) {
-  const auto given = [&](const ReadyGraph& by, int bucket) {
-    return by.LastWriteOf(Region::kGrads, buckets[bucket].at, buckets[bucket].pieces.begin.back());
-  };
-  std::vector<BucketNode> order;
-  for (const int bucket : summed) order.push_back({bucket, given(backward, bucket)});
-  std::sort(order.begin(), order.end(), [](const BucketNode& a, const BucketNode& b) {
+std::vector<int> ReduceOrder(absl::Span<const Bucket> buckets, absl::Span<const int> summed,
+                             const ReadyGraph& backward) {
+  std::vector<BucketNode> given = GivenBy(buckets, summed, backward);
+  std::sort(given.begin(), given.end(), [](const BucketNode& a, const BucketNode& b) {
     return std::pair(a.node, a.bucket) < std::pair(b.node, b.bucket);
   });
-  for (BucketNode& of : order) of.node = given(program, of.bucket);
+  std::vector<int> order;
+  for (const BucketNode& of : given) order.push_back(of.bucket);
   return order;
 }
 
-std::vector<int> GivenByPart(absl::Span<const Bucket> buckets, absl::Span<const BucketNode> order,
+std::vector<BucketNode> GivenBy(absl::Span<const Bucket> buckets, absl::Span<const int> order,
+                                const ReadyGraph& program) {
+  std::vector<BucketNode> given;
+  for (const int b : order) {
+    given.push_back(
+        {b, program.LastWriteOf(Region::kGrads, buckets[b].at, buckets[b].pieces.begin.back())});
+  }
+  return given;
+}
+
+std::vector<int> GivenByPart(absl::Span<const Bucket> buckets, absl::Span<const int> order,
                              const ReadyGraph& program, int part) {
   std::vector<int> given;
   for (size_t k = 0; k < order.size(); ++k) {
-    const Bucket& bucket = buckets[order[k].bucket];
+    const Bucket& bucket = buckets[order[k]];
     if (program.Writes(part, Region::kGrads, bucket.at, bucket.pieces.begin.back())) {
       given.push_back(static_cast<int>(k));
     }

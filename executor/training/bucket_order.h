@@ -21,12 +21,14 @@ struct BucketNode {
 std::vector<BucketNode> GatheredBy(absl::Span<const Bucket> buckets, const ReadyGraph& program);
 
 // The summed buckets in the order in which `backward`, the stage's whole backward, gives their
-// gradients, so that all copies do alike; with the last node of `program` that adds to them.
-std::vector<BucketNode> ReducedBy(absl::Span<const Bucket> buckets, absl::Span<const int> summed,
-                                  const ReadyGraph& backward, const ReadyGraph& program);
-
-// The places, in the order of ReducedBy, of the buckets to which a part of the program adds.
-std::vector<int> GivenByPart(absl::Span<const Bucket> buckets, absl::Span<const BucketNode> order,
+// gradients, so that all copies do alike.
+std::vector<int> ReduceOrder(absl::Span<const Bucket> buckets, absl::Span<const int> summed,
+                             const ReadyGraph& backward);
+// The same buckets with the last node of the program that adds to each.
+std::vector<BucketNode> GivenBy(absl::Span<const Bucket> buckets, absl::Span<const int> order,
+                                const ReadyGraph& program);
+// The places in the order of the buckets to which a part of the program adds.
+std::vector<int> GivenByPart(absl::Span<const Bucket> buckets, absl::Span<const int> order,
                              const ReadyGraph& program, int part);
 
 // Nodes of a program, from `first` to before `end`, which need and give buckets: their places in

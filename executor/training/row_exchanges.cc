@@ -77,7 +77,7 @@ Piece RowExchanges::Bind(const Action& action, LayerPart part, Group* group, int
     const RowArray array = {exchange.in[0].data, exchange.out[0].data,
                             exchange.out[0].type->bytes() / exchange.out[0].type->shape[0]};
     const RowCounts counts = CountsOf(exchange, exchanges, group->members());
-    if (row_counts_.empty() || piece.calls.empty() || !Join(counts, array, &row_counts_.back())) {
+    if (piece.calls.empty() || !Join(counts, array, &row_counts_.back())) {
       row_counts_.push_back(counts);
       piece.calls.push_back({group, member, {}});
       Call& call = piece.calls.back().call;

@@ -298,18 +298,22 @@ bool Stages::MeetsBuckets(const Action& collective) const {
          collectives_.Summed(collective.stage).size() > 1;
 }
 
-std::vector<BucketNode> Stages::ReducedBy(StageId stage, ActionKind program) const {
-  const auto& programs = stages_[stage.value].programs;
-  return stringline::ReducedBy(params_.pieces(stage).buckets(), collectives_.Summed(stage),
-                               programs[static_cast<size_t>(ActionKind::kBackward)],
-                               programs[static_cast<size_t>(program)]);
+const std::vector<int>& Stages::ReduceOrderOf(StageId of) {
+  Stage& stage = stages_[of.value];
+  if (stage.reduce_order.empty()) {
+    stage.reduce_order = ReduceOrder(params_.pieces(of).buckets(), collectives_.Summed(of),
+                                     stage.programs[static_cast<size_t>(ActionKind::kBackward)]);
+  }
+  return stage.reduce_order;
 }
 
 std::vector<BucketPiece> Stages::ComputeByBucket(const Action& action, bool gathers, bool reduces) {
   const ReadyGraph& program = ProgramOf(action);
   std::vector<BucketNode> needed, given;
   if (gathers) needed = GatheredBy(params_.pieces(action.stage).buckets(), program);
-  if (reduces) given = ReducedBy(action.stage, action.kind);
+  if (reduces) {
+    given = GivenBy(params_.pieces(action.stage).buckets(), ReduceOrderOf(action.stage), program);
+  }
   const Regions regions = RegionsOf(action, static_cast<int>(action.kind), /*chunk=*/0);
   std::vector<BucketPiece> pieces;
   for (NodePiece& of : CutAtBuckets(program.nodes(), needed, given)) {
@@ -324,10 +328,10 @@ std::vector<BucketPiece> Stages::ComputeByBucket(const Action& action, bool gath
   return pieces;
 }
 
-std::vector<int> Stages::BucketsGiven(const Action& action, LayerPart part) const {
-  const ActionKind program = RowOfPart(part.part).of;
-  return GivenByPart(params_.pieces(action.stage).buckets(), ReducedBy(action.stage, program),
-                     stages_[action.stage.value].programs[static_cast<size_t>(program)],
+std::vector<int> Stages::BucketsGiven(const Action& action, LayerPart part) {
+  const auto program = static_cast<size_t>(RowOfPart(part.part).of);
+  return GivenByPart(params_.pieces(action.stage).buckets(), ReduceOrderOf(action.stage),
+                     stages_[action.stage.value].programs[program],
                      IndexOf(part, layers(action.stage)));
 }
 
@@ -335,7 +339,8 @@ absl::StatusOr<std::vector<Piece>> Stages::Collective(const Action& action, cons
   Piece all;
   switch (action.kind) {
     case ActionKind::kReduceGrad:
-      all = Reduce(action.stage);
+      all = collectives_.ReduceGrads(
+          action.stage, ReduceOrderOf(seat_.replicas->OnItsRank(action.stage).front()));
       break;
     case ActionKind::kUnshard:
       if (params_.gathers()) all = Unshard(action.stage, inside);
@@ -350,15 +355,6 @@ absl::StatusOr<std::vector<Piece>> Stages::Collective(const Action& action, cons
   std::vector<Piece> pieces;
   for (MemberCall& call : all.calls) pieces.push_back({{}, {std::move(call)}, {}});
   return pieces;
-}
-
-Piece Stages::Reduce(StageId of) {
-  std::vector<int> order;
-  for (const BucketNode& bucket :
-       ReducedBy(seat_.replicas->OnItsRank(of).front(), ActionKind::kBackward)) {
-    order.push_back(bucket.bucket);
-  }
-  return collectives_.ReduceGrads(of, order);
 }
 
 Piece Stages::Unshard(StageId of, const Action* inside) {

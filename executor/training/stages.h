@@ -71,7 +71,7 @@ class Stages final : public StageWork {
   bool MeetsBuckets(const Action& collective) const override;
   std::vector<BucketPiece> ComputeByBucket(const Action& action, bool gathers,
                                            bool reduces) override;
-  std::vector<int> BucketsGiven(const Action& action, LayerPart part) const override;
+  std::vector<int> BucketsGiven(const Action& action, LayerPart part) override;
   // REDUCE_GRAD: the sum over all copies of the stage; each member gets its pieces of sharded
   // gradients. UNSHARD gathers the parameters that graphs read, and RESHARD frees their memory for
   // others; both do nothing if parameters are always whole.
@@ -116,8 +116,9 @@ class Stages final : public StageWork {
   static constexpr int kPrograms = 4;  // by ActionKind: F B I W
   struct Stage {
     std::vector<ReadyGraph> programs;
-    char* gathered = nullptr;  // the graphs' parameters, from the last UNSHARD bound
-    int unshards = 0;          // number of UNSHARDs bound
+    char* gathered = nullptr;       // the graphs' parameters, from the last UNSHARD bound
+    int unshards = 0;               // number of UNSHARDs bound
+    std::vector<int> reduce_order;  // empty: not asked for yet, or nothing is summed
   };
   // The memory of a rank that actions reuse.
   struct RankBlocks {
@@ -138,8 +139,8 @@ class Stages final : public StageWork {
   std::vector<StageSizes> Sizes() const;
   bool Holds(absl::Span<const RankId> ranks, StageId stage) const;
   Piece Unshard(StageId stage, const Action* inside);
-  Piece Reduce(StageId stage);
-  std::vector<BucketNode> ReducedBy(StageId stage, ActionKind program) const;
+  // The buckets of the stage's REDUCE_GRAD in the order of their calls; found once.
+  const std::vector<int>& ReduceOrderOf(StageId stage);
   const ReadyGraph& ProgramOf(const Action& action) const {
     return stages_[action.stage.value].programs[static_cast<size_t>(action.kind)];
   }

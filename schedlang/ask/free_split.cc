@@ -50,16 +50,6 @@ bool HasParts(const CostSpec& spec) {
   return false;
 }
 
-// The time of a microbatch's parts on the compute lane.
-int64_t ComputingOf(const PartCosts& parts) {
-  int64_t sum = 0;
-  for (int part = 0; part < kParts; ++part) {
-    if (LaneOf(part) != Lane::kCompute) continue;
-    sum += parts.ns[part] * (RowOfPart(part).once ? 1 : parts.layers);
-  }
-  return sum;
-}
-
 // True if the times of actions and pairs are those of their parts alone.
 bool AreOfParts(const CostModel& costs) {
   if (costs.parts.empty() || !costs.forward_backward.empty()) return false;
@@ -94,7 +84,7 @@ std::vector<int64_t> PiecesOf(const SearchRequest& request, const StepCosts& cos
   for (int r = 0; r < placed->problem.ranks; ++r) {
     const search::StageWork& stage = placed->problem.stages[static_cast<size_t>(r)];
     const int64_t work =
-        overlap ? ComputingOf(priced.parts[static_cast<size_t>(r)]) * stage.microbatches
+        overlap ? priced.parts[static_cast<size_t>(r)].OnLane(Lane::kCompute) * stage.microbatches
                 : search::LeastWork(placed->problem, r);
     pieces.push_back(std::max<int64_t>(0, work - rounding * stage.microbatches));
   }

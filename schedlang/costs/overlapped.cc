@@ -102,6 +102,14 @@ int64_t PartCosts::Forward() const { return SumOf(*this, ActionKind::kForward); 
 int64_t PartCosts::InputGradient() const { return SumOf(*this, ActionKind::kInputGradient); }
 int64_t PartCosts::WeightGradient() const { return SumOf(*this, ActionKind::kWeightGradient); }
 
+int64_t PartCosts::OnLane(Lane lane) const {
+  int64_t sum = 0;
+  for (int part = 0; part < kParts; ++part) {
+    if (LaneOf(part) == lane) sum += ns[part] * (RowOfPart(part).once ? 1 : layers);
+  }
+  return sum;
+}
+
 std::vector<PartTime> RunGroup(absl::Span<const PricedMember> group, const Overlap* order,
                                int64_t slowdown, int chunks) {
   std::vector<GroupMember> members;

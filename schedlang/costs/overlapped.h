@@ -19,6 +19,7 @@ struct PartCosts {
   int64_t Forward() const;  // the whole stage, its parts in a row
   int64_t InputGradient() const;
   int64_t WeightGradient() const;
+  int64_t OnLane(Lane lane) const;  // of F, I and W together
 };
 
 struct PartTime {

@@ -429,25 +429,28 @@ class Elaboration {
   }
 
   bool Cut(const Step& step, int64_t chunks) {
-    if (chunks >= 1 && chunks <= kMostChunks) {
-      plan_.chunks = static_cast<int>(chunks);
-      return true;
+    if (chunks < 1 || chunks > kMostChunks) {
+      return FindCount(step, absl::StrCat("a microbatch has 1 to ", kMostChunks, " chunks"),
+                       chunks);
     }
-    Find(Code::kBadRule, step.span,
-         absl::StrCat("a microbatch has 1 to ", kMostChunks, " chunks, not ", chunks,
-                      evaluator_.ValuesIn(step.node)))
-        .where = PrintParameters(plan_);
-    return false;
+    plan_.chunks = static_cast<int>(chunks);
+    return true;
   }
 
   bool GatherAhead(const Step& step, int64_t stages) {
-    if (stages >= 0 && stages <= kMostStagesAhead) {
-      plan_.gathers_ahead = static_cast<int>(stages);
-      return true;
+    if (stages < 0 || stages > kMostStagesAhead) {
+      return FindCount(
+          step, absl::StrCat("parameters are gathered 0 to ", kMostStagesAhead, " stages ahead"),
+          stages);
     }
+    plan_.gathers_ahead = static_cast<int>(stages);
+    return true;
+  }
+
+  // The finding of a count outside its bounds, as `bounds` say them; false.
+  bool FindCount(const Step& step, const std::string& bounds, int64_t count) {
     Find(Code::kBadRule, step.span,
-         absl::StrCat("parameters are gathered 0 to ", kMostStagesAhead, " stages ahead, not ",
-                      stages, evaluator_.ValuesIn(step.node)))
+         absl::StrCat(bounds, ", not ", count, evaluator_.ValuesIn(step.node)))
         .where = PrintParameters(plan_);
     return false;
   }

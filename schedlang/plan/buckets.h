@@ -25,8 +25,7 @@
 
 namespace stringline {
 
-// By collective of a plan with these wires, the computation that may meet its buckets, or
-// kNoAction: for an UNSHARD one that is alone. Empty for a plan without collectives.
+// Wiring::meeters of a plan with these wires and reductions.
 std::vector<uint32_t> MeetersOfBuckets(const Plan& plan, const Wiring& wiring);
 
 // True for an action that is no part of a group, of a plan without chunks.

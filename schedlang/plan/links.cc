@@ -8,6 +8,7 @@
 #include <queue>
 #include <utility>
 
+#include "schedlang/plan/buckets.h"
 #include "schedlang/plan/channels.h"
 #include "schedlang/plan/effects.h"
 #include "schedlang/plan/replica_reductions.h"
@@ -35,6 +36,7 @@ class Wirer {
     for (int r = 0; r < plan_.ranks(); ++r) WireRank(r);
     Pair();
     WireReductions();
+    wiring_.meeters = MeetersOfBuckets(plan_, wiring_);
     if (receive_buffers > 0) BoundBuffers(static_cast<size_t>(receive_buffers));
     return std::move(wiring_);
   }

@@ -189,8 +189,8 @@ struct Plan {
   // The chunks into which the sequences of a microbatch are cut inside a stage: their parts share
   // the rank, so that one chunk's all-to-alls lie under another's computation (group_order.h).
   int chunks = 1;
-  // Where the plan lists no UNSHARD and parameters are shared out, a rank gathers those of so many
-  // stages before it needs them (lower/collectives.h).
+  // The number of stages whose parameters a rank gathers before it needs them, if they are shared
+  // out and the plan lists no UNSHARD (lower/collectives.h).
   int gathers_ahead = 1;
   OrderCosts costs;
   Searched searched;

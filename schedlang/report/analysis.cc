@@ -98,7 +98,7 @@ class Analyst {
     return last;
   }
 
-  // When a need lets a group start.
+  // The moment when a need lets a group start.
   int64_t ThereNs(uint32_t need) const {
     const Event& event = events_[need];
     return event.kind == ActionKind::kUnshard ? GatheredNs(event) : event.end_ns;

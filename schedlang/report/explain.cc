@@ -87,12 +87,7 @@ class Explainer {
  public:
   Explainer(const Plan& plan, const Timeline& timeline, const Wiring& wiring,
             const CostModel& costs)
-      : plan_(plan),
-        events_(timeline.events),
-        costs_(costs),
-        places_(plan),
-        wiring_(wiring),
-        meeters_(MeetersOfBuckets(plan, wiring)) {}
+      : plan_(plan), events_(timeline.events), costs_(costs), places_(plan), wiring_(wiring) {}
 
   Explanation Run(uint32_t action) const {
     Explanation explanation;
@@ -285,7 +280,7 @@ class Explainer {
   // True if the reduction could start with the first bucket of its gradients, inside a computation.
   bool GivesAt(uint32_t reduce, int64_t ns) const {
     if (plan_.actions[reduce].kind != ActionKind::kReduceGrad) return false;
-    const uint32_t giver = meeters_[reduce];
+    const uint32_t giver = wiring_.meeters[reduce];
     const uint32_t before = wiring_.wires[reduce].before;
     return giver != kNoAction && events_[giver].start_ns <= ns && ns < events_[giver].end_ns &&
            !EndsAt(before, ns);
@@ -335,7 +330,6 @@ class Explainer {
   const CostModel& costs_;
   const PlaceTable places_;
   const Wiring& wiring_;
-  const std::vector<uint32_t> meeters_;  // of buckets, by collective
 };
 
 // "rank 0 has stages 0, 7": where the stages live.

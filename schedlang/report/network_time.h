@@ -18,10 +18,10 @@
 //               the causes of analysis.h)
 //   end         nothing: the rank's last computation is over
 //
-// Where exposed transfer leaves the next group waiting, or a part of its own group, another group
-// could have hidden it: the next one of the rank, from when all that it needs from other ranks is
-// there, unless it needs a value of the group on the network. That time counts as `ready`, by the
-// kinds of that group.
+// Exposed transfer that leaves the next group waiting, or a part of its own group, could have been
+// hidden by another group: the next one of the rank, from when all that it needs from other ranks
+// is there, unless it needs a value of the group on the network. That time counts as `ready`, by
+// the kinds of that group.
 //
 // Groups in parts (of two and more actions, or of one whose microbatch is in chunks) save the sum
 // of their parts' times, each as long as the shortest of its stage, less what the groups took.

@@ -86,14 +86,6 @@ void ScaleKind(const Plan& plan, ActionKind kind, double factor, CostModel* cost
   AddAgain(+1, costs);
 }
 
-int64_t OnNetwork(const PartCosts& parts) {
-  int64_t ns = 0;
-  for (int part = 0; part < kParts; ++part) {
-    if (LaneOf(part) == Lane::kNetwork) ns += parts.ns[part] * parts.layers;
-  }
-  return ns;
-}
-
 // Scales the parts on the network, and with them the actions and groups that they are of.
 void ScaleNetwork(const Plan& plan, double factor, CostModel* costs) {
   AddAgain(-1, costs);
@@ -201,7 +193,7 @@ std::vector<Variation> WhatIf(const Plan& plan, const CostModel& costs) {
     knob.turn(&variations.back().costs);
   }
   if (std::any_of(costs.parts.begin(), costs.parts.end(),
-                  [](const PartCosts& parts) { return OnNetwork(parts) > 0; })) {
+                  [](const PartCosts& parts) { return parts.OnLane(Lane::kNetwork) > 0; })) {
     variations.push_back({"network parts 10% faster", costs});
     ScaleNetwork(plan, 0.9, &variations.back().costs);
   }

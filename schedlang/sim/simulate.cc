@@ -32,7 +32,6 @@ class LaneClock {
         data_parallel_ns_(plan.ranks(), 0),
         waiting_(plan.ranks(), kNoAction),
         lacks_(plan.ranks(), kNoAction),
-        meeters_(MeetersOfBuckets(plan, wiring)),
         meetings_(wiring.reductions.count()),
         queues_(wiring.queues.all.size()),
         costs_of_{costs.forward.data(), costs.backward.data(), costs.input_gradient.data(),
@@ -168,7 +167,7 @@ class LaneClock {
     // All work behind the last bucket of the parameters is left when it comes.
     const uint32_t gathered = wiring_.wires[begin].gathered;
     if (gathered != kNoAction && events_[gathered].first_bucket_ns > 0 &&
-        meeters_[gathered] == begin) {
+        wiring_.meeters[gathered] == begin) {
       const int64_t buckets = BucketsMet(costs_, plan_.actions[begin].stage);
       end_ns = std::max(end_ns, events_[gathered].end_ns + LaterBucketNs(work_ns, buckets));
     }
@@ -209,7 +208,7 @@ class LaneClock {
       const int64_t buckets = BucketsMet(costs_, action.stage);
       event.start_ns = std::max(EndOf(wire.after), data_parallel_ns_[rank]);
       event.end_ns = event.start_ns + cost_ns;
-      if (buckets > 1 && meeters_[i] != kNoAction) {
+      if (buckets > 1 && wiring_.meeters[i] != kNoAction) {
         event.first_bucket_ns = event.start_ns + FirstBucketNs(cost_ns, buckets);
       }
     } else {
@@ -220,11 +219,11 @@ class LaneClock {
   }
 
   ReductionTimes TimesOf(uint32_t reduce, int64_t cost_ns) const {
-    return ReductionInside(plan_, costs_, events_, meeters_[reduce],
+    return ReductionInside(plan_, costs_, events_, wiring_.meeters[reduce],
                            EndOf(wiring_.wires[reduce].after), cost_ns);
   }
 
-  // Its buckets alone would let it end at `end_ns`.
+  // The reduction would end at `end_ns` if its rank's buckets alone decided.
   void Reduce(uint32_t i, int64_t start_ns, int64_t end_ns, int64_t cost_ns) {
     Event& event = events_[i];
     event.start_ns = start_ns;
@@ -346,7 +345,6 @@ class LaneClock {
   std::vector<int64_t> data_parallel_ns_;  // by rank: when its collectives so far end
   std::vector<uint32_t> waiting_;          // by rank: the reduction at which its collectives wait
   std::vector<uint32_t> lacks_;            // by rank: the action awaited by its computation
-  const std::vector<uint32_t> meeters_;    // of buckets, by collective
   std::vector<Meeting> meetings_;
   std::vector<QueueState> queues_;
   const int64_t* const costs_of_[4];  // by kind, then stage: of a computation alone

@@ -250,7 +250,7 @@ TEST(Rehearsal, MeetsBucketsAsTheSimulatorSays) {
         inside += simulated.events[i].first_bucket_ns > 0 ? 1 : 0;
         (cut ? cut_waited : waited) += simulated.events[i].waited_ns > 0 ? 1 : 0;
         if (plan->pipes.empty() || simulated.events[i].kind != ActionKind::kReduceGrad) continue;
-        // Which of several ranks a bucket waited for is not recorded.
+        // A recording does not say which of several ranks a bucket waited for.
         EXPECT_LE(measured.events[i].waited_ns, simulated.events[i].waited_ns);
         measured.events[i].waited_ns = simulated.events[i].waited_ns = 0;
       }
