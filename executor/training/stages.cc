@@ -353,7 +353,7 @@ absl::StatusOr<std::vector<Piece>> Stages::Collective(const Action& action, cons
   if (inside == nullptr) return std::vector<Piece>{std::move(all)};
   SL_CHECK(all.work.run == nullptr && all.after.run == nullptr) << "work around buckets";
   std::vector<Piece> pieces;
-  for (MemberCall& call : all.calls) pieces.push_back({{}, {std::move(call)}, {}});
+  for (const MemberCall& call : all.calls) pieces.push_back({{}, {call}, {}});
   return pieces;
 }
 

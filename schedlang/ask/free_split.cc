@@ -146,7 +146,7 @@ absl::StatusOr<search::Partitioning> FreeSplit(const SearchRequest& request, con
   split.problem_of = [=, &request](absl::Span<const int> partition) {
     const Plan plan = WithPartition(stages, partition);
     absl::StatusOr<PlacedProblem> of = ProblemWithin(request, costs, plan, recomputes);
-    return of.ok() ? std::move(of->problem) : without_room;
+    return of.ok() ? of->problem : without_room;
   };
   split.pieces = PiecesOf(request, costs, stages, split.layers);
   return split;
