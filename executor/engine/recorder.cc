@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <tuple>
+#include <vector>
 
 namespace stringline {
 namespace {
@@ -180,14 +180,11 @@ Timeline Recorder::Observed(const Plan& lowered) const {
   };
   for (const RecordedPart& recorded : parts_) add(recorded);
   for (const RecordedPart& recorded : told_parts_) add(recorded);
-  std::sort(
-      timeline.parts.begin(), timeline.parts.end(), [](const PartEvent& a, const PartEvent& b) {
-        return std::tie(a.event, a.end_ns, a.start_ns) < std::tie(b.event, b.end_ns, b.start_ns);
-      });
-  for (size_t i = 0; i < timeline.parts.size(); ++i) {
-    const PartEvent& part = timeline.parts[i];
+  std::vector<bool> begun(timeline.events.size(), false);
+  for (const PartEvent& part : timeline.parts) {
     Event& event = timeline.events[part.event];
-    const bool first = i == 0 || timeline.parts[i - 1].event != part.event;
+    const bool first = !begun[part.event];
+    begun[part.event] = true;
     event.start_ns = first ? part.start_ns : std::min(event.start_ns, part.start_ns);
     event.end_ns = first ? part.end_ns : std::max(event.end_ns, part.end_ns);
   }

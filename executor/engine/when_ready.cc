@@ -22,7 +22,9 @@ void ClampWaited(Event* event) {
 }
 
 // The parts of the group events[begin .. end): each starts after the part before it on its lane,
-// its dependency among the parts, and the start of the group.
+// its dependency among the parts, and the start of the group. Timeline::parts are by group, and
+// those of a group in the order in which they were enqueued: a topological order, which the ends of
+// parts that take no time would not tell.
 class PartStarts {
  public:
   explicit PartStarts(Timeline* timeline) : timeline_(*timeline) {
@@ -37,9 +39,6 @@ class PartStarts {
     for (; next_ < timeline_.parts.size() && timeline_.parts[next_].event < end; ++next_) {
       if (timeline_.parts[next_].event >= begin) group_.push_back(&timeline_.parts[next_]);
     }
-    std::sort(group_.begin(), group_.end(), [](const PartEvent* a, const PartEvent* b) {
-      return std::tie(a->end_ns, a->start_ns) < std::tie(b->end_ns, b->start_ns);
-    });
     first_ = static_cast<uint32_t>(begin);
     stride_ = chunks_ = 1;
     for (const PartEvent* const part : group_) {
@@ -77,9 +76,9 @@ class PartStarts {
   }
 
   Timeline& timeline_;
-  size_t next_ = 0;  // in timeline_.parts, which are by event
-  // The group's parts by their ends, its first event, its layers and chunks, and the end of each
-  // part; 0: no such part.
+  size_t next_ = 0;  // in timeline_.parts
+  // The group's parts, its first event, its layers and chunks, and the end of each part; 0: no such
+  // part.
   std::vector<PartEvent*> group_;
   uint32_t first_ = 0;
   int32_t stride_ = 1, chunks_ = 1;
@@ -201,6 +200,20 @@ void StartMessages(const Wiring& wiring, std::vector<Event>* events) {
   }
 }
 
+// Sorts parts by group; those of a group keep their order.
+void SortByGroup(const Plan& plan, Timeline* timeline) {
+  std::vector<uint32_t> group_of(plan.actions.size());
+  for (size_t begin = 0; begin < plan.actions.size();) {
+    const size_t size = GroupAt(plan.actions, begin).size();
+    std::fill_n(group_of.begin() + begin, size, static_cast<uint32_t>(begin));
+    begin += size;
+  }
+  std::stable_sort(timeline->parts.begin(), timeline->parts.end(),
+                   [&](const PartEvent& a, const PartEvent& b) {
+                     return group_of[a.event] < group_of[b.event];
+                   });
+}
+
 void KeepObserved(Timeline* timeline) {
   for (const Event& event : timeline->events) {
     timeline->observed.push_back({event.start_ns, event.end_ns});
@@ -236,6 +249,7 @@ void SortParts(Timeline* timeline) {
 
 Timeline WhenReady(const Plan& lowered, const Wiring& wiring, Timeline observed) {
   observed.layout = wiring.layout;
+  SortByGroup(lowered, &observed);
   KeepObserved(&observed);
   // A computation may depend on an UNSHARD, which depends on an earlier computation: collectives
   // keep their observed ends, so either may be computed first.

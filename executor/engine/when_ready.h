@@ -17,6 +17,7 @@
 
 namespace stringline {
 
+// `observed.parts` of a group arrive in the order in which they were enqueued (Recorder::Observed).
 Timeline WhenReady(const Plan& lowered, const Wiring& wiring, Timeline observed);
 
 }  // namespace stringline

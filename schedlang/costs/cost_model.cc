@@ -349,8 +349,10 @@ class CostResolver {
     from_parts(ActionKind::kForward, &model_.forward, &PartCosts::Forward);
     from_parts(ActionKind::kInputGradient, &model_.input_gradient, &PartCosts::InputGradient);
     from_parts(ActionKind::kWeightGradient, &model_.weight_gradient, &PartCosts::WeightGradient);
+    // A backward has the parts of both its halves, one of which may take no time.
     ByParts(ActionKind::kBackward) =
-        ByParts(ActionKind::kInputGradient) && ByParts(ActionKind::kWeightGradient);
+        HasParts(ActionKind::kInputGradient) && HasParts(ActionKind::kWeightGradient) &&
+        (ByParts(ActionKind::kInputGradient) || ByParts(ActionKind::kWeightGradient));
     const bool halves = !model_.input_gradient.empty() && !model_.weight_gradient.empty();
     for (size_t s = 0; model_.backward.size() < stages() && halves; ++s) {
       model_.backward.push_back(model_.input_gradient[s] + model_.weight_gradient[s]);
