@@ -71,7 +71,8 @@ Kernels* CpuKernels() {
 
 absl::StatusOr<std::unique_ptr<Backend>> CpuBackend::Make(int threads, const CallTimes& link) {
   cpu::PrepareThread();
-  SL_ASSIGN_OR_RETURN(auto device, CpuDevice::Make(threads, cpu::PrepareThread));
+  SL_ASSIGN_OR_RETURN(auto device, CpuDevice::Make(threads, cpu::PrepareThread, DeviceTime::kReal,
+                                                   /*carries=*/link.duration_ns != nullptr));
   return std::unique_ptr<Backend>(new CpuBackend(std::move(device), link));
 }
 

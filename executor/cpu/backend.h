@@ -15,7 +15,8 @@ Kernels* CpuKernels();
 
 class CpuBackend final : public Backend {
  public:
-  // ResourceExhausted if the system does not start `threads` threads.
+  // ResourceExhausted if the system does not start `threads` threads, and one more that carries
+  // messages over a slow link.
   static absl::StatusOr<std::unique_ptr<Backend>> Make(int threads, const CallTimes& link);
 
   Device* device() override { return device_.get(); }

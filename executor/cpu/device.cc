@@ -24,9 +24,6 @@ constexpr int64_t kAlignment = 64;
 // cost of waking a sleeping thread.
 constexpr int kSpins = 400;
 
-// Shorter work is done sooner by a running thread than by a thread that must first wake up.
-constexpr int64_t kWorthWakingNs = 4'000;
-
 void Pause() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -36,14 +33,21 @@ void Pause() {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CpuDevice>> CpuDevice::Make(int threads, void (*prepare_thread)(),
-                                                           DeviceTime time) {
+                                                           DeviceTime time, bool carries) {
   SL_CHECK(threads >= 1) << threads;
+  SL_CHECK(!carries || time == DeviceTime::kReal) << "a carrier waits for real time";
   auto device = std::make_unique<CpuDevice>(time);
-  device->has_workers_ = threads > 1;
-  device->spin_ = threads > 1 && threads <= static_cast<int>(std::thread::hardware_concurrency());
+  device->has_workers_ = threads > 1 || carries;
+  device->carries_ = device->timekeeper_ = carries;
+  device->spin_ =
+      threads > 1 && !carries && threads <= static_cast<int>(std::thread::hardware_concurrency());
   SL_RETURN_IF_ERROR(StartThreads(
       threads - 1, [self = device.get(), prepare_thread] { self->WorkerLoop(prepare_thread); },
       &device->workers_));
+  if (carries) {
+    SL_RETURN_IF_ERROR(StartThreads(
+        1, [self = device.get()] { self->CarrierLoop(); }, &device->workers_));
+  }
   return device;
 }
 
@@ -62,9 +66,16 @@ StreamId CpuDevice::NewStream(LazyName name, int capacity) {
   Stream& stream = streams_.emplace_back();
   stream.name = name;
   stream.ops.resize(capacity);
-  runnable_.resize(streams_.size());
-  if (timers_.capacity() < streams_.size()) timers_.reserve(2 * streams_.size());
+  runnable_.MakeRoom(streams_.size());
+  urgent_.MakeRoom(streams_.size());
+  timers_.MakeRoom(streams_.size());
   return StreamId(static_cast<int32_t>(streams_.size()) - 1);
+}
+
+StreamId CpuDevice::NewUrgentStream(LazyName name, int capacity) {
+  const StreamId stream = NewStream(name, capacity);
+  streams_[stream.value].urgent = carries_;
+  return stream;
 }
 
 EventId CpuDevice::NewEvent(LazyName name) {
@@ -90,29 +101,6 @@ absl::Status CpuDevice::CopyNow(void* to, const void* from, int64_t bytes) {
   return absl::OkStatus();
 }
 
-void CpuDevice::Launch(StreamId stream, const Work& work, WorkTimes* times) {
-  streams_[stream.value].Launch(work, times);
-}
-void CpuDevice::Copy(StreamId stream, void* to, const void* from, int64_t bytes) {
-  streams_[stream.value].Copy(to, from, bytes);
-}
-void CpuDevice::Record(StreamId stream, EventId event) {
-  streams_[stream.value].Record(event, &events_[event.value].enqueued);
-}
-void CpuDevice::Wait(StreamId stream, EventId event) {
-  streams_[stream.value].Wait(event, events_[event.value].enqueued);
-}
-void CpuDevice::Meet(StreamId stream, MeetingPlace* place, int side, const void* end) {
-  streams_[stream.value].Meet(place, side, end);
-}
-void CpuDevice::Hold(StreamId stream, int64_t duration_ns, WorkTimes* times) {
-  streams_[stream.value].Hold(duration_ns, times);
-}
-
-void CpuDevice::Await(StreamId stream, const Outside* outside, const void* end) {
-  streams_[stream.value].Await(outside, end);
-}
-
 int64_t CpuDevice::NowNs() const {
   return time_ == DeviceTime::kReal ? stringline::NowNs() : jumped_to_ns_.load();
 }
@@ -125,7 +113,7 @@ void CpuDevice::Submit() {
     stream.submitted.store(stream.enqueued, std::memory_order_release);
     if (stream.state == State::kIdle) MakeRunnable(static_cast<int>(i));
   }
-  if (runners_ == 0 && runnable_count_.load(std::memory_order_relaxed) > 0) WakeOne();
+  if (runners_ == 0 && runnable_.count() > 0) WakeOne();
 }
 
 absl::Status CpuDevice::Synchronize() {
@@ -168,10 +156,14 @@ absl::Status CpuDevice::Synchronize() {
 void CpuDevice::MakeRunnable(int index) {
   streams_[index].state = State::kRunnable;
   ++active_;
-  const int count = runnable_count_.load(std::memory_order_relaxed);
-  runnable_[(runnable_first_ + count) % runnable_.size()] = index;
-  runnable_count_.store(count + 1, std::memory_order_relaxed);
-  if (WorthAnotherThread()) WakeOne();
+  if (streams_[index].urgent) {
+    urgent_.Add(index);
+    timekeeper_wakes_.notify_one();
+    return;
+  }
+  runnable_.Add(index);
+  // The carrier itself does not come to it.
+  if (slices_.WorthAnotherThread() || (carries_ && runners_ == 0)) WakeOne();
 }
 
 // Prefers a thread other than the timekeeper.
@@ -206,39 +198,26 @@ void CpuDevice::TellIfQuiet() {
 void CpuDevice::RunRunnable(Lock& lock) {
   ++runners_;
   const bool alone = !has_workers_;
-  int64_t begin_ns = alone ? 0 : stringline::NowNs();
-  for (;; begin_ns = alone ? 0 : NoteSlice(begin_ns)) {
-    if (!timers_.empty()) EndHolds(lock);
-    const int count = runnable_count_.load(std::memory_order_relaxed);
-    if (count == 0 || (runners_ > 1 && !WorthAnotherThread())) {
+  for (;;) {
+    if (!timers_.empty()) EndHolds();
+    const int count = runnable_.count();
+    if (count == 0 || (runners_ > 1 && !slices_.WorthAnotherThread())) {
       --runners_;
       return;
     }
-    const int index = runnable_[runnable_first_];
-    runnable_first_ = (runnable_first_ + 1) % runnable_.size();
-    runnable_count_.store(count - 1, std::memory_order_relaxed);
-    if (count > 1 && WorthAnotherThread()) WakeOne();
+    const int index = runnable_.Take();
+    if (count > 1 && slices_.WorthAnotherThread()) WakeOne();
     streams_[index].state = State::kRunning;
+    const int64_t begin_ns = alone ? 0 : stringline::NowNs();
     RunStream(index, lock);
+    if (!alone) slices_.Note(stringline::NowNs() - begin_ns);
   }
-}
-
-bool CpuDevice::WorthAnotherThread() const {
-  return slice_ns_.load(std::memory_order_relaxed) >= kWorthWakingNs;
 }
 
 // True if this thread should run a stream: some are runnable, and no running thread comes to them
 // as soon.
 bool CpuDevice::MayRun() const {
-  return runnable_count_.load(std::memory_order_relaxed) > 0 &&
-         (runners_ == 0 || WorthAnotherThread());
-}
-
-int64_t CpuDevice::NoteSlice(int64_t begin_ns) {
-  const int64_t end_ns = stringline::NowNs();
-  const int64_t faded_ns = slice_ns_.load(std::memory_order_relaxed) * 15 / 16;
-  slice_ns_.store(std::max(end_ns - begin_ns, faded_ns), std::memory_order_relaxed);
-  return end_ns;
+  return runnable_.count() > 0 && (runners_ == 0 || slices_.WorthAnotherThread());
 }
 
 void CpuDevice::RunStream(int index, Lock& lock) {
@@ -259,11 +238,9 @@ void CpuDevice::RunStream(int index, Lock& lock) {
     Op& op = stream.ops[stream.next];
     switch (op.kind) {
       case StreamOpKind::kLaunch:
-        if (op.times == nullptr) {
-          op.run(op.self, op.argument, nullptr);
-        } else {
-          RunTimed(op);
-        }
+        if (op.times != nullptr) NoteNs(&op.times->start_ns, NowNs());
+        op.run(op.self, op.argument, nullptr);
+        if (op.times != nullptr) NoteNs(&op.times->end_ns, NowNs());
         ++stream.next;
         break;
       case StreamOpKind::kCopy:
@@ -291,12 +268,6 @@ void CpuDevice::RunStream(int index, Lock& lock) {
         return;
     }
   }
-}
-
-void CpuDevice::RunTimed(const Op& op) {
-  NoteNs(&op.times->start_ns, NowNs());
-  op.run(op.self, op.argument, nullptr);
-  NoteNs(&op.times->end_ns, NowNs());
 }
 
 // A waiter counts itself, then checks whether the event has happened; a recorder makes the event
@@ -358,24 +329,24 @@ bool CpuDevice::RunMeet(int index, Lock& lock) {
     LeaveRunning(stream, State::kWaiting);
     return false;
   }
-  if (place.duration_ns != nullptr) {
+  if (has_workers_) lock.unlock();  // with a single thread it is uncontended
+  absl::Status status = place.exchange(place.link, place.ends);
+  if (has_workers_) lock.lock();
+  if (!status.ok()) FailLocked(std::move(status));
+  if (place.duration_ns != nullptr && !failed_.load()) {
     for (const int other : place.streams) streams_[other].state = State::kHeld;
-    HoldUntil({NowNs() + place.duration_ns(place.link, place.ends), index, &place});
+    HoldUntil({NowNs() + place.duration_ns(place.link, place.ends), -1, &place});
     LeaveRunning(stream, State::kHeld);
     return false;
   }
-  Exchange(&place, index, lock);
+  Leave(&place, index);
   ++stream.next;
   lock.unlock();
   return true;
 }
 
-void CpuDevice::Exchange(MeetingPlace* place, int last, Lock& lock) {
-  // With a single thread the lock is uncontended.
-  if (has_workers_) lock.unlock();
-  absl::Status status = place->exchange(place->link, place->ends);
-  if (has_workers_) lock.lock();
-  if (!status.ok()) FailLocked(std::move(status));
+void CpuDevice::Leave(MeetingPlace* place, int last) {
+  if (place->leave != nullptr) place->leave(place->link, place->ends);
   place->there = 0;
   for (int& other : place->streams) {
     const int index = std::exchange(other, -1);
@@ -397,9 +368,7 @@ void CpuDevice::RunHold(int index, Lock& lock) {
 
 // The calling thread may be busy for long; another sleeping thread then becomes the timekeeper.
 void CpuDevice::HoldUntil(Timer timer) {
-  const bool first = timers_.empty() || timer.due_ns < timers_.front().due_ns;
-  timers_.push_back(timer);
-  std::push_heap(timers_.begin(), timers_.end(), std::greater<>());
+  const bool first = timers_.Add(timer);
   if (!timekeeper_) {
     WakeOne();
   } else if (first) {
@@ -407,24 +376,22 @@ void CpuDevice::HoldUntil(Timer timer) {
   }
 }
 
-void CpuDevice::EndHolds(Lock& lock) {
+void CpuDevice::EndHolds() {
   if (failed_.load()) {
     // A stream may have been held just when another failed: quiet is then reached only here.
-    timers_.clear();
+    timers_.Clear();
     TellIfQuiet();
     return;
   }
   const int64_t now_ns = NowNs();
-  while (!timers_.empty() && timers_.front().due_ns <= now_ns) {
-    const Timer timer = timers_.front();
-    std::pop_heap(timers_.begin(), timers_.end(), std::greater<>());
-    timers_.pop_back();
-    Stream& stream = streams_[timer.stream];
+  while (!timers_.empty() && timers_.due_ns() <= now_ns) {
+    const Timer timer = timers_.Take();
     if (timer.place != nullptr) {
-      ++active_;  // keeps the device from appearing quiet
-      Exchange(timer.place, timer.stream, lock);
-      --active_;
-    } else if (WorkTimes* const times = stream.ops[stream.next].times; times != nullptr) {
+      Leave(timer.place, /*last=*/-1);
+      continue;
+    }
+    Stream& stream = streams_[timer.stream];
+    if (WorkTimes* const times = stream.ops[stream.next].times; times != nullptr) {
       NoteNs(&times->end_ns, now_ns);
     }
     ++stream.next;
@@ -435,15 +402,15 @@ void CpuDevice::EndHolds(Lock& lock) {
 // Sleeps until the first timer is due, an earlier timer is added, or a stream is runnable. With
 // jumping time, until no stream runs: then the first timer is due.
 void CpuDevice::KeepTime(Lock& lock) {
-  const int64_t due_ns = timers_.front().due_ns;
+  const int64_t due_ns = timers_.due_ns();
   timekeeper_ = true;
   if (time_ == DeviceTime::kJumps) {
     timekeeper_wakes_.wait(lock, [this] { return stopping_ || active_ == 0 || MayRun(); });
-    if (active_ == 0 && !timers_.empty()) jumped_to_ns_.store(timers_.front().due_ns);
+    if (active_ == 0 && !timers_.empty()) jumped_to_ns_.store(timers_.due_ns());
   } else {
     const SharpTimers sharp;
     timekeeper_wakes_.wait_until(lock, TimeAt(due_ns), [this, due_ns] {
-      return stopping_ || Quiet() || MayRun() || timers_.empty() || timers_.front().due_ns < due_ns;
+      return stopping_ || Quiet() || MayRun() || timers_.empty() || timers_.due_ns() < due_ns;
     });
   }
   timekeeper_ = false;
@@ -487,6 +454,7 @@ void CpuDevice::FailLocked(absl::Status status) {
   away_ = 0;
   failure_ = std::move(status);
   failed_.store(true);
+  if (carries_) timekeeper_wakes_.notify_one();
 }
 
 void CpuDevice::WorkerLoop(void (*prepare_thread)()) {
@@ -510,10 +478,35 @@ void CpuDevice::WorkerLoop(void (*prepare_thread)()) {
   }
 }
 
+// Sleeps until an urgent stream is runnable or the first timer is due. A short turn of the
+// processor lets the system give it one at once.
+void CpuDevice::CarrierLoop() {
+  const SharpTimers sharp;
+  TakeShortTurns();
+  Lock lock(mutex_);
+  while (!stopping_) {
+    if (!timers_.empty()) EndHolds();
+    if (urgent_.count() > 0) {
+      const int index = urgent_.Take();
+      streams_[index].state = State::kRunning;
+      RunStream(index, lock);
+      continue;
+    }
+    const int64_t due_ns = timers_.empty() ? 0 : timers_.due_ns();
+    const auto awaited = [this, due_ns] {
+      return stopping_ || urgent_.count() > 0 ||
+             (!timers_.empty() && (due_ns == 0 || failed_.load() || timers_.due_ns() < due_ns));
+    };
+    if (due_ns == 0) {
+      timekeeper_wakes_.wait(lock, awaited);
+    } else {
+      timekeeper_wakes_.wait_until(lock, TimeAt(due_ns), awaited);
+    }
+  }
+}
+
 void CpuDevice::SpinForWork() const {
-  const auto nothing = [this] {
-    return runnable_count_.load(std::memory_order_relaxed) == 0 || !WorthAnotherThread();
-  };
+  const auto nothing = [this] { return runnable_.count() == 0 || !slices_.WorthAnotherThread(); };
   for (int i = 0; i < kSpins && nothing(); ++i) Pause();
 }
 

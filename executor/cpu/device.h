@@ -27,6 +27,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
+#include "executor/cpu/stream_queues.h"
 #include "executor/engine/device.h"
 #include "executor/engine/stream_ops.h"
 
@@ -35,7 +36,7 @@ namespace stringline {
 enum class DeviceTime : uint8_t { kReal, kJumps };
 
 // A meeting of streams, one per side: each comes with its end of an exchange and waits, and the
-// last to come performs the exchange, once for all.
+// last to come performs the exchange, once for all. Its streams go on when it has taken its time.
 struct MeetingPlace {
   using Ends = absl::Span<const void* const>;  // by side
   MeetingPlace(int sides, const void* link) : link(link), streams(sides, -1), ends(sides) {}
@@ -46,9 +47,10 @@ struct MeetingPlace {
   std::string (*describe)(const void* link, int side, const void* end) = nullptr;
   // Called when a side has come with its end and waits for others; may be null. Must be short.
   void (*waits)(const void* link, const void* end) = nullptr;
-  // The ends' time in flight: from the moment when all have met until the exchange, their streams
-  // are held. Null: the exchange is immediate.
+  // The ends' time in flight, asked after the exchange: so long all streams are held. Null: none.
   int64_t (*duration_ns)(const void* link, Ends ends) = nullptr;
+  // Called when the streams go on; may be null. Must be short.
+  void (*leave)(const void* link, Ends ends) = nullptr;
   const void* link;
 
   // Owned by the device: by side, the waiting stream, or -1, and its end.
@@ -70,40 +72,58 @@ class CpuDevice final : public Device {
   // A single thread runs work: the caller of Synchronize.
   explicit CpuDevice(DeviceTime time = DeviceTime::kReal) : time_(time) {}
   // `threads` run work: the caller of Synchronize, and threads - 1 of the device's own, which call
-  // `prepare_thread` (if any) when they start. ResourceExhausted if the system does not start all.
+  // `prepare_thread` (if any) when they start. If the device carries, a further thread runs urgent
+  // streams and ends holds, and nothing else: messages in flight go on, as on a network adapter,
+  // while all others compute. ResourceExhausted if the system does not start all.
   static absl::StatusOr<std::unique_ptr<CpuDevice>> Make(int threads,
                                                          void (*prepare_thread)() = nullptr,
-                                                         DeviceTime time = DeviceTime::kReal);
+                                                         DeviceTime time = DeviceTime::kReal,
+                                                         bool carries = false);
   ~CpuDevice() override;
   CpuDevice(const CpuDevice&) = delete;
   CpuDevice& operator=(const CpuDevice&) = delete;
 
   StreamId NewStream(LazyName name, int capacity) override;
+  StreamId NewUrgentStream(LazyName name, int capacity) override;
   EventId NewEvent(LazyName name) override;
   absl::StatusOr<void*> Allocate(int64_t bytes) override;
   absl::StatusOr<void*> AllocateHost(int64_t bytes) override { return Allocate(bytes); }
   absl::Status CopyNow(void* to, const void* from, int64_t bytes) override;
   using Device::Launch;
-  void Launch(StreamId stream, const Work& work, WorkTimes* times) override;
-  void Copy(StreamId stream, void* to, const void* from, int64_t bytes) override;
-  void Record(StreamId stream, EventId event) override;
-  void Wait(StreamId stream, EventId event) override;
+  void Launch(StreamId stream, const Work& work, WorkTimes* times) override {
+    streams_[stream.value].Launch(work, times);
+  }
+  void Copy(StreamId stream, void* to, const void* from, int64_t bytes) override {
+    streams_[stream.value].Copy(to, from, bytes);
+  }
+  void Record(StreamId stream, EventId event) override {
+    streams_[stream.value].Record(event, &events_[event.value].enqueued);
+  }
+  void Wait(StreamId stream, EventId event) override {
+    streams_[stream.value].Wait(event, events_[event.value].enqueued);
+  }
   int64_t NowNs() const override;
   void Submit() override;
   absl::Status Synchronize() override;
 
   // Enqueues a meeting: the stream comes to `place` on `side` with `end`. At most one stream waits
   // on a side at a time.
-  void Meet(StreamId stream, MeetingPlace* place, int side, const void* end);
+  void Meet(StreamId stream, MeetingPlace* place, int side, const void* end) {
+    streams_[stream.value].Meet(place, side, end);
+  }
   // Enqueues a wait for an outside event. While any stream waits so, no deadlock is reported: the
   // outside has a deadline of its own.
-  void Await(StreamId stream, const Outside* outside, const void* end);
+  void Await(StreamId stream, const Outside* outside, const void* end) {
+    streams_[stream.value].Await(outside, end);
+  }
   // From any thread: resumes the stream; ends the device in an error.
   void GoOn(StreamId stream);
   void Fail(absl::Status status);
   // The stream is idle for `duration_ns`, counted from the moment when it reaches this op. `times`
   // may be null.
-  void Hold(StreamId stream, int64_t duration_ns, WorkTimes* times = nullptr);
+  void Hold(StreamId stream, int64_t duration_ns, WorkTimes* times = nullptr) {
+    streams_[stream.value].Hold(duration_ns, times);
+  }
 
  private:
   using Op = StreamOp<MeetingPlace>;
@@ -113,6 +133,7 @@ class CpuDevice final : public Device {
     std::atomic<uint32_t> submitted{0};
     uint32_t next = 0;  // index of the op that runs next
     State state = State::kIdle;
+    bool urgent = false;
     int next_waiter = -1;  // list of the streams that wait for the same event
   };
   struct Event {
@@ -120,13 +141,6 @@ class CpuDevice final : public Device {
     std::atomic<uint32_t> happened{0};
     std::atomic<int> waiters{0};
     int first_waiter = -1;
-  };
-  // The end of a hold. A stream has at most one timer, and a meeting one for all of its streams.
-  struct Timer {
-    int64_t due_ns = 0;
-    int stream = -1;                // for a meeting: the last to come
-    MeetingPlace* place = nullptr;  // for a meeting
-    friend bool operator>(const Timer& a, const Timer& b) { return a.due_ns > b.due_ns; }
   };
   using Lock = std::unique_lock<std::mutex>;
 
@@ -138,10 +152,7 @@ class CpuDevice final : public Device {
   // Runs streams until none is runnable. The lock is held on entry and on return.
   void RunRunnable(Lock& lock);
   void RunStream(int index, Lock& lock);
-  bool WorthAnotherThread() const;
   bool MayRun() const;
-  // Updates slice_ns_ by the time from `begin_ns` until now; returns now.
-  int64_t NoteSlice(int64_t begin_ns);
   // Each runs the op at the head of a running stream, without the lock. False: the stream has left
   // the running state, and the lock is held.
   bool RunWait(int index, Lock& lock);
@@ -149,13 +160,11 @@ class CpuDevice final : public Device {
   void RunHold(int index, Lock& lock);
   void RunAwait(int index, Lock& lock);
   void RunRecord(Event& event, Lock& lock);
-  void RunTimed(const Op& op);
-  // Performs the exchange of a complete meeting, then resumes all its streams but `last`. The lock
-  // is held on entry and on return, and released in between.
-  void Exchange(MeetingPlace* place, int last, Lock& lock);
+  // Empties the place and resumes its streams but `last`, which runs. The lock is held.
+  void Leave(MeetingPlace* place, int last);
   void HoldUntil(Timer timer);
-  // Resumes the streams whose holds have ended. The lock is held on entry and on return.
-  void EndHolds(Lock& lock);
+  // Resumes the streams whose holds have ended. The lock is held.
+  void EndHolds();
   // True if no stream runs or is runnable, held or away: all work that can run has run.
   bool Quiet() const { return active_ == 0 && timers_.empty() && away_ == 0; }
   bool NobodyKeepsTime() const { return !timekeeper_ && !timers_.empty(); }
@@ -163,6 +172,7 @@ class CpuDevice final : public Device {
   void WakeOne();
   void FailLocked(absl::Status status);
   void WorkerLoop(void (*prepare_thread)());
+  void CarrierLoop();
   void SpinForWork() const;
   absl::Status DescribeDeadlock() const;
 
@@ -174,17 +184,15 @@ class CpuDevice final : public Device {
   std::mutex mutex_;
   std::condition_variable workers_wake_;
   std::condition_variable caller_wakes_;
-  std::vector<int> runnable_;  // a ring with room for every stream
-  size_t runnable_first_ = 0;
-  std::atomic<int> runnable_count_{0};
-  int active_ = 0;   // streams running or runnable
-  int runners_ = 0;  // threads in RunRunnable
-  int away_ = 0;     // streams that wait for the outside
-  // The longest recent slice of a stream; written under the lock.
-  std::atomic<int64_t> slice_ns_{1'000'000};
-  std::vector<Timer> timers_;  // a heap, the earliest on top; with room for every stream
+  RunnableStreams runnable_;
+  RunnableStreams urgent_;  // of a device that carries
+  int active_ = 0;          // streams running or runnable
+  int runners_ = 0;         // threads in RunRunnable
+  int away_ = 0;            // streams that wait for the outside
+  RecentSlices slices_;
+  Timers timers_;
   std::condition_variable timekeeper_wakes_;
-  bool timekeeper_ = false;  // a thread sleeps until the first timer is due
+  bool timekeeper_ = false;  // a thread sleeps until the first timer is due; a carrier does always
   const DeviceTime time_;
   // The clock of a device whose time jumps: starts above 0, which means "never recorded".
   std::atomic<int64_t> jumped_to_ns_{1};
@@ -194,6 +202,7 @@ class CpuDevice final : public Device {
   std::atomic<bool> failed_{false};
   absl::Status failure_;
   bool has_workers_ = false;  // set before they start
+  bool carries_ = false;
   bool spin_ = false;
   std::vector<std::thread> workers_;
 };

@@ -22,13 +22,6 @@ void Copy(void* to, const void* from, int64_t bytes) {
   if (bytes > 0 && to != nullptr && from != nullptr && to != from) std::memcpy(to, from, bytes);
 }
 
-void WriteEnds(MeetingPlace::Ends ends, int64_t now_ns) {
-  for (const void* const end : ends) {
-    const auto& call = *static_cast<const Call*>(end);
-    if (call.ended_ns != nullptr) NoteNs(call.ended_ns, now_ns);
-  }
-}
-
 }  // namespace
 
 ThreadGroup::ThreadGroup(CpuDevice* device, int members, const CallTimes& times)
@@ -38,19 +31,21 @@ ThreadGroup::ThreadGroup(CpuDevice* device, int members, const CallTimes& times)
       messages_(static_cast<size_t>(members) * static_cast<size_t>(members), MeetingPlace(2, this)),
       arrival_(members, this),
       departure_(members, this) {
-  const auto duration = times_.duration_ns == nullptr ? nullptr : OnTheWay;
+  const bool takes_time = times_.duration_ns != nullptr;
   for (MeetingPlace& place : messages_) {
     place.exchange = Message;
     place.describe = DescribeMessage;
     place.waits = NoteComing;
-    place.duration_ns = duration;
+    if (takes_time) place.duration_ns = OnTheWay;
+    place.leave = WriteEnds;
   }
   arrival_.exchange = Arrive;
   arrival_.describe = DescribeCollective;
   arrival_.waits = NoteComing;
-  arrival_.duration_ns = duration;
-  departure_.exchange = Leave;
+  departure_.exchange = [](const void*, MeetingPlace::Ends) { return absl::OkStatus(); };
   departure_.describe = DescribeCollective;
+  if (takes_time) departure_.duration_ns = LeftOnTheWay;
+  departure_.leave = WriteEnds;
   for (int m = 0; m < members; ++m) shares_.push_back({this, m});
 }
 
@@ -68,14 +63,11 @@ void ThreadGroup::Enqueue(int member, StreamId stream, const Call* call) {
   device_->Meet(stream, &departure_, member, call);
 }
 
-absl::Status ThreadGroup::Message(const void* self, MeetingPlace::Ends ends) {
+absl::Status ThreadGroup::Message(const void* /*self*/, MeetingPlace::Ends ends) {
   const auto& send = *static_cast<const Call*>(ends[0]);
   const auto& recv = *static_cast<const Call*>(ends[1]);
   SL_RETURN_IF_ERROR(MatchCalls(send, recv));
   Copy(recv.to, send.from, send.bytes);
-  if (send.ended_ns != nullptr || recv.ended_ns != nullptr) {
-    WriteEnds(ends, static_cast<const ThreadGroup*>(self)->device_->NowNs());
-  }
   return absl::OkStatus();
 }
 
@@ -84,9 +76,15 @@ absl::Status ThreadGroup::Arrive(const void* self, MeetingPlace::Ends ends) {
   for (const void* const end : ends) {
     SL_RETURN_IF_ERROR(MatchCalls(first, *static_cast<const Call*>(end)));
   }
-  if (first.kind != CallKind::kAllToAllCounted) return absl::OkStatus();
-  if (first.rows->tells()) TellCounts(ends);
-  return static_cast<const ThreadGroup*>(self)->CheckCounts(ends);
+  auto& group = *const_cast<ThreadGroup*>(static_cast<const ThreadGroup*>(self));
+  if (first.kind == CallKind::kAllToAllCounted) {
+    if (first.rows->tells()) TellCounts(ends);
+    SL_RETURN_IF_ERROR(group.CheckCounts(ends));
+  }
+  if (group.times_.duration_ns != nullptr) {
+    group.due_ns_ = group.device_->NowNs() + OnTheWay(self, ends);
+  }
+  return absl::OkStatus();
 }
 
 void ThreadGroup::TellCounts(MeetingPlace::Ends ends) {
@@ -124,9 +122,20 @@ absl::Status ThreadGroup::CheckCounts(MeetingPlace::Ends ends) const {
   return absl::OkStatus();
 }
 
-absl::Status ThreadGroup::Leave(const void* self, MeetingPlace::Ends ends) {
-  WriteEnds(ends, static_cast<const ThreadGroup*>(self)->device_->NowNs());
-  return absl::OkStatus();
+// The members' work is done meanwhile.
+int64_t ThreadGroup::LeftOnTheWay(const void* self, MeetingPlace::Ends /*ends*/) {
+  const auto& group = *static_cast<const ThreadGroup*>(self);
+  return std::max<int64_t>(group.due_ns_ - group.device_->NowNs(), 0);
+}
+
+void ThreadGroup::WriteEnds(const void* self, MeetingPlace::Ends ends) {
+  int64_t now_ns = 0;
+  for (const void* const end : ends) {
+    const auto& call = *static_cast<const Call*>(end);
+    if (call.ended_ns == nullptr) continue;
+    if (now_ns == 0) now_ns = static_cast<const ThreadGroup*>(self)->device_->NowNs();
+    NoteNs(call.ended_ns, now_ns);
+  }
 }
 
 int64_t ThreadGroup::OnTheWay(const void* self, MeetingPlace::Ends ends) {

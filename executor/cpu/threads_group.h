@@ -13,7 +13,8 @@
 
 namespace stringline {
 
-// The time in flight of calls that have met; a null function: no time.
+// The time in flight of calls that have met, in which their bytes are copied too; a null function:
+// no time.
 struct CallTimes {
   int64_t (*duration_ns)(const void* self, absl::Span<const Call* const> met) = nullptr;
   const void* self = nullptr;
@@ -36,8 +37,9 @@ class ThreadGroup final : public Group {
   };
   static absl::Status Message(const void* self, MeetingPlace::Ends ends);
   static absl::Status Arrive(const void* self, MeetingPlace::Ends ends);
-  static absl::Status Leave(const void* self, MeetingPlace::Ends ends);
   static int64_t OnTheWay(const void* self, MeetingPlace::Ends ends);
+  static int64_t LeftOnTheWay(const void* self, MeetingPlace::Ends ends);
+  static void WriteEnds(const void* self, MeetingPlace::Ends ends);
   static void NoteComing(const void* self, const void* end);
   static std::string DescribeMessage(const void* self, int side, const void* end);
   static std::string DescribeCollective(const void* self, int side, const void* end);
@@ -57,6 +59,7 @@ class ThreadGroup final : public Group {
   std::vector<MeetingPlace> messages_;  // by sender and receiver
   MeetingPlace arrival_;
   MeetingPlace departure_;
+  int64_t due_ns_ = 0;         // the end of the collective under way, if calls take time
   std::vector<Share> shares_;  // by member
 };
 

@@ -252,6 +252,7 @@ class Run {
     if (inner && step + kMeasuredSteps + 1 >= config_.steps) {
       const Timeline measured = trainer_->Measured();
       costs_.Add(measured);
+      networks_.Add(MeasureNetwork(trainer_->plan(), measured, trainer_->links()).all);
       result_.makespans_ns.push_back(MeasureBubbles(measured).makespan_ns);
     }
     if (begins || last || (step + 1) % config_.log_every == 0) {
@@ -303,11 +304,10 @@ class Run {
 
   absl::Status ComparePrediction() {
     result_.measured = trainer_->Measured();
-    result_.network = MeasureNetwork(trainer_->plan(), result_.measured, trainer_->links());
+    result_.network = networks_.PerStep(result_.makespans_ns.size());
     result_.costs = costs_.Model();
     for (size_t s = 0; s < trainer_->plan().stages.size(); ++s) {
-      const StatePieces& pieces = trainer_->pieces(StageId(static_cast<int32_t>(s)));
-      result_.costs.buckets.push_back(static_cast<int64_t>(pieces.buckets().size()));
+      result_.costs.buckets.push_back(trainer_->buckets(StageId(static_cast<int32_t>(s))));
     }
     SL_ASSIGN_OR_RETURN(result_.simulated,
                         Simulate(trainer_->plan(), trainer_->links(), result_.costs));
@@ -323,6 +323,7 @@ class Run {
   const TrainHooks& hooks_;
   const AvailableMemory before_;  // on the host, when nothing was made
   MeasuredCosts costs_;
+  NetworkSums networks_;
   StepHistory history_;
   ResumedRun resumed_;
   std::unique_ptr<Checkpoints> checkpoints_;  // null: none are taken

@@ -102,10 +102,12 @@ struct TrainResult {
   std::vector<StepTime> step_times;   // every step of this run
   std::string not_captured;           // why steps were not, although they should be; or ""
   // Empty after a stop:
-  Timeline measured;     // the last step, of the mesh's coordinate 0
-  NetworkTimes network;  // the hidden share of its all-to-alls
-  CostModel costs;       // typical costs of earlier steps (MeasuredCosts)
-  Timeline simulated;    // the simulator's prediction of the last step from these costs
+  Timeline measured;  // the last step, of the mesh's coordinate 0
+  // The all-to-alls of a step of coordinate 0, summed over its ranks: the mean over the steps that
+  // gave the costs.
+  NetworkSums network;
+  CostModel costs;     // typical costs of earlier steps (MeasuredCosts)
+  Timeline simulated;  // the simulator's prediction of the last step from these costs
   std::vector<int64_t> makespans_ns;  // of the steps behind the costs
   // The error of the prediction of the last step: simulated / measured makespan - 1.
   double misprediction = 0;

@@ -98,6 +98,13 @@ class Stages final : public StageWork {
 
   std::vector<OwnedBlock> OwnedBlocks(StageId stage) const { return params_.OwnedBlocks(stage); }
   const StatePieces& pieces(StageId stage) const { return params_.pieces(stage); }
+  // The buckets in which collectives move the stage: all if parameters are gathered, else those
+  // whose gradients are summed.
+  int64_t buckets(StageId stage) const {
+    const size_t summed = collectives_.Summed(stage).size();
+    return static_cast<int64_t>(params_.gathers() ? pieces(stage).buckets().size()
+                                                  : std::max<size_t>(summed, 1));
+  }
   StateBytes state(StageId stage) const { return params_.state(stage); }
   absl::Span<float> param(StageId stage, int index) const { return params_.param(stage, index); }
   absl::Span<float> grad(StageId stage, int index) const { return params_.grad(stage, index); }

@@ -91,6 +91,7 @@ class Trainer {
     return pipelines_->stages(coordinate).OwnedBlocks(stage);
   }
   const StatePieces& pieces(StageId stage) const { return pipelines_->stages(0).pieces(stage); }
+  int64_t buckets(StageId stage) const { return pipelines_->stages(0).buckets(stage); }
   StateSharing sharing() const { return job_->sharing(); }
 
   // Stages::RefreshWorking on all coordinates; copies that keep whole parameters but shard their

@@ -63,8 +63,6 @@ absl::Status TrainingJob::MakeCpuBackend() {
                                                                                // may use
     threads = std::min(plan_.ranks() * settings_.mesh.coordinates(), static_cast<int>(cores));
   }
-  // A further thread completes messages in flight on a slow link while all others compute.
-  if (settings_.link.duration_ns != nullptr) ++threads;
   auto backend = CpuBackend::Make(threads, settings_.link);
   if (!backend.ok()) {
     return absl::Status(backend.status().code(),

@@ -17,6 +17,11 @@ namespace stringline {
 absl::Status StartThreads(int count, const std::function<void()>& work,
                           std::vector<std::thread>* threads);
 
+// The system gives this thread short turns of the processor, and so one soon after it wakes
+// although others compute. Where the system knows no such turns (before Linux 6.12) nothing
+// changes.
+void TakeShortTurns();
+
 // Runs `work` on `count` threads, among them the caller's, and waits for all. Uses fewer threads if
 // the system refuses more.
 void WorkOnThreads(int count, const std::function<void()>& work);

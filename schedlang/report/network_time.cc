@@ -302,4 +302,22 @@ NetworkTimes MeasureNetwork(const Plan& lowered, const Timeline& timeline) {
   return MeasureNetwork(lowered, timeline, WiringOf(lowered, timeline.layout));
 }
 
+void NetworkSums::Add(const NetworkTime& step) {
+  network_ns += step.network_ns;
+  waiting_ns += step.waiting_ns;
+  hidden_ns += step.hidden_ns;
+  exposed_ns += step.exposed_ns;
+}
+
+NetworkSums NetworkSums::PerStep(size_t steps) const {
+  if (steps == 0) return {};
+  const auto of = static_cast<int64_t>(steps);
+  return {network_ns / of, waiting_ns / of, hidden_ns / of, exposed_ns / of};
+}
+
+double NetworkSums::hidden_share() const {
+  const int64_t transfer_ns = network_ns - waiting_ns;
+  return transfer_ns <= 0 ? 0 : static_cast<double>(hidden_ns) / static_cast<double>(transfer_ns);
+}
+
 }  // namespace stringline

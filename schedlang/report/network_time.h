@@ -54,6 +54,15 @@ struct NetworkTime {
   int64_t transfer_ns() const { return network_ns - waiting_ns; }
 };
 
+// The times of several steps.
+struct NetworkSums {
+  int64_t network_ns = 0, waiting_ns = 0, hidden_ns = 0, exposed_ns = 0;  // as in NetworkTime
+
+  void Add(const NetworkTime& step);
+  NetworkSums PerStep(size_t steps) const;  // the mean; zeros of no steps
+  double hidden_share() const;              // of the transfer; 0 without any
+};
+
 struct NetworkTimes {
   std::vector<NetworkTime> ranks;
   NetworkTime all;

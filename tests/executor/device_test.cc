@@ -2,10 +2,14 @@
 #include "executor/cpu/device.h"
 
 #include <atomic>
+#include <memory>
 #include <random>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "schedlang/base/clock.h"
 #include "tests/no_new_threads.h"
 
 namespace stringline {
@@ -24,13 +28,17 @@ struct Log {
   }
 };
 
-class DeviceTest : public testing::TestWithParam<int> {
+// Threads, and whether a further one carries urgent streams.
+class DeviceTest : public testing::TestWithParam<std::pair<int, bool>> {
  protected:
-  int threads() const { return GetParam(); }
+  int threads() const { return GetParam().first; }
+  absl::StatusOr<std::unique_ptr<CpuDevice>> Make() const {
+    return CpuDevice::Make(threads(), nullptr, DeviceTime::kReal, GetParam().second);
+  }
 };
 
 TEST_P(DeviceTest, WorkOfAStreamRunsInOrder) {
-  const auto owned = CpuDevice::Make(threads());
+  const auto owned = Make();
   ASSERT_TRUE(owned.ok()) << owned.status();
   CpuDevice& device = **owned;
   Log log;
@@ -45,11 +53,11 @@ TEST_P(DeviceTest, WorkOfAStreamRunsInOrder) {
 }
 
 TEST_P(DeviceTest, AnEventHoldsBackWhatWaitsForIt) {
-  const auto owned = CpuDevice::Make(threads());
+  const auto owned = Make();
   ASSERT_TRUE(owned.ok()) << owned.status();
   CpuDevice& device = **owned;
   Log log;
-  const StreamId late = device.NewStream({}, 8);
+  const StreamId late = device.NewUrgentStream({}, 8);
   const StreamId early = device.NewStream({}, 8);
   const EventId event = device.NewEvent({});
   for (int step = 0; step < 200; ++step) {
@@ -64,12 +72,12 @@ TEST_P(DeviceTest, AnEventHoldsBackWhatWaitsForIt) {
 }
 
 TEST_P(DeviceTest, AWaitMeansTheLatestRecordEnqueuedBeforeIt) {
-  const auto owned = CpuDevice::Make(threads());
+  const auto owned = Make();
   ASSERT_TRUE(owned.ok()) << owned.status();
   CpuDevice& device = **owned;
   Log log;
   const StreamId a = device.NewStream({}, 8);
-  const StreamId b = device.NewStream({}, 8);
+  const StreamId b = device.NewUrgentStream({}, 8);
   const EventId event = device.NewEvent({});
   device.Wait(b, event);  // never recorded: delays nothing
   device.Launch(b, log.Entry(0));
@@ -92,7 +100,7 @@ TEST_P(DeviceTest, RandomOrdersAreKept) {
   std::mt19937 random(seed);
   constexpr int kStreams = 40;
   constexpr int kSteps = 400;
-  const auto owned = CpuDevice::Make(threads());
+  const auto owned = Make();
   ASSERT_TRUE(owned.ok()) << owned.status();
   CpuDevice& device = **owned;
   struct Item {
@@ -105,7 +113,10 @@ TEST_P(DeviceTest, RandomOrdersAreKept) {
   std::vector<Item> items(kSteps);
   std::vector<StreamId> streams;
   std::vector<EventId> events;
-  for (int i = 0; i < kStreams; ++i) streams.push_back(device.NewStream({}, 4 * kSteps));
+  for (int i = 0; i < kStreams; ++i) {
+    streams.push_back(i % 2 == 0 ? device.NewStream({}, 4 * kSteps)
+                                 : device.NewUrgentStream({}, 4 * kSteps));
+  }
   for (int i = 0; i < kSteps; ++i) events.push_back(device.NewEvent({}));
   for (int i = 0; i < kSteps; ++i) {
     items[i] = {&done, {}, &violations};
@@ -130,7 +141,7 @@ TEST_P(DeviceTest, RandomOrdersAreKept) {
   for (int i = 0; i < kSteps; ++i) EXPECT_TRUE(done[i]) << i;
 }
 
-int exchanges = 0;
+int exchanges = 0, left = 0;
 absl::Status CountExchange(const void* /*link*/, MeetingPlace::Ends /*ends*/) {
   ++exchanges;
   return absl::OkStatus();
@@ -146,7 +157,7 @@ MeetingPlace PlaceFor(int sides) {
 }
 
 TEST_P(DeviceTest, ManyStreamsMeet) {
-  const auto owned = CpuDevice::Make(threads());
+  const auto owned = Make();
   ASSERT_TRUE(owned.ok()) << owned.status();
   CpuDevice& device = **owned;
   for (const int sides : {1, 3, 8}) {
@@ -217,11 +228,11 @@ TEST_P(DeviceTest, CopiesAndTimesStandInTheOrderOfTheStream) {
 }
 
 TEST_P(DeviceTest, TwoStreamsMeet) {
-  const auto owned = CpuDevice::Make(threads());
+  const auto owned = Make();
   ASSERT_TRUE(owned.ok()) << owned.status();
   CpuDevice& device = **owned;
   const StreamId a = device.NewStream({}, 8);
-  const StreamId b = device.NewStream({}, 8);
+  const StreamId b = device.NewUrgentStream({}, 8);
   MeetingPlace place = PlaceFor(2);
   exchanges = 0;
   for (int i = 0; i < 3; ++i) {
@@ -233,13 +244,13 @@ TEST_P(DeviceTest, TwoStreamsMeet) {
 }
 
 TEST_P(DeviceTest, ADeadlockIsSeenAndNamed) {
-  const auto owned = CpuDevice::Make(threads());
+  const auto owned = Make();
   ASSERT_TRUE(owned.ok()) << owned.status();
   CpuDevice& device = **owned;
   const LazyName left = {[](const void*, int64_t) { return std::string("left"); }};
   const LazyName right = {[](const void*, int64_t) { return std::string("right"); }};
   const StreamId a = device.NewStream(left, 8);
-  const StreamId b = device.NewStream(right, 8);
+  const StreamId b = device.NewUrgentStream(right, 8);
   MeetingPlace first = PlaceFor(2);
   MeetingPlace second = PlaceFor(2);
   device.Meet(a, &first, 0, nullptr);
@@ -281,7 +292,7 @@ TEST_P(DeviceTest, AHoldTakesItsTimeAndOthersGoOn) {
 
 TEST_P(DeviceTest, AHoldTakesRealTimeToo) {
   constexpr int64_t kMs = 1'000'000;
-  const auto owned = CpuDevice::Make(threads());
+  const auto owned = Make();
   ASSERT_TRUE(owned.ok()) << owned.status();
   CpuDevice& device = **owned;
   for (int i = 0; i < 20; ++i) device.Hold(device.NewStream({}, 8), 30 * kMs);
@@ -296,15 +307,17 @@ TEST_P(DeviceTest, AMeetingMayTakeTimeAndHoldsBothStreams) {
   ASSERT_TRUE(owned.ok()) << owned.status();
   CpuDevice& device = **owned;
   const StreamId a = device.NewStream({}, 8);
-  const StreamId b = device.NewStream({}, 8);
+  const StreamId b = device.NewUrgentStream({}, 8);
   static constexpr int64_t kTime = 10 * kMs;
   MeetingPlace place(2, &kTime);
   place.exchange = CountExchange;
   place.describe = DescribeEnd;
   place.duration_ns = [](const void* link, MeetingPlace::Ends) {
+    EXPECT_EQ(exchanges, 1 + left) << "the exchange comes first";
     return *static_cast<const int64_t*>(link);
   };
-  exchanges = 0;
+  place.leave = [](const void*, MeetingPlace::Ends) { ++left; };
+  exchanges = left = 0;
   struct End {
     const CpuDevice* device;
     int64_t* ns;
@@ -324,16 +337,17 @@ TEST_P(DeviceTest, AMeetingMayTakeTimeAndHoldsBothStreams) {
   const int64_t start_ns = device.NowNs();
   ASSERT_TRUE(device.Synchronize().ok());
   EXPECT_EQ(exchanges, 2);
+  EXPECT_EQ(left, 2);
   for (const int64_t end_ns : ends_ns) EXPECT_EQ(end_ns - start_ns, 2 * kTime);
 }
 
 TEST_P(DeviceTest, ADeadlockIsSeenWhenTheLastHoldHasEnded) {
-  const auto owned = CpuDevice::Make(threads());
+  const auto owned = Make();
   ASSERT_TRUE(owned.ok()) << owned.status();
   CpuDevice& device = **owned;
   const LazyName left = {[](const void*, int64_t) { return std::string("left"); }};
   const StreamId a = device.NewStream(left, 8);
-  const StreamId b = device.NewStream({}, 8);
+  const StreamId b = device.NewUrgentStream({}, 8);
   MeetingPlace place = PlaceFor(2);
   Log log;
   device.Meet(a, &place, 0, nullptr);
@@ -348,12 +362,12 @@ TEST_P(DeviceTest, ADeadlockIsSeenWhenTheLastHoldHasEnded) {
 // Any thread may meet the error: the caller of Synchronize may be asleep then.
 TEST_P(DeviceTest, AnErrorEndsAllHolds) {
   for (int round = 0; round < 300; ++round) {
-    const auto owned = CpuDevice::Make(threads());
+    const auto owned = Make();
     ASSERT_TRUE(owned.ok()) << owned.status();
     CpuDevice& device = **owned;
     const StreamId a = device.NewStream({}, 8);
-    const StreamId b = device.NewStream({}, 8);
-    const StreamId held = device.NewStream({}, 8);
+    const StreamId b = device.NewUrgentStream({}, 8);
+    const StreamId held = device.NewUrgentStream({}, 8);
     MeetingPlace place = PlaceFor(2);
     place.exchange = [](const void*, MeetingPlace::Ends) -> absl::Status {
       return absl::InvalidArgumentError("no match");
@@ -366,7 +380,56 @@ TEST_P(DeviceTest, AnErrorEndsAllHolds) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Threads, DeviceTest, testing::Values(1, 2, 5));
+INSTANTIATE_TEST_SUITE_P(Threads, DeviceTest,
+                         testing::Values(std::pair(1, false), std::pair(2, false),
+                                         std::pair(5, false), std::pair(1, true),
+                                         std::pair(2, true), std::pair(5, true)));
+
+// All threads compute until urgent streams have come to their end: those need no thread of them.
+void MoveWhileAllCompute(int threads) {
+  const auto owned = CpuDevice::Make(threads, nullptr, DeviceTime::kReal, /*carries=*/true);
+  ASSERT_TRUE(owned.ok()) << owned.status();
+  CpuDevice& device = **owned;
+  struct Progress {
+    std::atomic<int> computing{0};
+    std::atomic<bool> arrived{false};
+    std::atomic<int> late{0};
+  } progress;
+  MeetingPlace place = PlaceFor(2);
+  place.duration_ns = [](const void*, MeetingPlace::Ends) -> int64_t { return 1'000'000; };
+  const StreamId here = device.NewUrgentStream({}, 8), there = device.NewUrgentStream({}, 8);
+  for (int step = 0; step < 3; ++step) {
+    progress.computing = 0;
+    progress.arrived = false;
+    for (int i = 0; i < threads; ++i) {
+      const StreamId stream = device.NewStream({}, 8);
+      device.Launch(stream, {[](const void* self, int64_t, NativeStream) {
+                               auto& of = *static_cast<Progress*>(const_cast<void*>(self));
+                               ++of.computing;
+                               const int64_t deadline_ns = NowNs() + 20'000'000'000;
+                               while (!of.arrived && NowNs() < deadline_ns) {
+                                 std::this_thread::yield();
+                               }
+                               if (!of.arrived) ++of.late;
+                             },
+                             &progress, 0});
+    }
+    device.Hold(here, 500'000);
+    device.Meet(here, &place, 0, nullptr);
+    device.Meet(there, &place, 1, nullptr);
+    device.Launch(there, {[](const void* self, int64_t, NativeStream) {
+                            static_cast<Progress*>(const_cast<void*>(self))->arrived = true;
+                          },
+                          &progress, 0});
+    ASSERT_TRUE(device.Synchronize().ok());
+    EXPECT_EQ(progress.computing, threads);
+    EXPECT_EQ(progress.late, 0);
+  }
+}
+
+TEST(CarryingDevice, MovesUrgentStreamsWhileAllThreadsCompute) {
+  for (const int threads : {1, 2, 5}) MoveWhileAllCompute(threads);
+}
 
 TEST(DeviceMemory, IsAlignedAndZero) {
   CpuDevice device;

@@ -204,7 +204,7 @@ TEST(RunTest, OfExpertsSaysWhatIsHiddenAndWhatIsDropped) {
   const Answer answer = RunToolIn(folder, Words("run run.yaml --out made --steps 2"));
   ASSERT_EQ(answer.status, 0) << answer.out << answer.err;
   for (const char* const words :
-       {"all-to-alls of the last step: ", "% of the transfer under computation",
+       {"all-to-alls of these steps: on average ", "% of the transfer under computation",
         "slots beyond the capacity of their experts, in 2 steps"}) {
     EXPECT_NE(answer.out.find(words), std::string::npos) << words << "\n" << answer.out;
   }

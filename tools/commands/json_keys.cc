@@ -545,7 +545,9 @@ constexpr JsonKey kRun[] = {
     {"step_us.last", "us", "of the last one"},
     {"predicted_us", "us", "of the last one"},
     {"network_us", "us",
-     "all-to-alls of the last step, summed over the ranks of the mesh's first coordinate"},
+     "all-to-alls of a step, summed over the ranks of the mesh's first coordinate: the mean over "
+     "the "
+     "steps that gave the costs"},
     {"waiting_us", "us", "of it, for a partner"},
     {"hidden_us", "us", "of the rest, under computation"},
     {"exposed_us", "us", "what no computation hides of them"},

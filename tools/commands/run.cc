@@ -170,14 +170,12 @@ void PrintProgress(const TrainProgress& progress, std::ostream& out) {
 // The share of the all-to-alls hidden under computation, if any ran, and the tokens that experts
 // dropped.
 void PrintExperts(const TrainResult& result, std::ostream& out) {
-  const NetworkTime& network = result.network.all;
+  const NetworkSums& network = result.network;
   if (network.network_ns > 0) {
     out << absl::StreamFormat(
-        "all-to-alls of the last step: %s on all ranks, %s of it waiting for partners, %.1f %% of "
-        "the transfer under computation\n",
-        PrintTime(network.network_ns), PrintTime(network.waiting_ns),
-        100 * static_cast<double>(network.hidden_ns) /
-            static_cast<double>(std::max<int64_t>(1, network.transfer_ns())));
+        "all-to-alls of these steps: on average %s on all ranks, %s of it waiting for partners, "
+        "%.1f %% of the transfer under computation\n",
+        PrintTime(network.network_ns), PrintTime(network.waiting_ns), 100 * network.hidden_share());
   }
   if (result.dropped > 0) {
     out << absl::StreamFormat(
@@ -351,10 +349,10 @@ Json ResultAsJson(const Plan& plan, const RecordedRun& run, std::optional<double
              {"median", Microseconds(MedianOf(run.result.makespans_ns))},
              {"last", Microseconds(measured.makespan_ns)}}},
            {"predicted_us", Microseconds(simulated.makespan_ns)},
-           {"network_us", Microseconds(run.result.network.all.network_ns)},
-           {"waiting_us", Microseconds(run.result.network.all.waiting_ns)},
-           {"hidden_us", Microseconds(run.result.network.all.hidden_ns)},
-           {"exposed_us", Microseconds(run.result.network.all.exposed_ns)},
+           {"network_us", Microseconds(run.result.network.network_ns)},
+           {"waiting_us", Microseconds(run.result.network.waiting_ns)},
+           {"hidden_us", Microseconds(run.result.network.hidden_ns)},
+           {"exposed_us", Microseconds(run.result.network.exposed_ns)},
            {"stopped", nullptr},
            {"files", ListOf({files.measured, files.simulated, files.costs, files.losses})}});
   return json;

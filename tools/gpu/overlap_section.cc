@@ -54,7 +54,7 @@ void CheckOverlap(const std::string& folder, const DecoderShape& shape, int micr
       rows->Fail(name, std::string(run.status().message()));
       continue;
     }
-    const NetworkTime& network = run->result.network.all;
+    const NetworkSums& network = run->result.network;
     const double exposed =
         static_cast<double>(network.exposed_ns) / static_cast<double>(network.network_ns);
     const std::string figure = absl::StrFormat(
