@@ -23,6 +23,7 @@ void Forget(CommandTimes* times) {
 }
 
 constexpr int64_t kNever = -1;  // the end of an action with a part that has none
+constexpr int64_t kNotRecorded = -1;
 
 // Work that is followed by calls ends before they do.
 ActionTimes LookAt(const CommandTimes& times) {
@@ -160,8 +161,9 @@ Timeline Recorder::Observed(const Plan& lowered) const {
   Timeline timeline = TimelineOf(lowered, "measured");
   for (size_t i = 0; i < timeline.events.size(); ++i) {
     Event& event = timeline.events[i];
-    event.end_ns = times_[i].end_ns - step_start_ns_;
-    event.start_ns = StartOf(times_[i]) - step_start_ns_;
+    const bool recorded = times_[i].end_ns != 0;
+    event.end_ns = recorded ? times_[i].end_ns - step_start_ns_ : kNotRecorded;
+    event.start_ns = recorded ? StartOf(times_[i]) - step_start_ns_ : kNotRecorded;
   }
   const auto add_pieces = [&](const InPieces& one) {
     Event& event = timeline.events[one.action];

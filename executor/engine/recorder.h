@@ -65,7 +65,8 @@ class Recorder {
 
   // The last step. A message starts when it leaves its channel, which is its arrival unless it is
   // in flight afterwards. A collective, or a part of a computation, that consists of calls alone
-  // starts when it ends.
+  // starts when it ends. An action without a command, or performed elsewhere, was not recorded: it
+  // starts and ends at -1.
   Timeline Observed(const Plan& lowered) const;
 
  private:

@@ -223,6 +223,15 @@ void KeepObserved(Timeline* timeline) {
   }
 }
 
+// An action that was not recorded has no observed times but those found here.
+void ForgetUnrecorded(Timeline* timeline) {
+  for (size_t i = 0; i < timeline->events.size(); ++i) {
+    const Event& event = timeline->events[i];
+    ObservedTimes& observed = timeline->observed[i];
+    if (observed.end_ns < 0) observed = {event.start_ns, event.end_ns};
+  }
+}
+
 // Sorts parts by event and time, with their observed times. As in the simulator, parts that take no
 // time are dropped.
 void SortParts(Timeline* timeline) {
@@ -257,6 +266,7 @@ Timeline WhenReady(const Plan& lowered, const Wiring& wiring, Timeline observed)
   SortParts(&observed);
   StartCollectives(lowered, wiring, &observed.events);
   StartMessages(wiring, &observed.events);
+  ForgetUnrecorded(&observed);
   return observed;
 }
 

@@ -93,10 +93,13 @@ class Timeline:
 
     @functools.cached_property
     def events(self) -> npt.NDArray[np.void]:
-        """All events: ``kind``, ``joined``, ``stage``, ``microbatch``, ``start_ns``, ``end_ns``.
+        """All events: ``kind``, ``joined``, ``stage``, ``microbatch``, ``start_ns``, ``end_ns``,
+        ``first_bucket_ns``, ``waited_ns``.
 
         ``stringline.KINDS[kind]`` is the kind's name. A joined event shares the rank, and start and
-        end, with the event before. A message lasts from its departure to its arrival.
+        end, with the event before. A message lasts from its departure to its arrival. The first
+        bucket of an UNSHARD by bucket ends at ``first_bucket_ns`` (else 0); a computation or a
+        collective has waited so long within for buckets.
         """
         return array_of(self._step, "events")
 
@@ -138,7 +141,7 @@ class Timeline:
     @functools.cached_property
     def parts(self) -> npt.NDArray[np.void]:
         """Parts of computations, where costs know them: ``event`` (an index into ``events``),
-        ``part``, ``layer``, ``start_ns``, ``end_ns``."""
+        ``part``, ``layer``, ``chunk`` (of the microbatch), ``start_ns``, ``end_ns``."""
         return array_of(self._step, "parts")
 
     def of(self, rank: int) -> npt.NDArray[np.void]:

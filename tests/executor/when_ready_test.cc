@@ -79,5 +79,24 @@ TEST(WhenReady, KeepsWhatWasObservedOfParts) {
   EXPECT_EQ(text, "F.attn@0-40[10-40] F.dispatch@40-60[60-60] F.experts@60-100[65-100] ");
 }
 
+// A RESHARD without a command was not recorded: it has no observed times of its own.
+TEST(WhenReady, WhatWasNotRecordedHasNoObservedTimes) {
+  const Plan plan = LoweredFrom(
+      "plan v P=1 M=1\n"
+      "stages 0\n"
+      "rank 0: 0UNSHARD 0F0 0B0 0RESHARD\n");
+  Timeline observed = TimelineOf(plan, "measured");
+  int64_t now_ns = 0;
+  for (Event& event : observed.events) {
+    event.start_ns = now_ns;
+    event.end_ns = now_ns += 100;
+  }
+  Event& reshard = observed.events.back();
+  ASSERT_EQ(reshard.kind, ActionKind::kReshard);
+  reshard.start_ns = reshard.end_ns = -1;
+  const Timeline told = WhenReady(plan, WiringOf(plan, CommLayout::kEdge), observed);
+  EXPECT_NE(Print(told).find(" 0RESHARD@300+0\n"), std::string::npos) << Print(told);
+}
+
 }  // namespace
 }  // namespace stringline

@@ -58,6 +58,17 @@ def test_nothing_is_copied_and_nothing_can_be_changed():
             array.flags.writeable = True
 
 
+def test_buckets_are_shown():
+    plan = stringline.load("1f1b").plan(P=2, M=4)
+    step = plan.simulate({**COSTS, "unshard": "8us", "reduce": "40us", "buckets": 4})
+    gathers = step.events[step.kind == stringline.KINDS.index("UNSHARD")]
+    assert len(gathers) == 2
+    assert (gathers["first_bucket_ns"] - gathers["start_ns"] == 2000).all()
+    others = step.events[step.kind != stringline.KINDS.index("UNSHARD")]
+    assert (others["first_bucket_ns"] == 0).all()
+    assert (step.events["waited_ns"] <= step.end_ns - step.start_ns).all()
+
+
 def test_arrays_outlive_their_plan():
     starts = stringline.load("zb_v").plan(P=4, M=64).simulate(COSTS).start_ns
     kept = starts.copy()
