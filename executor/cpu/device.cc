@@ -166,13 +166,13 @@ void CpuDevice::MakeRunnable(int index) {
   if (slices_.WorthAnotherThread() || (carries_ && runners_ == 0)) WakeOne();
 }
 
-// Prefers a thread other than the timekeeper.
+// Prefers a thread other than the timekeeper. A carrier runs none of these streams.
 void CpuDevice::WakeOne() {
   if (sleeping_workers_ > 0) {
     workers_wake_.notify_one();
   } else if (caller_sleeps_) {
     caller_wakes_.notify_one();
-  } else if (timekeeper_) {
+  } else if (timekeeper_ && !carries_) {
     timekeeper_wakes_.notify_one();
   }
 }

@@ -55,12 +55,14 @@ void TakeShortTurns() {
   // As the kernel's struct sched_attr, which C's library does not declare. Of a thread without
   // deadlines `runtime_ns` is the length of a turn, at least 0.1 ms.
   struct {
-    uint32_t size = 48, policy = 0;
-    uint64_t flags = 0;
-    int32_t nice = 0;
-    uint32_t priority = 0;
-    uint64_t runtime_ns = 100'000, deadline_ns = 0, period_ns = 0;
-  } attributes;
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime_ns, deadline_ns, period_ns;
+  } attributes = {};
+  if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0) return;
+  attributes.runtime_ns = 100'000;
   syscall(SYS_sched_setattr, 0, &attributes, 0);
 #endif
 }
