@@ -81,8 +81,8 @@ void Recorder::Look(uint32_t begin, uint32_t end, absl::Span<ActionTimes> known)
   for (ActionTimes& of : known) of.end_ns = std::max<int64_t>(of.end_ns, 0);
 }
 
-CommandTimes* Recorder::AddPart(size_t index, LayerPart part) {
-  return &parts_.emplace_back(RecordedPart{static_cast<uint32_t>(index), part, {}}).times;
+CommandTimes* Recorder::AddPart(size_t index, LayerPart part, const CommandTimes* awaited) {
+  return &parts_.emplace_back(RecordedPart{static_cast<uint32_t>(index), part, {}, awaited}).times;
 }
 
 CommandTimes* Recorder::AddPiece(size_t index, const CommandTimes* awaited) {
@@ -114,6 +114,12 @@ CommandTimes Recorder::Moved(const CommandTimes& times, int64_t by_ns) {
   return {{moved(times.start_ns), moved(times.end_ns)}, moved(times.came_ns)};
 }
 
+Recorder::RecordedPart Recorder::Moved(const RecordedPart& part, int64_t by_ns) {
+  const int64_t awaited_ns = part.AwaitedNs();
+  return {part.action, part.part, Moved(part.times, by_ns), nullptr,
+          awaited_ns == 0 ? 0 : awaited_ns + by_ns};
+}
+
 Recorder::InPieces Recorder::Moved(InPieces one, int64_t by_ns) {
   for (int64_t* const ns : {&one.start_ns, &one.end_ns, &one.first_ns}) {
     if (*ns != 0) *ns += by_ns;
@@ -130,9 +136,7 @@ void Recorder::Pack(const Plan& lowered, absl::Span<const RankId> ranks, int64_t
     }
   }
   numbers->Add(parts_.size());
-  for (const RecordedPart& part : parts_) {
-    numbers->Add(RecordedPart{part.action, part.part, Moved(part.times, -ahead_ns)});
-  }
+  for (const RecordedPart& part : parts_) numbers->Add(Moved(part, -ahead_ns));
   numbers->Add(pieces_.size());
   for (const auto& [action, pieces] : pieces_)
     numbers->Add(Moved(AsOne(action, pieces), -ahead_ns));
@@ -148,9 +152,7 @@ void Recorder::Take(const Plan& lowered, absl::Span<const RankId> ranks, int64_t
     }
   }
   for (auto left = numbers->Take<size_t>(); left > 0; --left) {
-    RecordedPart part = numbers->Take<RecordedPart>();
-    part.times = Moved(part.times, ahead_ns);
-    told_parts_.push_back(part);
+    told_parts_.push_back(Moved(numbers->Take<RecordedPart>(), ahead_ns));
   }
   for (auto left = numbers->Take<size_t>(); left > 0; --left) {
     told_pieces_.push_back(Moved(numbers->Take<InPieces>(), ahead_ns));
@@ -176,9 +178,11 @@ Timeline Recorder::Observed(const Plan& lowered) const {
   for (const auto& [action, pieces] : pieces_) add_pieces(AsOne(action, pieces));
   for (const InPieces& one : told_pieces_) add_pieces(one);
   const auto add = [&](const RecordedPart& recorded) {
+    const int64_t awaited_ns = recorded.AwaitedNs();
     timeline.parts.push_back({recorded.action, recorded.part.part, recorded.part.layer,
                               StartOf(recorded.times) - step_start_ns_,
-                              recorded.times.end_ns - step_start_ns_, recorded.part.chunk});
+                              recorded.times.end_ns - step_start_ns_, recorded.part.chunk,
+                              awaited_ns == 0 ? 0 : awaited_ns - step_start_ns_});
   };
   for (const RecordedPart& recorded : parts_) add(recorded);
   for (const RecordedPart& recorded : told_parts_) add(recorded);

@@ -42,9 +42,9 @@ class Recorder {
   // The destination for the times of plan.actions[index]: a collective, or a computation of a plan
   // whose stages are not cut into parts.
   CommandTimes* times(size_t index) { return &times_[index]; }
-  // The destination for the times of a part; called once for each. The action's own times follow
-  // from its parts.
-  CommandTimes* AddPart(size_t index, LayerPart part);
+  // The destination for the times of a part; called once for each. Its stream waits for the end of
+  // `awaited`, which may be null. The action's own times follow from its parts.
+  CommandTimes* AddPart(size_t index, LayerPart part, const CommandTimes* awaited);
   // The destination for the times of the next piece of a computation that meets collectives, or of
   // the next call of a collective that a computation meets. Its stream waits for the end of
   // `awaited`, which may be null. The action's own times follow from its pieces.
@@ -75,6 +75,10 @@ class Recorder {
     uint32_t action;
     LayerPart part;
     CommandTimes times;
+    const CommandTimes* awaited = nullptr;
+    int64_t awaited_ns = 0;  // its end, if another process has told it
+
+    int64_t AwaitedNs() const { return awaited == nullptr ? awaited_ns : awaited->end_ns; }
   };
   struct RecordedPiece {
     CommandTimes times;
@@ -91,6 +95,7 @@ class Recorder {
   static void LookAtPart(uint32_t action, const CommandTimes& times, uint32_t begin,
                          absl::Span<ActionTimes> known);
   static CommandTimes Moved(const CommandTimes& times, int64_t by_ns);
+  static RecordedPart Moved(const RecordedPart& part, int64_t by_ns);
   static InPieces Moved(InPieces one, int64_t by_ns);
   std::vector<CommandTimes> times_;                       // by action
   std::deque<RecordedPart> parts_;                        // a deque: elements do not move

@@ -79,6 +79,9 @@ class StageWork {
                                                    bool /*reduces*/) {
     return {};
   }
+  // The number of first pieces of the stage's UNSHARD asked for last that hold all parameters which
+  // a part on the compute lane reads, of a stage with layers.
+  virtual int BucketsRead(const Action& /*action*/, LayerPart /*part*/) { return 0; }
   // The buckets of the stage's REDUCE_GRAD to which a part adds gradients, of a stage with layers.
   virtual std::vector<int> BucketsGiven(const Action& /*action*/, LayerPart /*part*/) { return {}; }
   // The work of a collective, on the rank's stream for collectives: a piece for each bucket if the

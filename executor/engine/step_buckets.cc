@@ -1,5 +1,7 @@
 #include "executor/engine/step_buckets.h"
 
+#include <algorithm>
+
 #include "schedlang/plan/buckets.h"
 
 namespace stringline {
@@ -12,11 +14,26 @@ StepBuckets::StepBuckets(const Plan& plan, const Wiring& wiring, const StageWork
     const Action& action = plan.actions[i];
     if (meeters[i] == kNoAction || !work.MeetsBuckets(action)) continue;
     const bool reduces = action.kind == ActionKind::kReduceGrad;
-    if (work.layers(action.stage) > 0 ? !reduces : !IsAlone(plan, meeters[i])) continue;
+    if (work.layers(action.stage) == 0 && !IsAlone(plan, meeters[i])) continue;
     meets_[i].inside = meeters[i];
-    Meets& meeter = meets_[meeters[i]];
-    (reduces ? meeter.reduce : meeter.gather) = i;
+    if (reduces) {
+      meets_[meeters[i]].reduce = i;
+      continue;
+    }
+    uint32_t k = meeters[i];
+    do {
+      if (wiring.wires[k].gathered == i) meets_[k].gather = i;
+      ++k;
+    } while (k < plan.actions.size() && plan.actions[k].joined);
   }
+}
+
+const StepBuckets::BucketEvent* StepBuckets::Meet(uint32_t gather, size_t buckets) {
+  Meets& unshard = meets_[gather];
+  buckets = std::min(buckets, unshard.events.size());
+  if (buckets <= unshard.met) return nullptr;
+  unshard.met = buckets;
+  return &unshard.events[buckets - 1];
 }
 
 }  // namespace stringline

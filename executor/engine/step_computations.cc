@@ -11,12 +11,12 @@ namespace stringline {
 // all of it, as the memory plan does. The last part of every action is on the compute lane.
 void StepComputations::Add(int rank, uint32_t begin, uint32_t end) {
   const int32_t stream = streams_.compute[rank];
-  const bool gathers = buckets_->gather_of(begin) != kNoAction;
-  const bool in_pieces =
-      gathers || (buckets_->reduce_of(begin) != kNoAction && work_->layers(Of(begin).stage) == 0);
+  const bool meets =
+      buckets_->gather_of(begin) != kNoAction || buckets_->reduce_of(begin) != kNoAction;
+  const bool in_pieces = meets && work_->layers(Of(begin).stage) == 0;
   for (uint32_t i = begin; i < end; ++i) {
     values_->WaitForNeeds(stream, i);
-    if (!gathers) values_->WaitForParameters(stream, i);
+    if (buckets_->gather_of(i) == kNoAction) values_->WaitForParameters(stream, i);
   }
   for (uint32_t i = begin; i < end; ++i) commands_->Copy(stream, work_->CopiesBefore(Of(i)));
   if (in_pieces) {
@@ -107,17 +107,33 @@ void StepComputations::AddLanes(int rank, const GroupOrder& order, uint32_t begi
 void StepComputations::AddPart(int32_t stream, uint32_t i, LayerPart part) {
   const Piece piece = work_->Compute(Of(i), part);
   if (piece.work.run == nullptr && piece.calls.empty()) return;
+  commands_->Mark(stream, {static_cast<int32_t>(i), part, streams_.cut});
+  const CommandTimes* const awaited = WaitForBuckets(stream, i, part);
   CommandTimes* times = nullptr;
   if (recorder_ != nullptr) {
-    times = streams_.cut ? recorder_->AddPart(i, part) : recorder_->times(i);
+    times = streams_.cut ? recorder_->AddPart(i, part, awaited) : recorder_->times(i);
   }
-  commands_->Mark(stream, {static_cast<int32_t>(i), part, streams_.cut});
   AddPiece(stream, i, piece, times);
   const uint32_t reduce = buckets_->reduce_of(i);
   if (reduce == kNoAction || LaneOf(part.part) == Lane::kNetwork) return;
   if (const std::vector<int> given = work_->BucketsGiven(Of(i), part); !given.empty()) {
     Give(stream, i, given, times);
   }
+}
+
+// Every computation waits for the first bucket, and a W, whose list says that it has its
+// parameters, for all. The times of the last bucket awaited, or null.
+const CommandTimes* StepComputations::WaitForBuckets(int32_t stream, uint32_t i, LayerPart part) {
+  const uint32_t gather = buckets_->gather_of(i);
+  if (gather == kNoAction || LaneOf(part.part) == Lane::kNetwork) return nullptr;
+  size_t buckets = buckets_->events(gather).size();
+  if (Of(i).kind != ActionKind::kWeightGradient) {
+    buckets = static_cast<size_t>(std::max(work_->BucketsRead(Of(i), part), 1));
+  }
+  const StepBuckets::BucketEvent* const last = buckets_->Meet(gather, buckets);
+  if (last == nullptr) return nullptr;
+  commands_->Wait(stream, last->event);
+  return last->times;
 }
 
 // A later part may give the same buckets: then its event is the one awaited.

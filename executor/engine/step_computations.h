@@ -1,6 +1,7 @@
 // The commands of computations. A computation runs part by part on the two lanes of its rank, a
 // group such as `F & B` in the order of group_order.h; its outputs leave when its whole group has
-// ended. A computation that meets collectives runs piece by piece.
+// ended. A computation that meets the buckets of collectives runs piece by piece, or waits for them
+// part by part.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +43,7 @@ class StepComputations {
   void Give(int32_t stream, uint32_t i, absl::Span<const int> given, const CommandTimes* times);
   void AddLanes(int rank, const GroupOrder& order, uint32_t begin);
   void AddPart(int32_t stream, uint32_t i, LayerPart part);
+  const CommandTimes* WaitForBuckets(int32_t stream, uint32_t i, LayerPart part);
   const GroupOrder& OrderOf(absl::Span<const Action> group);
   const Action& Of(uint32_t i) const { return plan_.actions[i]; }
 

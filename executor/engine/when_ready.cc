@@ -22,7 +22,8 @@ void ClampWaited(Event* event) {
 }
 
 // The parts of the group events[begin .. end): each starts after the part before it on its lane,
-// its dependency among the parts, and the start of the group. Timeline::parts are by group, and
+// its dependency among the parts, the buckets that it awaited, and the start of the group.
+// Timeline::parts are by group, and
 // those of a group in the order in which they were enqueued: a topological order, which the ends of
 // parts that take no time would not tell.
 class PartStarts {
@@ -34,7 +35,8 @@ class PartStarts {
     }
   }
 
-  void Start(size_t begin, size_t end) {
+  // The time for which the group has waited for buckets.
+  int64_t Start(size_t begin, size_t end) {
     group_.clear();
     for (; next_ < timeline_.parts.size() && timeline_.parts[next_].event < end; ++next_) {
       if (timeline_.parts[next_].event >= begin) group_.push_back(&timeline_.parts[next_]);
@@ -49,20 +51,43 @@ class PartStarts {
     for (const PartEvent* const part : group_) {
       EndOf(part->event, {part->part, part->layer, part->chunk}) = part->end_ns;
     }
-    int64_t lane_ns[2];
+    int64_t lane_ns[2], last_ns = 0;
     std::fill_n(lane_ns, 2, timeline_.events[begin].start_ns);
+    bool waits = false;
     for (PartEvent* const part : group_) {
-      const LayerPart own = {part->part, part->layer, part->chunk};
-      auto before = PartBefore(own, Layers(part->event));
-      if (before) before->chunk = own.chunk;
       int64_t& free_ns = lane_ns[static_cast<int>(LaneOf(part->part))];
-      part->start_ns = std::max(free_ns, before ? EndOf(part->event, *before) : 0);
+      part->start_ns = std::max({free_ns, EndBefore(*part), part->bucket_ns});
       part->end_ns = std::max(part->start_ns, part->end_ns);
-      free_ns = EndOf(part->event, own) = part->end_ns;
+      free_ns = EndOf(part->event, OwnOf(*part)) = part->end_ns;
+      last_ns = std::max(last_ns, free_ns);
+      waits = waits || part->bucket_ns > 0;
     }
+    return waits ? last_ns - EndWithoutBuckets(timeline_.events[begin].start_ns) : 0;
   }
 
  private:
+  static LayerPart OwnOf(const PartEvent& part) { return {part.part, part.layer, part.chunk}; }
+
+  // The end of the part on which this one depends; 0: it depends on none.
+  int64_t EndBefore(const PartEvent& part) {
+    auto before = PartBefore(OwnOf(part), Layers(part.event));
+    if (!before) return 0;
+    before->chunk = part.chunk;
+    return EndOf(part.event, *before);
+  }
+
+  // The end of the group if all buckets were there at its start, and its parts took as long.
+  int64_t EndWithoutBuckets(int64_t start_ns) {
+    int64_t lane_ns[2] = {start_ns, start_ns}, last_ns = start_ns;
+    for (const PartEvent* const part : group_) {
+      int64_t& free_ns = lane_ns[static_cast<int>(LaneOf(part->part))];
+      free_ns = std::max(free_ns, EndBefore(*part)) + part->end_ns - part->start_ns;
+      EndOf(part->event, OwnOf(*part)) = free_ns;
+      last_ns = std::max(last_ns, free_ns);
+    }
+    return last_ns;
+  }
+
   int& Layers(uint32_t event) {
     if (layers_.size() <= event) layers_.resize(timeline_.events.size(), 0);
     return layers_[event];
@@ -113,9 +138,13 @@ void StartComputations(const Plan& plan, const Wiring& wiring, Timeline* timelin
       for (size_t i = begin; i < end; ++i) {
         (*events)[i].start_ns = start_ns;
         (*events)[i].end_ns = std::max(start_ns, end_ns);
-        ClampWaited(&(*events)[i]);
       }
-      parts.Start(begin, end);
+      const int64_t waited_ns = parts.Start(begin, end);
+      for (size_t i = begin; i < end; ++i) {
+        Event& event = (*events)[i];
+        event.waited_ns = std::max(event.waited_ns, waited_ns);
+        ClampWaited(&event);
+      }
       begin = end;
       ready_ns = std::max(start_ns, end_ns);
     }

@@ -74,6 +74,11 @@ bool HeldStages::MeetsBuckets(const Action& collective) const {
   return collective.kind != ActionKind::kReshard && buckets_[collective.stage.value] > 1;
 }
 
+int HeldStages::BucketsRead(const Action& action, LayerPart part) {
+  return static_cast<int>(
+      BucketsNeeded(action.kind, part, layers(action.stage), buckets_[action.stage.value]));
+}
+
 std::vector<int> HeldStages::BucketsGiven(const Action& action, LayerPart part) {
   std::vector<int> given;
   if (RowOfPart(part.part).of != ActionKind::kWeightGradient) return given;

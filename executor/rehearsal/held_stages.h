@@ -38,6 +38,7 @@ class HeldStages final : public StageWork {
   bool MeetsBuckets(const Action& collective) const override;
   std::vector<BucketPiece> ComputeByBucket(const Action& action, bool gathers,
                                            bool reduces) override;
+  int BucketsRead(const Action& action, LayerPart part) override;
   std::vector<int> BucketsGiven(const Action& action, LayerPart part) override;
   absl::StatusOr<std::vector<Piece>> Collective(const Action& action,
                                                 const Action* inside) override;

@@ -18,6 +18,16 @@ std::vector<BucketNode> GatheredBy(absl::Span<const Bucket> buckets, const Ready
   return order;
 }
 
+int ReadByPart(absl::Span<const Bucket> buckets, absl::Span<const int> order,
+               const ReadyGraph& program, int part) {
+  size_t first = order.size();
+  const auto reads = [&](const Bucket& bucket) {
+    return program.Reads(part, Region::kWorking, bucket.read_at, bucket.read.begin.back());
+  };
+  while (first > 0 && !reads(buckets[order[first - 1]])) --first;
+  return static_cast<int>(first);
+}
+
 std::vector<int> ReduceOrder(absl::Span<const Bucket> buckets, absl::Span<const int> summed,
                              const ReadyGraph& backward) {
   std::vector<BucketNode> given = GivenBy(buckets, summed, backward);

@@ -19,6 +19,10 @@ struct BucketNode {
 // All buckets in the order in which the program first reads their gathered parameters; those that
 // nothing reads come last.
 std::vector<BucketNode> GatheredBy(absl::Span<const Bucket> buckets, const ReadyGraph& program);
+// The number of first buckets in their order that hold all parameters which a part of the program
+// reads.
+int ReadByPart(absl::Span<const Bucket> buckets, absl::Span<const int> order,
+               const ReadyGraph& program, int part);
 
 // The summed buckets in the order in which `backward`, the stage's whole backward, gives their
 // gradients, so that all copies do alike.

@@ -292,9 +292,7 @@ bool ReadyGraph::Touches(uint32_t operand, Region region, int64_t offset, int64_
 
 int ReadyGraph::FirstReadOf(Region region, int64_t offset, int64_t bytes) const {
   for (int n = 0; n < nodes(); ++n) {
-    for (uint32_t i = 0; i < steps_[n].inputs; ++i) {
-      if (Touches(steps_[n].first_operand + i, region, offset, bytes)) return n;
-    }
+    if (NodeReads(n, region, offset, bytes)) return n;
   }
   return -1;
 }
@@ -305,11 +303,31 @@ int ReadyGraph::LastWriteOf(Region region, int64_t offset, int64_t bytes) const 
   return n;
 }
 
+bool ReadyGraph::Reads(int part, Region region, int64_t offset, int64_t bytes) const {
+  for (int n = parts_[part].first_node; n < parts_[part].end_node; ++n) {
+    if (NodeReads(n, region, offset, bytes)) return true;
+  }
+  return false;
+}
+
 bool ReadyGraph::Writes(int part, Region region, int64_t offset, int64_t bytes) const {
   for (int n = parts_[part].first_node; n < parts_[part].end_node; ++n) {
     if (NodeWrites(n, region, offset, bytes)) return true;
   }
   return false;
+}
+
+bool ReadyGraph::NodeReads(int node, Region region, int64_t offset, int64_t bytes) const {
+  const Step& step = steps_[node];
+  for (uint32_t i = 0; i < step.inputs; ++i) {
+    if (Touches(step.first_operand + i, region, offset, bytes)) return true;
+  }
+  // Inputs that are needed in a second place are copied before the first node.
+  return node == 0 &&
+         std::any_of(copies_before_.begin(), copies_before_.end(), [&](const Copy& copy) {
+           return copy.from.region == region && copy.from.offset < offset + bytes &&
+                  offset < copy.from.offset + copy.bytes;
+         });
 }
 
 bool ReadyGraph::NodeWrites(int node, Region region, int64_t offset, int64_t bytes) const {

@@ -79,7 +79,8 @@ class ReadyGraph {
   // The first node that reads, and the last that writes, a byte of these in the region; -1: none.
   int FirstReadOf(Region region, int64_t offset, int64_t bytes) const;
   int LastWriteOf(Region region, int64_t offset, int64_t bytes) const;
-  // True if a node of the part writes any of them.
+  // True if a node of the part reads, or writes, any of them.
+  bool Reads(int part, Region region, int64_t offset, int64_t bytes) const;
   bool Writes(int part, Region region, int64_t offset, int64_t bytes) const;
 
   // A node of a network part with its operands.
@@ -116,6 +117,7 @@ class ReadyGraph {
     int64_t bytes;
   };
 
+  bool NodeReads(int node, Region region, int64_t offset, int64_t bytes) const;
   bool NodeWrites(int node, Region region, int64_t offset, int64_t bytes) const;
   bool Touches(uint32_t operand, Region region, int64_t offset, int64_t bytes) const;
   void CopyAll(const std::vector<Copy>& copies, const Regions& regions, NativeStream stream) const;

@@ -328,6 +328,13 @@ std::vector<BucketPiece> Stages::ComputeByBucket(const Action& action, bool gath
   return pieces;
 }
 
+int Stages::BucketsRead(const Action& action, LayerPart part) {
+  const Stage& stage = stages_[action.stage.value];
+  return ReadByPart(params_.pieces(action.stage).buckets(), stage.gather_order,
+                    stage.programs[static_cast<size_t>(RowOfPart(part.part).of)],
+                    IndexOf(part, layers(action.stage)));
+}
+
 std::vector<int> Stages::BucketsGiven(const Action& action, LayerPart part) {
   const auto program = static_cast<size_t>(RowOfPart(part.part).of);
   return GivenByPart(params_.pieces(action.stage).buckets(), ReduceOrderOf(action.stage),
@@ -362,13 +369,13 @@ Piece Stages::Unshard(StageId of, const Action* inside) {
   char* const room = blocks_[plan_.stage(of).rank.value].gathered;
   const int64_t offset = memory_.gathers[of.value][stage.unshards++];
   stage.gathered = room == nullptr ? nullptr : room + offset;
-  std::vector<int> order;
+  stage.gather_order.clear();
   for (const BucketNode& bucket :
        GatheredBy(params_.pieces(of).buckets(),
                   inside == nullptr ? stage.programs.front() : ProgramOf(*inside))) {
-    order.push_back(bucket.bucket);
+    stage.gather_order.push_back(bucket.bucket);
   }
-  return collectives_.Unshard(of, stage.gathered, order);
+  return collectives_.Unshard(of, stage.gathered, stage.gather_order);
 }
 
 }  // namespace stringline

@@ -71,6 +71,7 @@ class Stages final : public StageWork {
   bool MeetsBuckets(const Action& collective) const override;
   std::vector<BucketPiece> ComputeByBucket(const Action& action, bool gathers,
                                            bool reduces) override;
+  int BucketsRead(const Action& action, LayerPart part) override;
   std::vector<int> BucketsGiven(const Action& action, LayerPart part) override;
   // REDUCE_GRAD: the sum over all copies of the stage; each member gets its pieces of sharded
   // gradients. UNSHARD gathers the parameters that graphs read, and RESHARD frees their memory for
@@ -124,6 +125,7 @@ class Stages final : public StageWork {
   struct Stage {
     std::vector<ReadyGraph> programs;
     char* gathered = nullptr;       // the graphs' parameters, from the last UNSHARD bound
+    std::vector<int> gather_order;  // its buckets
     int unshards = 0;               // number of UNSHARDs bound
     std::vector<int> reduce_order;  // empty: not asked for yet, or nothing is summed
   };
@@ -148,8 +150,11 @@ class Stages final : public StageWork {
   Piece Unshard(StageId stage, const Action* inside);
   // The buckets of the stage's REDUCE_GRAD in the order of their calls; found once.
   const std::vector<int>& ReduceOrderOf(StageId stage);
+  // The program that an action runs, or runs first: a B in parts is an I and a W.
   const ReadyGraph& ProgramOf(const Action& action) const {
-    return stages_[action.stage.value].programs[static_cast<size_t>(action.kind)];
+    const bool cut = action.kind == ActionKind::kBackward && layers(action.stage) > 0;
+    const ActionKind kind = cut ? ActionKind::kInputGradient : action.kind;
+    return stages_[action.stage.value].programs[static_cast<size_t>(kind)];
   }
   Regions RegionsOf(const Action& action, int program, int chunk) const;
   char* AddressOf(StageId stage, MicrobatchId microbatch, StageValue value) const;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "schedlang/base/sl_check.h"
+#include "schedlang/plan/buckets.h"
 #include "schedlang/plan/group_order.h"
 
 namespace stringline {
@@ -28,11 +29,14 @@ PartCosts AsBackward(PartCosts costs, bool whole) {
   return costs;
 }
 
+constexpr double kSameMomentNs = 1e-3;  // moments closer than that differ by rounding
+
 class OverlappedRun {
  public:
   // `costs` by action of the group.
-  OverlappedRun(const std::vector<PartCosts>& costs, GroupOrder order, int64_t slowdown, int chunks)
-      : costs_(costs), slowdown_(slowdown), chunks_(chunks) {
+  OverlappedRun(absl::Span<const PricedMember> group, const std::vector<PartCosts>& costs,
+                GroupOrder order, int64_t slowdown, int chunks)
+      : group_(group), costs_(costs), slowdown_(slowdown), chunks_(chunks) {
     lanes_[0].steps = std::move(order.compute);
     lanes_[1].steps = std::move(order.network);
   }
@@ -50,18 +54,36 @@ class OverlappedRun {
     size_t next = 0;  // the steps before `next` have ended
     std::optional<PartTime> running;
     double left_ns = 0;
+    double awaits_ns = 0;  // the next step starts with a bucket at that moment; 0: with none
   };
 
+  // The moment at which the buckets that the step reads are there.
+  int64_t GatheredNs(const LaneStep& step) const {
+    const PricedMember& member = group_[step.of];
+    const auto buckets = static_cast<int64_t>(member.gathered_ns.size());
+    if (buckets == 0) return 0;
+    const int64_t needed = BucketsNeeded(member.kind, {step.part, step.layer, step.chunk},
+                                         costs_[step.of].layers, buckets);
+    return needed == 0 ? 0 : member.gathered_ns[static_cast<size_t>(needed - 1)];
+  }
+
   void Start(LaneState* lane, const LaneState& other) {
+    lane->awaits_ns = 0;
     if (lane->running || lane->next == lane->steps.size()) return;
     const LaneStep& step = lane->steps[lane->next];
     if (step.after >= static_cast<int64_t>(other.next)) return;
+    const auto there_ns = static_cast<double>(GatheredNs(step));
+    if (there_ns > now_ns_ + kSameMomentNs) {
+      lane->awaits_ns = there_ns;
+      return;
+    }
     const auto now = std::llround(now_ns_);
     lane->running = PartTime{step.part, step.layer, step.of, step.chunk, now, now};
     lane->left_ns = static_cast<double>(costs_[step.of].ns[step.part]) / chunks_;
   }
 
-  // Starts the parts that are ready, then goes to the next end. False when nothing runs any more.
+  // Starts the parts that are ready, then goes to the next end or bucket. False when nothing runs
+  // or waits for a bucket any more.
   bool Advance() {
     Start(&lanes_[0], lanes_[1]);
     Start(&lanes_[1], lanes_[0]);
@@ -69,6 +91,10 @@ class OverlappedRun {
     const double rate = lanes_[1].running ? 1 + static_cast<double>(slowdown_) * 1e-6 : 1;
     double step_ns = -1;
     for (int k = 0; k < 2; ++k) {
+      if (lanes_[k].awaits_ns > 0) {
+        const double comes_ns = lanes_[k].awaits_ns - now_ns_;
+        if (step_ns < 0 || comes_ns < step_ns) step_ns = comes_ns;
+      }
       if (!lanes_[k].running) continue;
       const double needs = lanes_[k].left_ns * (k == 0 ? rate : 1);
       if (step_ns < 0 || needs < step_ns) step_ns = needs;
@@ -88,6 +114,7 @@ class OverlappedRun {
     return true;
   }
 
+  const absl::Span<const PricedMember> group_;
   const std::vector<PartCosts>& costs_;
   const int64_t slowdown_;
   const int chunks_;
@@ -119,7 +146,8 @@ std::vector<PartTime> RunGroup(absl::Span<const PricedMember> group, const Overl
     costs.push_back(AsBackward(*member.costs, member.kind == ActionKind::kBackward));
   }
   const bool in_a_row = group.size() == 1 && chunks == 1;
-  return OverlappedRun(costs, OrderGroup(members, order, chunks), in_a_row ? 0 : slowdown, chunks)
+  return OverlappedRun(group, costs, OrderGroup(members, order, chunks), in_a_row ? 0 : slowdown,
+                       chunks)
       .Run();
 }
 

@@ -39,6 +39,9 @@ struct PricedMember {
   ActionKind kind = ActionKind::kForward;
   const PartCosts* costs = nullptr;
   StageId stage = {};
+  // By bucket of its parameters, the moment, from the group's start, at which it is there
+  // (plan/buckets.h), ascending; empty: all are there.
+  absl::Span<const int64_t> gathered_ns = {};
 };
 
 // The parts of a group, in the order of their ends; of an action alone without chunks, in a row.

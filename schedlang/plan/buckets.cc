@@ -33,6 +33,43 @@ bool IsAlone(const Plan& plan, uint32_t i) {
   return plan.chunks == 1 && !plan.actions[i].joined && !joined_by_next;
 }
 
+uint32_t GatherMetBy(const Plan& plan, const Wiring& wiring, uint32_t i) {
+  const uint32_t gather = wiring.wires[i].gathered;
+  if (gather == kNoAction) return kNoAction;
+  for (uint32_t k = i; k > wiring.meeters[gather]; --k) {
+    if (!plan.actions[k].joined) return kNoAction;  // an earlier group met it
+  }
+  return gather;
+}
+
+int64_t BucketsNeeded(ActionKind kind, LayerPart part, int64_t layers, int64_t buckets) {
+  const int64_t places = 2 * layers + 1, behind = layers - 1 - part.layer;
+  int64_t place = 0;
+  switch (part.part) {
+    case kFAttn:
+      place = 2 * part.layer + 1;
+      break;
+    case kFExperts:
+      place = 2 * part.layer + 2;
+      break;
+    case kFPost:
+      place = places;
+      break;
+    case kBPost:
+      place = 1;
+      break;
+    case kBExperts:
+      place = 2 * behind + 2;
+      break;
+    case kBAttn:
+      place = 2 * behind + 3;
+      break;
+    default:
+      place = kind == ActionKind::kWeightGradient ? places : 0;
+  }
+  return (place * buckets + places - 1) / places;
+}
+
 std::vector<uint32_t> MeetersOfBuckets(const Plan& plan, const Wiring& wiring) {
   std::vector<uint32_t> meeters;
   const bool collects = std::any_of(plan.actions.begin(), plan.actions.end(),
@@ -46,7 +83,7 @@ std::vector<uint32_t> MeetersOfBuckets(const Plan& plan, const Wiring& wiring) {
     if (IsCompute(action.kind)) {
       if (wire.gathered == kNoAction || used[wire.gathered]) continue;
       used[wire.gathered] = true;
-      if (IsAlone(plan, i)) meeters[wire.gathered] = i;
+      meeters[wire.gathered] = i;
     } else if (action.kind == ActionKind::kReduceGrad && wire.after != kNoAction) {
       if (!AddsUpReplicas(wiring, i)) meeters[i] = GiverIn(plan, wire.after, action.stage);
     }

@@ -83,8 +83,8 @@ struct Wiring {
   // By action, if messages are issued where they are written; empty: as early as they can be.
   std::vector<ListedBefore> listed;
   std::vector<ListedWait> waits;  // rank by rank, in the order of `before`
-  // By collective, the computation that may meet its buckets (buckets.h), or kNoAction: for an
-  // UNSHARD one that is alone. Empty for a plan without collectives.
+  // By collective, the computation that may meet its buckets (buckets.h), or kNoAction. Empty for a
+  // plan without collectives.
   std::vector<uint32_t> meeters;
   // Every message has its other end, and the producer of every sent or needed value is on its rank:
   // a computation or a receive.

@@ -61,7 +61,9 @@ struct PartEvent {
   int32_t layer = 0;  // as LayerPart::layer
   int64_t start_ns = 0;
   int64_t end_ns = 0;
-  uint8_t chunk = 0;  // as LayerPart::chunk
+  uint8_t chunk = 0;      // as LayerPart::chunk
+  int64_t bucket_ns = 0;  // as observed: the last bucket that it awaited was there; 0: it awaited
+                          // none
 };
 
 // The observed times of an event or a part. A message, and a collective of calls only, has an

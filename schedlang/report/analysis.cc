@@ -61,7 +61,7 @@ class Analyst {
       const Event& event = events_[i];
       if (whole_ && !event.joined) {
         AddIdle(rank, IdleCause::kCollective, event.end_ns - event.waited_ns, event.end_ns, i,
-                wires_[i].gathered);
+                LastGatherOf(i));
       }
       now_ns = std::max(now_ns, event.end_ns);
     }
@@ -94,6 +94,17 @@ class Analyst {
     }
     for (const ListedWait& wait : wiring_.WaitsBefore(group)) {
       take(wait.until);
+    }
+    return last;
+  }
+
+  // The last gather to end among those of the group; kNoAction: it has none.
+  uint32_t LastGatherOf(uint32_t group) const {
+    uint32_t last = kNoAction;
+    for (uint32_t k = 0; k < Group(group).size(); ++k) {
+      const uint32_t gathered = wires_[group + k].gathered;
+      if (gathered == kNoAction) continue;
+      if (last == kNoAction || events_[gathered].end_ns > events_[last].end_ns) last = gathered;
     }
     return last;
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "schedlang/plan/group_order.h"
+#include "schedlang/sim/gathered_parts.h"
 
 namespace stringline {
 namespace {
@@ -26,15 +27,19 @@ int64_t Stretched(int64_t start_ns, int64_t ns, int64_t cost_ns, int64_t length_
 
 class PartWriter {
  public:
-  PartWriter(const Plan& plan, const CostModel& costs, Timeline* timeline)
-      : plan_(plan), costs_(costs), timeline_(timeline) {}
+  PartWriter(const Plan& plan, const Wiring& wiring, const CostModel& costs, Timeline* timeline)
+      : plan_(plan), wiring_(wiring), costs_(costs), timeline_(timeline) {}
 
   void Run() {
     for (uint32_t i = 0; i < plan_.actions.size(); ++i) {
       if (!IsCompute(plan_.actions[i].kind) || plan_.actions[i].joined) continue;
       const auto group = GroupAt(absl::MakeConstSpan(plan_.actions), i);
       const Event& event = timeline_->events[i];
-      if (OverlapsInParts(plan_, costs_, group)) {
+      if (WaitsInParts(plan_, wiring_, costs_, timeline_->events, i, event.start_ns)) {
+        Write(
+            Made(PartsBesideGathers(plan_, wiring_, costs_, timeline_->events, i, event.start_ns)),
+            event.start_ns, event.end_ns, i, group.size());
+      } else if (OverlapsInParts(plan_, costs_, group)) {
         Write(PartsOf(group), event.start_ns, event.end_ns, i, group.size());
       } else if (PairOf(group).forward == nullptr) {
         WriteInARow(i, group);
@@ -95,6 +100,7 @@ class PartWriter {
   }
 
   const Plan& plan_;
+  const Wiring& wiring_;
   const CostModel& costs_;
   Timeline* const timeline_;
   std::map<GroupKey, GroupParts> known_;
@@ -102,10 +108,11 @@ class PartWriter {
 
 }  // namespace
 
-void AddParts(const Plan& lowered, const CostModel& costs, Timeline* timeline) {
+void AddParts(const Plan& lowered, const Wiring& wiring, const CostModel& costs,
+              Timeline* timeline) {
   const bool cut = std::any_of(costs.parts.begin(), costs.parts.end(),
                                [](const PartCosts& parts) { return parts.layers > 0; });
-  if (cut) PartWriter(lowered, costs, timeline).Run();
+  if (cut) PartWriter(lowered, wiring, costs, timeline).Run();
 }
 
 }  // namespace stringline

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "schedlang/plan/buckets.h"
 #include "schedlang/plan/parts.h"
+#include "schedlang/sim/gathered_parts.h"
 
 namespace stringline {
 
@@ -23,13 +24,18 @@ int64_t ReductionNs(const Plan& plan, const Wiring& wiring, const CostModel& cos
 
 namespace {
 
-// The ends of the weight gradients of group[of], from the group's start, the first one first: of
-// chunks the last.
-std::vector<int64_t> WeightGradientEnds(const Plan& plan, const CostModel& costs,
-                                        absl::Span<const Action> group, size_t of) {
+// The ends of the weight gradients of the action `giver`, from its group's start, the first one
+// first: of chunks the last.
+std::vector<int64_t> WeightGradientEnds(const Plan& plan, const Wiring& wiring,
+                                        const CostModel& costs, absl::Span<const Event> events,
+                                        uint32_t giver) {
+  uint32_t begin = giver;
+  while (plan.actions[begin].joined) --begin;
   std::map<std::pair<int, int>, int64_t> ends;  // by part and layer
-  for (const PartTime& part : PartsOfGroup(plan, costs, group)) {
-    if (part.of != of || RowOfPart(part.part).of != ActionKind::kWeightGradient) continue;
+  for (const PartTime& part :
+       PartsBesideGathers(plan, wiring, costs, events, begin, events[begin].start_ns)) {
+    if (part.of != giver - begin || RowOfPart(part.part).of != ActionKind::kWeightGradient)
+      continue;
     int64_t& end_ns = ends[{part.part, part.layer}];
     end_ns = std::max(end_ns, part.end_ns);
   }
@@ -41,9 +47,10 @@ std::vector<int64_t> WeightGradientEnds(const Plan& plan, const CostModel& costs
 
 }  // namespace
 
-ReductionTimes ReductionInside(const Plan& plan, const CostModel& costs,
-                               absl::Span<const Event> events, uint32_t giver, int64_t after_ns,
-                               int64_t cost_ns) {
+ReductionTimes ReductionInside(const Plan& plan, const Wiring& wiring, const CostModel& costs,
+                               absl::Span<const Event> events, uint32_t reduce, int64_t cost_ns) {
+  const uint32_t giver = wiring.meeters[reduce], after = wiring.wires[reduce].after;
+  const int64_t after_ns = after == kNoAction ? 0 : events[after].end_ns;
   const ReductionTimes behind{after_ns, after_ns + cost_ns};
   if (giver == kNoAction) return behind;
   const Event& event = events[giver];
@@ -57,10 +64,7 @@ ReductionTimes ReductionInside(const Plan& plan, const CostModel& costs,
                      event.end_ns + later_ns)};
   }
   if (!TakesItsParts(costs)) return behind;
-  uint32_t begin = giver;
-  while (plan.actions[begin].joined) --begin;
-  const auto group = GroupAt(absl::MakeConstSpan(plan.actions), begin);
-  const std::vector<int64_t> ends_ns = WeightGradientEnds(plan, costs, group, giver - begin);
+  const std::vector<int64_t> ends_ns = WeightGradientEnds(plan, wiring, costs, events, giver);
   const auto parts = static_cast<int64_t>(ends_ns.size());
   const auto given_ns = [&](int64_t bucket) {
     return event.start_ns + ends_ns[static_cast<size_t>(PartOfBucket(bucket, buckets, parts))];

@@ -18,15 +18,13 @@ int64_t ReductionNs(const Plan& plan, const Wiring& wiring, const CostModel& cos
                     uint32_t meeting);
 
 // The moments of a REDUCE_GRAD if no other collective or rank delays it: its first bucket is there,
-// and its end. `giver` is the computation that meets its buckets, or kNoAction; `after_ns` the end
-// of the computation listed before it.
+// and its end. The computation listed before it is known.
 struct ReductionTimes {
   int64_t start_ns = 0;
   int64_t end_ns = 0;
 };
-ReductionTimes ReductionInside(const Plan& plan, const CostModel& costs,
-                               absl::Span<const Event> events, uint32_t giver, int64_t after_ns,
-                               int64_t cost_ns);
+ReductionTimes ReductionInside(const Plan& plan, const Wiring& wiring, const CostModel& costs,
+                               absl::Span<const Event> events, uint32_t reduce, int64_t cost_ns);
 
 // `waiting`, by rank: the reduction at which the rank waits for others; kNoAction: none. Describes
 // a cycle of waiting ranks in the words of the rule `collectives`, or returns "".

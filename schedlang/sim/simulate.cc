@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/plan/buckets.h"
+#include "schedlang/sim/gathered_parts.h"
 #include "schedlang/sim/group_parts.h"
 #include "schedlang/sim/reductions.h"
 #include "schedlang/sim/shared_links.h"
@@ -163,14 +164,7 @@ class LaneClock {
                        [plan_.actions[begin].stage.value]
             : GroupCost(costs_, absl::MakeConstSpan(plan_.actions).subspan(begin, end - begin));
     const int64_t work_ns = costs_.noise.empty() ? cost_ns : costs_.noise.Of(begin, cost_ns);
-    int64_t end_ns = start_ns + work_ns;
-    // All work behind the last bucket of the parameters is left when it comes.
-    const uint32_t gathered = wiring_.wires[begin].gathered;
-    if (gathered != kNoAction && events_[gathered].first_bucket_ns > 0 &&
-        wiring_.meeters[gathered] == begin) {
-      const int64_t buckets = BucketsMet(costs_, plan_.actions[begin].stage);
-      end_ns = std::max(end_ns, events_[gathered].end_ns + LaterBucketNs(work_ns, buckets));
-    }
+    const int64_t end_ns = EndBesideGathers(begin, start_ns, work_ns);
     for (uint32_t k = begin; k < end; ++k) {
       events_[k].start_ns = start_ns;
       events_[k].end_ns = end_ns;
@@ -179,6 +173,26 @@ class LaneClock {
     now_ns_[rank] = end_ns;
     *cursor = end;
     return true;
+  }
+
+  // The end of the group at `begin` with so much work, which may wait for buckets of parameters.
+  int64_t EndBesideGathers(uint32_t begin, int64_t start_ns, int64_t work_ns) const {
+    int64_t end_ns = start_ns + work_ns;
+    if (WaitsInParts(plan_, wiring_, costs_, events_, begin, start_ns)) {
+      for (const PartTime& part :
+           PartsBesideGathers(plan_, wiring_, costs_, events_, begin, start_ns)) {
+        end_ns = std::max(end_ns, start_ns + part.end_ns);
+      }
+      return end_ns;
+    }
+    const uint32_t gathered = wiring_.wires[begin].gathered;
+    if (gathered != kNoAction && events_[gathered].first_bucket_ns > 0 &&
+        wiring_.meeters[gathered] == begin) {
+      // All work behind the last bucket of the parameters is left when it comes.
+      const int64_t buckets = BucketsMet(costs_, plan_.actions[begin].stage);
+      end_ns = std::max(end_ns, events_[gathered].end_ns + LaterBucketNs(work_ns, buckets));
+    }
+    return end_ns;
   }
 
   // A collective in the rank's list. Behind a reduction with missing ranks it waits until Meet.
@@ -205,10 +219,10 @@ class LaneClock {
     const bool free = costs.empty() || wire.comes_with != kNoAction;
     const int64_t cost_ns = free ? 0 : costs[action.stage.value];
     if (gathers) {
-      const int64_t buckets = BucketsMet(costs_, action.stage);
+      const int64_t buckets = BucketsMet(plan_, wiring_, costs_, i);
       event.start_ns = std::max(EndOf(wire.after), data_parallel_ns_[rank]);
       event.end_ns = event.start_ns + cost_ns;
-      if (buckets > 1 && wiring_.meeters[i] != kNoAction) {
+      if (buckets > 1) {
         event.first_bucket_ns = event.start_ns + FirstBucketNs(cost_ns, buckets);
       }
     } else {
@@ -219,8 +233,7 @@ class LaneClock {
   }
 
   ReductionTimes TimesOf(uint32_t reduce, int64_t cost_ns) const {
-    return ReductionInside(plan_, costs_, events_, wiring_.meeters[reduce],
-                           EndOf(wiring_.wires[reduce].after), cost_ns);
+    return ReductionInside(plan_, wiring_, costs_, events_, reduce, cost_ns);
   }
 
   // The reduction would end at `end_ns` if its rank's buckets alone decided.
@@ -368,7 +381,7 @@ absl::StatusOr<Timeline> Simulate(const Plan& lowered, const Wiring& wiring,
   if (wiring.whole) {
     LaneClock clock(lowered, wiring, costs, &timeline);
     if (clock.Run()) {
-      AddParts(lowered, costs, &timeline);
+      AddParts(lowered, wiring, costs, &timeline);
       return timeline;
     }
     cycle = clock.Cycle();

@@ -219,7 +219,7 @@ TEST(Rehearsal, MeetsBucketsAsTheSimulatorSays) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937_64 random(seed);
-  int inside = 0, waited = 0, cut_waited = 0;
+  int inside = 0, waited = 0, cut_waited = 0, parts_waited = 0;
   for (const char* const schedule : kLibrary) {
     for (int round = 0; round < 12; ++round) {
       const CommLayout layout = kLayouts[round % 3];
@@ -251,6 +251,8 @@ TEST(Rehearsal, MeetsBucketsAsTheSimulatorSays) {
       for (size_t i = 0; i < simulated.events.size(); ++i) {
         inside += simulated.events[i].first_bucket_ns > 0 ? 1 : 0;
         (cut ? cut_waited : waited) += simulated.events[i].waited_ns > 0 ? 1 : 0;
+        const bool by_part = cut && IsCompute(simulated.events[i].kind);
+        parts_waited += by_part && simulated.events[i].waited_ns > 0 ? 1 : 0;
         if (plan->pipes.empty() || simulated.events[i].kind != ActionKind::kReduceGrad) continue;
         // A recording does not say which of several ranks a bucket waited for.
         EXPECT_LE(measured.events[i].waited_ns, simulated.events[i].waited_ns);
@@ -262,6 +264,7 @@ TEST(Rehearsal, MeetsBucketsAsTheSimulatorSays) {
   EXPECT_GT(inside, 500);
   EXPECT_GT(waited, 20);
   EXPECT_GT(cut_waited, 10);
+  EXPECT_GT(parts_waited, 100);
 }
 
 // A model with one mistake: costs, or a layout, other than those performed.

@@ -506,6 +506,37 @@ TEST(DataParallel, BucketsLieBesideComputations) {
   }
 }
 
+// Parts of a cut stage wait for the buckets that they read. Of the three parts that compute, the
+// p-th needs the first p K / 3 of K buckets, rounded up; the all-to-alls and the weight gradients
+// of a backward need none.
+TEST(DataParallel, PartsWaitForTheirBuckets) {
+  const Plan plan = PlanFromText(
+      "plan x P=1 M=1\nstages 0\n"
+      "rank 0: 0UNSHARD 0F0 0RESHARD 0UNSHARD 0B0 0RESHARD\n");
+  const std::string costs =
+      "layers=1,F.attn=2ns,F.dispatch=1ns,F.experts=3ns,F.combine=1ns,F.post=4ns,B.post=2ns,"
+      "B.combine=1ns,B.experts=2ns,B.dispatch=1ns,B.attn=3ns,W.post=1ns,W.experts=1ns,W.attn=1ns,"
+      "unshard=20ns,buckets=";
+  const auto told = [&](int buckets) {
+    const CostModel model = CostsOf(absl::StrCat(costs, buckets), plan);
+    const auto timeline = Simulate(plan, WiringOf(plan, CommLayout::kEdge), model);
+    EXPECT_TRUE(timeline.ok()) << timeline.status();
+    return Print(*timeline);
+  };
+  // The buckets of the forward are there at 8, 14 and 20, those of the backward at 32, 38 and 44.
+  EXPECT_EQ(told(3),
+            "timeline simulated x P=1 M=1\n"
+            "rank 0: 0UNSHARD@0+20>8 0F0@8+16~5 0RESHARD@24+0 0UNSHARD@24+20>8 0B0@32+18~6 "
+            "0RESHARD@50+0\n"
+            "parts 0: 0F0:F.attn@8+2 0F0:F.dispatch@10+1 0F0:F.experts@14+3 0F0:F.combine@17+1 "
+            "0F0:F.post@20+4 0B0:B.post@32+2 0B0:B.combine@34+1 0B0:B.experts@38+2 "
+            "0B0:B.dispatch@40+1 0B0:B.attn@44+3 0B0:W.post@47+1 0B0:W.experts@48+1 "
+            "0B0:W.attn@49+1\n");
+  // F.attn needs two of four buckets, F.experts three.
+  EXPECT_EQ(told(4).substr(0, 66),
+            "timeline simulated x P=1 M=1\nrank 0: 0UNSHARD@0+20>5 0F0@5+19~8 ");
+}
+
 // Three stages on a rank, and one, two or three of them are gathered at once.
 TEST(DataParallel, GathersGoSoManyStagesAhead) {
   const auto gathers = [](int ahead) {
