@@ -1,3 +1,5 @@
+// Streams write the times of calls, parts and pieces; a timeline is put together from them when it
+// is asked for.
 #include "executor/engine/recorder.h"
 
 #include <algorithm>

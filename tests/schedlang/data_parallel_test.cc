@@ -533,8 +533,7 @@ TEST(DataParallel, PartsWaitForTheirBuckets) {
             "0B0:B.dispatch@40+1 0B0:B.attn@44+3 0B0:W.post@47+1 0B0:W.experts@48+1 "
             "0B0:W.attn@49+1\n");
   // F.attn needs two of four buckets, F.experts three.
-  EXPECT_EQ(told(4).substr(0, 66),
-            "timeline simulated x P=1 M=1\nrank 0: 0UNSHARD@0+20>5 0F0@5+19~8 ");
+  EXPECT_NE(told(4).find("\nrank 0: 0UNSHARD@0+20>5 0F0@5+19~8 "), std::string::npos) << told(4);
 }
 
 // Three stages on a rank, and one, two or three of them are gathered at once.
