@@ -594,6 +594,14 @@ TEST(CliTest, WrittenFilesAreRead) {
   EXPECT_EQ(RunHere("lint a/b/z.csv").status, 0);
   EXPECT_EQ(RunHere("import a/b/z.csv --out a/z.plan").status, 0);
   EXPECT_EQ(RunHere("export a/z.plan --to torch-comms").out, ReadText(folder + "/a/b/z.csv"));
+  // Torch's form has no word for the inside of stages; that is said.
+  EXPECT_EQ(exported.err, "");
+  const Answer chunked =
+      RunAtTop("export examples/07_mixture_of_experts/chunks.sched P=2 M=4 --to torch-compute");
+  ASSERT_EQ(chunked.status, 0) << chunked.err;
+  EXPECT_NE(chunked.err.find("without what the schedule says of the inside of stages: chunks 2\n"),
+            std::string::npos)
+      << chunked.err;
   EXPECT_EQ(RunHere("check d.plan P=2").status, 2);
   EXPECT_EQ(RunHere("show d.timeline P=2").status, 2);
   EXPECT_EQ(RunHere("sim d.timeline").status, 2);
