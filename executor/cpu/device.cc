@@ -1,6 +1,7 @@
 // All threads run one loop: take a runnable stream, and perform its ops until it must wait. Another
 // thread is woken only if streams have lately run long enough at a time to be worth the wake-up. Of
 // the idle threads, a single timekeeper sleeps until the first timer; the others sleep until woken.
+// A device that carries has a thread of its own for timers and urgent streams.
 #include "executor/cpu/device.h"
 
 #include <algorithm>
@@ -198,6 +199,7 @@ void CpuDevice::TellIfQuiet() {
 void CpuDevice::RunRunnable(Lock& lock) {
   ++runners_;
   const bool alone = !has_workers_;
+  int64_t begin_ns = alone ? 0 : stringline::NowNs();
   for (;;) {
     if (!timers_.empty()) EndHolds();
     const int count = runnable_.count();
@@ -208,9 +210,8 @@ void CpuDevice::RunRunnable(Lock& lock) {
     const int index = runnable_.Take();
     if (count > 1 && slices_.WorthAnotherThread()) WakeOne();
     streams_[index].state = State::kRunning;
-    const int64_t begin_ns = alone ? 0 : stringline::NowNs();
     RunStream(index, lock);
-    if (!alone) slices_.Note(stringline::NowNs() - begin_ns);
+    if (!alone) begin_ns = slices_.Note(begin_ns, stringline::NowNs());
   }
 }
 

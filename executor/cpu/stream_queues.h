@@ -73,12 +73,15 @@ class Timers {
   std::vector<Timer> heap_;  // the first due on top
 };
 
-// How long streams have lately run at a time. Changes need the device's lock.
+// The longest time, fading, that a stream has lately run without a pause. Changes need the device's
+// lock.
 class RecentSlices {
  public:
-  void Note(int64_t ns) {
+  // Returns the end, with which the next slice begins.
+  int64_t Note(int64_t begin_ns, int64_t end_ns) {
     const int64_t faded_ns = longest_ns_.load(std::memory_order_relaxed) * 15 / 16;
-    longest_ns_.store(std::max(ns, faded_ns), std::memory_order_relaxed);
+    longest_ns_.store(std::max(end_ns - begin_ns, faded_ns), std::memory_order_relaxed);
+    return end_ns;
   }
   // Shorter work is done sooner by a running thread than by a thread that must first wake up.
   bool WorthAnotherThread() const {

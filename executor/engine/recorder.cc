@@ -27,6 +27,9 @@ void Forget(CommandTimes* times) {
 constexpr int64_t kNever = -1;  // the end of an action with a part that has none
 constexpr int64_t kNotRecorded = -1;
 
+// A time that was never written stays 0.
+int64_t MovedNs(int64_t ns, int64_t by_ns) { return ns == 0 ? 0 : ns + by_ns; }
+
 // Work that is followed by calls ends before they do.
 ActionTimes LookAt(const CommandTimes& times) {
   const int64_t start_ns = Read(times.start_ns), end_ns = Read(times.end_ns),
@@ -110,22 +113,18 @@ Recorder::InPieces Recorder::AsOne(uint32_t action, const std::deque<RecordedPie
   return one;
 }
 
-// Times that were never written stay 0.
 CommandTimes Recorder::Moved(const CommandTimes& times, int64_t by_ns) {
-  const auto moved = [&](int64_t ns) { return ns == 0 ? 0 : ns + by_ns; };
-  return {{moved(times.start_ns), moved(times.end_ns)}, moved(times.came_ns)};
+  return {{MovedNs(times.start_ns, by_ns), MovedNs(times.end_ns, by_ns)},
+          MovedNs(times.came_ns, by_ns)};
 }
 
 Recorder::RecordedPart Recorder::Moved(const RecordedPart& part, int64_t by_ns) {
-  const int64_t awaited_ns = part.AwaitedNs();
   return {part.action, part.part, Moved(part.times, by_ns), nullptr,
-          awaited_ns == 0 ? 0 : awaited_ns + by_ns};
+          MovedNs(part.AwaitedNs(), by_ns)};
 }
 
 Recorder::InPieces Recorder::Moved(InPieces one, int64_t by_ns) {
-  for (int64_t* const ns : {&one.start_ns, &one.end_ns, &one.first_ns}) {
-    if (*ns != 0) *ns += by_ns;
-  }
+  for (int64_t* const ns : {&one.start_ns, &one.end_ns, &one.first_ns}) *ns = MovedNs(*ns, by_ns);
   return one;
 }
 
@@ -180,11 +179,10 @@ Timeline Recorder::Observed(const Plan& lowered) const {
   for (const auto& [action, pieces] : pieces_) add_pieces(AsOne(action, pieces));
   for (const InPieces& one : told_pieces_) add_pieces(one);
   const auto add = [&](const RecordedPart& recorded) {
-    const int64_t awaited_ns = recorded.AwaitedNs();
     timeline.parts.push_back({recorded.action, recorded.part.part, recorded.part.layer,
                               StartOf(recorded.times) - step_start_ns_,
                               recorded.times.end_ns - step_start_ns_, recorded.part.chunk,
-                              awaited_ns == 0 ? 0 : awaited_ns - step_start_ns_});
+                              MovedNs(recorded.AwaitedNs(), -step_start_ns_)});
   };
   for (const RecordedPart& recorded : parts_) add(recorded);
   for (const RecordedPart& recorded : told_parts_) add(recorded);

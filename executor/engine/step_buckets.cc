@@ -20,11 +20,10 @@ StepBuckets::StepBuckets(const Plan& plan, const Wiring& wiring, const StageWork
       meets_[meeters[i]].reduce = i;
       continue;
     }
-    uint32_t k = meeters[i];
-    do {
+    const auto group = GroupAt(absl::MakeConstSpan(plan.actions), meeters[i]);
+    for (uint32_t k = meeters[i]; k < meeters[i] + group.size(); ++k) {
       if (wiring.wires[k].gathered == i) meets_[k].gather = i;
-      ++k;
-    } while (k < plan.actions.size() && plan.actions[k].joined);
+    }
   }
 }
 

@@ -23,9 +23,8 @@ void ClampWaited(Event* event) {
 
 // The parts of the group events[begin .. end): each starts after the part before it on its lane,
 // its dependency among the parts, the buckets that it awaited, and the start of the group.
-// Timeline::parts are by group, and
-// those of a group in the order in which they were enqueued: a topological order, which the ends of
-// parts that take no time would not tell.
+// Timeline::parts are by group, and those of a group in the order in which they were enqueued: a
+// topological order, which the ends of parts that take no time would not tell.
 class PartStarts {
  public:
   explicit PartStarts(Timeline* timeline) : timeline_(*timeline) {

@@ -83,8 +83,7 @@ std::vector<int> HeldStages::BucketsGiven(const Action& action, LayerPart part) 
   std::vector<int> given;
   if (RowOfPart(part.part).of != ActionKind::kWeightGradient) return given;
   const int of_stage = layers(action.stage);
-  const int behind = of_stage - 1 - part.layer;  // layers
-  const int64_t place = part.part == kWPost ? 0 : 2 * behind + (part.part == kWExperts ? 1 : 2);
+  const int64_t place = PlaceOf(part, of_stage);
   const int64_t buckets = buckets_[action.stage.value];
   for (int64_t k = 0; k < buckets; ++k) {
     if (PartOfBucket(k, buckets, 2 * of_stage + 1) == place) given.push_back(static_cast<int>(k));

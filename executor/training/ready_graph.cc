@@ -26,6 +26,13 @@ char* Address(const Regions& regions, const Location& location) {
   return regions[static_cast<int>(location.region)] + location.offset;
 }
 
+// True if the bytes at the location and those at `offset` of the region have some in common.
+bool Overlaps(const Location& location, int64_t size, Region region, int64_t offset,
+              int64_t bytes) {
+  return location.region == region && location.offset < offset + bytes &&
+         offset < location.offset + size;
+}
+
 }  // namespace
 
 StageLayout::StageLayout(const StageProgram& program, bool gathered) : layers(program.moe_layers) {
@@ -286,8 +293,7 @@ void ReadyGraph::Run(int first, int end, const Regions& regions, NativeStream st
 
 bool ReadyGraph::Touches(uint32_t operand, Region region, int64_t offset, int64_t bytes) const {
   const auto& [location, type] = operands_[operand];
-  return location.region == region && location.offset < offset + bytes &&
-         offset < location.offset + type->bytes();
+  return Overlaps(location, type->bytes(), region, offset, bytes);
 }
 
 int ReadyGraph::FirstReadOf(Region region, int64_t offset, int64_t bytes) const {
@@ -325,8 +331,7 @@ bool ReadyGraph::NodeReads(int node, Region region, int64_t offset, int64_t byte
   // Inputs that are needed in a second place are copied before the first node.
   return node == 0 &&
          std::any_of(copies_before_.begin(), copies_before_.end(), [&](const Copy& copy) {
-           return copy.from.region == region && copy.from.offset < offset + bytes &&
-                  offset < copy.from.offset + copy.bytes;
+           return Overlaps(copy.from, copy.bytes, region, offset, bytes);
          });
 }
 

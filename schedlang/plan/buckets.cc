@@ -42,32 +42,22 @@ uint32_t GatherMetBy(const Plan& plan, const Wiring& wiring, uint32_t i) {
   return gather;
 }
 
+int64_t PlaceOf(LayerPart part, int64_t layers) {
+  const PartRow& row = RowOfPart(part.part);
+  const bool forward = row.of == ActionKind::kForward;
+  if (row.once) return forward ? 2 * layers : 0;
+  const bool experts = part.part == kFExperts || part.part == kBExperts || part.part == kWExperts;
+  if (forward) return 2 * part.layer + (experts ? 1 : 0);
+  return 2 * (layers - 1 - part.layer) + (experts ? 1 : 2);
+}
+
 int64_t BucketsNeeded(ActionKind kind, LayerPart part, int64_t layers, int64_t buckets) {
-  const int64_t places = 2 * layers + 1, behind = layers - 1 - part.layer;
-  int64_t place = 0;
-  switch (part.part) {
-    case kFAttn:
-      place = 2 * part.layer + 1;
-      break;
-    case kFExperts:
-      place = 2 * part.layer + 2;
-      break;
-    case kFPost:
-      place = places;
-      break;
-    case kBPost:
-      place = 1;
-      break;
-    case kBExperts:
-      place = 2 * behind + 2;
-      break;
-    case kBAttn:
-      place = 2 * behind + 3;
-      break;
-    default:
-      place = kind == ActionKind::kWeightGradient ? places : 0;
-  }
-  return (place * buckets + places - 1) / places;
+  if (kind == ActionKind::kWeightGradient) return buckets;
+  const bool reads =
+      LaneOf(part.part) == Lane::kCompute && RowOfPart(part.part).of != ActionKind::kWeightGradient;
+  if (!reads) return 0;
+  const int64_t places = 2 * layers + 1;
+  return ((PlaceOf(part, layers) + 1) * buckets + places - 1) / places;
 }
 
 std::vector<uint32_t> MeetersOfBuckets(const Plan& plan, const Wiring& wiring) {

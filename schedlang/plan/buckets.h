@@ -12,7 +12,7 @@
 // A stage cut into layers of parts (parts.h) meets buckets in groups and chunks, too, and part by
 // part. Of the n parts of a forward or input gradient that compute, in their order, and K buckets
 // the p-th part, from 1, needs the first p K / n, rounded up: the last part needs all of them.
-// Those on the network need none, nor do the weight gradients of a B; those of a W need all. A
+// Parts on the network need none, nor do the weight gradients of a B; the parts of a W need all. A
 // bucket of gradients is there with a part: of n weight gradients the k-th bucket, from 1, with the
 // k n / K-th, rounded up.
 //
@@ -40,6 +40,10 @@ bool IsAlone(const Plan& plan, uint32_t i);
 // The UNSHARD of the stage of plan.actions[i], a computation, if the computation's group is the one
 // that meets its buckets; or kNoAction.
 uint32_t GatherMetBy(const Plan& plan, const Wiring& wiring, uint32_t i);
+
+// The place, from 0, of a part on the compute lane among those of its F, I or W, in their order, of
+// a stage cut into so many layers.
+int64_t PlaceOf(LayerPart part, int64_t layers);
 
 // The buckets of parameters, the first ones, that must be there when a part of an action of the
 // kind starts, in a stage cut into so many layers.

@@ -67,10 +67,7 @@ class NetworkMeter {
       Collect(RankId(r));
       times.ranks.push_back(MeasureRank());
       const NetworkTime& rank = times.ranks.back();
-      times.all.network_ns += rank.network_ns;
-      times.all.waiting_ns += rank.waiting_ns;
-      times.all.hidden_ns += rank.hidden_ns;
-      times.all.exposed_ns += rank.exposed_ns;
+      times.all.Add(rank);
       times.all.saved_ns += rank.saved_ns;
       times.all.groups += rank.groups;
       times.all.pairs += rank.pairs;
@@ -302,11 +299,11 @@ NetworkTimes MeasureNetwork(const Plan& lowered, const Timeline& timeline) {
   return MeasureNetwork(lowered, timeline, WiringOf(lowered, timeline.layout));
 }
 
-void NetworkSums::Add(const NetworkTime& step) {
-  network_ns += step.network_ns;
-  waiting_ns += step.waiting_ns;
-  hidden_ns += step.hidden_ns;
-  exposed_ns += step.exposed_ns;
+void NetworkSums::Add(const NetworkSums& other) {
+  network_ns += other.network_ns;
+  waiting_ns += other.waiting_ns;
+  hidden_ns += other.hidden_ns;
+  exposed_ns += other.exposed_ns;
 }
 
 NetworkSums NetworkSums::PerStep(size_t steps) const {
@@ -316,8 +313,8 @@ NetworkSums NetworkSums::PerStep(size_t steps) const {
 }
 
 double NetworkSums::hidden_share() const {
-  const int64_t transfer_ns = network_ns - waiting_ns;
-  return transfer_ns <= 0 ? 0 : static_cast<double>(hidden_ns) / static_cast<double>(transfer_ns);
+  if (transfer_ns() == 0) return 0;
+  return static_cast<double>(hidden_ns) / static_cast<double>(transfer_ns());
 }
 
 }  // namespace stringline

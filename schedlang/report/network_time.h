@@ -38,11 +38,20 @@
 
 namespace stringline {
 
-struct NetworkTime {
+// Network time, of a rank or a step, or the sum of several.
+struct NetworkSums {
   int64_t network_ns = 0;
   int64_t waiting_ns = 0;  // the share of network_ns that waits, no transfer
   int64_t hidden_ns = 0;   // transfer under computation
   int64_t exposed_ns = 0;  // network time under no computation
+
+  int64_t transfer_ns() const { return network_ns - waiting_ns; }
+  double hidden_share() const;  // of the transfer; 0 without any
+  void Add(const NetworkSums& other);
+  NetworkSums PerStep(size_t steps) const;  // the mean; zeros of no steps
+};
+
+struct NetworkTime : NetworkSums {
   // The exposed time by idle party, without zeros, in a fixed order. The entries add up.
   std::vector<std::pair<std::string, int64_t>> still;
   // The exposed time in which another group was ready, by its kinds ("F&B"), without zeros.
@@ -50,17 +59,6 @@ struct NetworkTime {
   int64_t saved_ns = 0;  // by groups; below 0 where they took longer
   int groups = 0;        // with known parts
   int pairs = 0;         // of two actions, among them
-
-  int64_t transfer_ns() const { return network_ns - waiting_ns; }
-};
-
-// The times of several steps.
-struct NetworkSums {
-  int64_t network_ns = 0, waiting_ns = 0, hidden_ns = 0, exposed_ns = 0;  // as in NetworkTime
-
-  void Add(const NetworkTime& step);
-  NetworkSums PerStep(size_t steps) const;  // the mean; zeros of no steps
-  double hidden_share() const;              // of the transfer; 0 without any
 };
 
 struct NetworkTimes {

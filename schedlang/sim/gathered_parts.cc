@@ -43,11 +43,11 @@ int64_t BucketsMet(const Plan& plan, const Wiring& wiring, const CostModel& cost
 
 bool WaitsInParts(const Plan& plan, const Wiring& wiring, const CostModel& costs,
                   absl::Span<const Event> events, uint32_t begin, int64_t start_ns) {
-  uint32_t i = begin;
-  do {
+  if (wiring.meeters.empty()) return false;
+  const auto group = GroupAt(absl::MakeConstSpan(plan.actions), begin);
+  for (uint32_t i = begin; i < begin + group.size(); ++i) {
     if (AwaitedGather(plan, wiring, costs, events, i, start_ns) != kNoAction) return true;
-    ++i;
-  } while (i < plan.actions.size() && plan.actions[i].joined);
+  }
   return false;
 }
 

@@ -12,17 +12,11 @@ namespace {
 constexpr int kHiddenBar = 20;
 constexpr int kExposedBar = 30;
 
-double HiddenShare(const NetworkTime& time) {
-  return time.transfer_ns() == 0
-             ? 0
-             : static_cast<double>(time.hidden_ns) / static_cast<double>(time.transfer_ns());
-}
-
 void PrintNetworkLine(const std::string& name, const NetworkTime& time, std::ostream& out) {
   out << absl::StreamFormat("  %4s %13s %13s %13s %13s  %s %5.1f %%\n", name,
                             PrintTime(time.network_ns), PrintTime(time.waiting_ns),
                             PrintTime(time.transfer_ns()), PrintTime(time.hidden_ns),
-                            PrintBar(HiddenShare(time), kHiddenBar), 100 * HiddenShare(time));
+                            PrintBar(time.hidden_share(), kHiddenBar), 100 * time.hidden_share());
 }
 
 void PrintSaved(const NetworkTime& all, std::ostream& out) {

@@ -12,7 +12,8 @@
 namespace stringline {
 namespace {
 
-// What a plan says about the inside of its stages, which torch's forms, lists of actions, do not.
+// The statements of a plan about the inside of its stages: torch's forms, lists of actions, have no
+// words for them.
 std::vector<std::string> SaidInside(const Plan& plan) {
   std::vector<std::string> said;
   if (plan.chunks > 1) said.push_back(absl::StrCat("chunks ", plan.chunks));
