@@ -6,15 +6,18 @@
 
 #include "schedlang/base/sl_check.h"
 #include "schedlang/elaborate/elaborate.h"
+#include "schedlang/lower/collectives.h"
 #include "schedlang/lower/lower.h"
 #include "schedlang/text/uses.h"
 
 namespace stringline {
 
 // FOLDER/NAME.sched, the library's folder; nothing where the schedule does not admit P and M.
+// `collectives` are added first.
 inline std::optional<Plan> PlanOfSchedule(const std::string& folder, const std::string& name,
                                           int64_t p, int64_t m,
-                                          CommLayout layout = CommLayout::kEdge) {
+                                          CommLayout layout = CommLayout::kEdge,
+                                          const CollectiveChoice& collectives = {}) {
   auto source = ReadSource(folder + "/" + name + ".sched");
   SL_CHECK(source.ok()) << source.status();
   Diagnostics diagnostics;
@@ -22,7 +25,7 @@ inline std::optional<Plan> PlanOfSchedule(const std::string& folder, const std::
   SL_CHECK(file.has_value()) << Render(diagnostics, *source);
   const auto plan = Elaborate(*file, "", {{"P", p}, {"M", m}}, &diagnostics);
   if (!plan) return std::nullopt;
-  return Lower(*plan, layout);
+  return Lower(AddCollectives(*plan, collectives), layout);
 }
 
 }  // namespace stringline

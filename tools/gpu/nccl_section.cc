@@ -172,32 +172,43 @@ void CheckNccl(const std::string& folder, CheckRows* rows) {
   const auto library = nccl::Library::Open();
   if (!library.ok()) return rows->Skip("NCCL", std::string(library.status().message()));
   rows->Pass("NCCL", library->Version());
-  struct {
+  const struct {
     const char* schedule;
     int pipeline;
     bool experts;
+    const char* with = "";
     bool captured = false;
-  } const runs[] = {{"1f1b", 2, false},
-                    {"zb_v", 4, false},
-                    {"dualpipe_v", 2, true},
-                    {"1f1b", 2, false, true},
-                    {"dualpipe_v", 2, true, true}};
+    int chunks = 1;
+    Sharding sharding = Sharding::kNone;
+  } runs[] = {
+      {"1f1b", 2, false},
+      {"zb_v", 4, false},
+      {"dualpipe_v", 2, true},
+      {"1f1b", 2, false, ", calls captured", true},
+      {"dualpipe_v", 2, true, ", calls captured", true},
+      {"1f1b", 2, true, ", chunks 2", false, 2},
+      {"1f1b", 2, false, ", parameters shared out by buckets", false, 1, Sharding::kParameters},
+  };
   for (const auto& run : runs) {
-    std::optional<Plan> plan = PlanOfSchedule(folder, run.schedule, run.pipeline, 2 * run.pipeline);
+    const bool shared = run.sharding != Sharding::kNone;
+    std::optional<Plan> plan =
+        PlanOfSchedule(folder, run.schedule, run.pipeline, 2 * run.pipeline, CommLayout::kEdge,
+                       CollectivesFor(run.sharding, shared ? 2 : 1));
+    const std::string name = absl::StrCat(run.schedule, run.experts ? " experts" : "", run.with);
     if (!plan.has_value()) {
-      rows->Fail(run.schedule, "no plan");
+      rows->Fail(name, "no plan");
       continue;
     }
+    plan->chunks = run.chunks;
     RunConfig config = SmallConfig(run.experts, static_cast<int>(plan->stages.size()));
-    if (run.experts) {
-      config.mesh.expert = 2;
-      plan = ReduceGradients(*plan);
-    }
+    if (run.experts) config.mesh.expert = 2;
+    if (shared) config.mesh.data = 2;
+    if (run.experts || shared) plan = ReduceGradients(*plan);
+    config.sharding = run.sharding;
+    if (shared) config.bucket_bytes = 4096;  // several buckets a stage
     config.nccl.capture = run.captured;
     if (run.captured) config.steps = 6;
-    CompareLosses(absl::StrCat(run.schedule, run.experts ? " experts" : "",
-                               run.captured ? ", calls captured" : ""),
-                  config, *plan, /*own_gpus=*/false, rows);
+    CompareLosses(name, config, *plan, /*own_gpus=*/false, rows);
   }
   CompareOnGpus(folder, rows);
   const std::optional<Plan> plan = PlanOfSchedule(folder, "1f1b", 2, 4);

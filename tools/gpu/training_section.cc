@@ -152,6 +152,16 @@ void CheckTraining(const std::string& folder, const std::vector<int>& ranks, Che
     }
     if (!trained) rows->Fail(file.stem().string(), "no plan for any number of ranks");
   }
+  for (const char* schedule : {"1f1b", "zb_v", "dualpipe_v"}) {
+    const std::string name = absl::StrCat(schedule, " P=2 experts, chunks 2");
+    std::optional<Plan> plan = PlanOfSchedule(folder, schedule, 2, 4);
+    if (!plan.has_value()) {
+      rows->Fail(name, "no plan");
+      continue;
+    }
+    plan->chunks = 2;
+    CheckOne(name, *plan, /*experts=*/true, rows);
+  }
 }
 
 }  // namespace stringline
