@@ -66,18 +66,22 @@ CostModel WithOccupyingHops(const Plan& plan, CostModel costs) {
   return costs;
 }
 
-CostModel RehearsedCosts(CostModel costs) {
+CostModel RehearsedCosts(const Plan& plan, CostModel costs) {
   for (std::vector<Hop>* const hops : {&costs.activation_hops, &costs.gradient_hops}) {
     for (Hop& hop : *hops) hop.link = -1;
   }
   costs.receive_buffers = 0;
+  if (costs.part_jitter > 0) {
+    costs.part_jitter = 0;
+    PriceGroups(plan, &costs);
+  }
   return costs;
 }
 
 absl::StatusOr<Rehearsal> Rehearse(const Plan& lowered, const CostModel& asked,
                                    const RehearsalSettings& settings) {
   SL_CHECK(settings.steps >= 1) << settings.steps;
-  const CostModel costs = RehearsedCosts(asked);
+  const CostModel costs = RehearsedCosts(lowered, asked);
   Rehearsal rehearsal;
   const Wiring wiring = WiringOf(lowered, settings.layout);
   SL_ASSIGN_OR_RETURN(rehearsal.simulated, Simulate(lowered, wiring, costs));

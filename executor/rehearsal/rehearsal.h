@@ -40,9 +40,9 @@ absl::StatusOr<Rehearsal> Rehearse(const Plan& lowered, const CostModel& costs,
                                    const RehearsalSettings& settings);
 
 // The part of the costs that a rehearsal performs, for the simulator: messages do not share links,
-// and receive buffers are not counted. A message occupies its queues for its transfer and arrives
-// its latency later, as in the simulator.
-CostModel RehearsedCosts(CostModel costs);
+// receive buffers are not counted, and every part takes its cost. A message occupies its queues for
+// its transfer and arrives its latency later, as in the simulator.
+CostModel RehearsedCosts(const Plan& plan, CostModel costs);
 
 // The costs, but a message occupies its queues for its transfer and its latency.
 CostModel WithOccupyingHops(const Plan& plan, CostModel costs);

@@ -22,7 +22,8 @@ int HoldsFor(const Plan& plan, const StageWork& work, absl::Span<const Action> g
   }
   if (!in_parts) return static_cast<int>(group.size()) * plan.chunks;
   int64_t holds = 0;
-  for (const PartTime& part : RunGroup(members, FindOverlap(plan, group), 0, plan.chunks)) {
+  for (const PartTime& part :
+       RunGroup(members, FindOverlap(plan, group), {.chunks = plan.chunks})) {
     holds = std::max(holds, part.end_ns);
   }
   return static_cast<int>(holds);

@@ -2,11 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <vector>
 
+#include "schedlang/costs/calibrate.h"
 #include "schedlang/costs/costs.h"
-#include "schedlang/costs/duration_table.h"
 #include "schedlang/plan/plan.h"
 #include "schedlang/plan/timeline.h"
 
@@ -15,32 +14,30 @@ namespace stringline {
 class MeasuredCosts {
  public:
   // The plan outlives the object.
-  explicit MeasuredCosts(const Plan& plan) : plan_(plan), seen_(plan.stages.size()) {}
+  explicit MeasuredCosts(const Plan& plan) : plan_(plan) {}
 
   // Keeps the durations of one step of the plan.
-  void Add(const Timeline& timeline) {
-    seen_.Add(timeline);
-    ++steps_;
-  }
+  void Add(const Timeline& timeline);
 
   // The typical duration of every stage's F, B, I and W that ran alone, of its parts and
-  // collectives, and of all messages. Of each action (part, message) it is the median over the
-  // steps, so that a step that was disturbed does not count; of several actions the mean, so that
-  // those later in a step may take longer. Costs of actions that never ran alone are estimated as
-  // by CostsFrom (calibrate.h). An `F a & B b` costs the time of its parts in the order of the
-  // plan, or without parts as measured over the pairs with stage a.
+  // collectives, and of all messages: the mean over the typical steps and over the actions (parts,
+  // messages). Typical are the steps without the shortest and the longest ones, a quarter each: so
+  // a step that was disturbed does not count, and a duration that is now and then long does, since
+  // every step has such ones. The deviations of parts become CostModel::part_jitter. Costs of
+  // actions that never ran alone are estimated as by CostsFrom (calibrate.h). An `F a & B b` costs
+  // the time of its parts in the order of the plan, or without parts as measured over the pairs
+  // with stage a.
   CostModel Model() const;
 
  private:
-  // By place, the durations in the steps in which it took time.
-  struct Samples : std::map<uint64_t, std::vector<int64_t>> {
-    void Add(uint64_t place, int64_t ns) { (*this)[place].push_back(ns); }
+  struct Step {
+    int64_t makespan_ns = 0;
+    TypicalDurations durations;  // means over the step's actions
+    double part_jitter = 0;      // CostModel::part_jitter, as a share
   };
-  int64_t TypicalOf(const Samples& samples) const;
 
   const Plan& plan_;
-  DurationTable<Samples> seen_;
-  int steps_ = 0;
+  std::vector<Step> steps_;
 };
 
 }  // namespace stringline

@@ -18,7 +18,7 @@ namespace stringline {
 namespace {
 
 struct Samples : std::vector<int64_t> {
-  void Add(uint64_t /*place*/, int64_t ns) { push_back(ns); }
+  void Add(int64_t ns) { push_back(ns); }
 };
 
 // The value below which `share` of them lie. They are sorted.

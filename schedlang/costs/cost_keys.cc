@@ -41,6 +41,8 @@ constexpr CostKey kKeysBeforeParts[] = {
 constexpr CostKey kKeysAfterParts[] = {
     {"layers", CostUnit::kCount, true, "how many layers with such parts a stage has; 1"},
     {"slowdown", CostUnit::kShare, false, "how much longer computation takes under communication"},
+    {"part_jitter", CostUnit::kShare, false,
+     "standard deviation of a part's duration: lanes that run side by side wait for the later one"},
 #define STATE(memory_class, printed, key, meaning) {key, CostUnit::kBytes, true, meaning},
 #define KEPT(value, printed, again, given, needed, last, words, whose, at_end, key, meaning) \
   {key, CostUnit::kBytes, true, meaning},

@@ -170,7 +170,7 @@ class CostResolver {
       return absl::InvalidArgumentError(
           "layers: with 'work: rank' they cannot be told; give them for the stage or the model");
     }
-    for (const char* const key : {"layers", "slowdown"}) {
+    for (const char* const key : {"layers", "slowdown", "part_jitter"}) {
       if (Has(key) && !HasParts()) {
         return absl::InvalidArgumentError(
             absl::StrCat(key, ": needs costs of parts ('F.attn=10')"));
@@ -329,6 +329,7 @@ class CostResolver {
     SL_ASSIGN_OR_RETURN(const std::vector<int64_t> layers, PerStage("layers"));
     for (size_t s = 0; s < layers.size(); ++s) model_.parts[s].layers = layers[s];
     model_.slowdown = One("slowdown");
+    model_.part_jitter = One("part_jitter");
     return absl::OkStatus();
   }
 
@@ -492,13 +493,17 @@ bool OverlapsInParts(const Plan& plan, const CostModel& costs, absl::Span<const 
          });
 }
 
+LaneRules RulesOf(const Plan& plan, const CostModel& costs) {
+  return {costs.slowdown, costs.part_jitter, plan.chunks};
+}
+
 std::vector<PartTime> PartsOfGroup(const Plan& plan, const CostModel& costs,
                                    absl::Span<const Action> group) {
   absl::InlinedVector<PricedMember, 4> members;
   for (const Action& action : group) {
     members.push_back({action.kind, &costs.parts[action.stage.value], action.stage});
   }
-  return RunGroup(members, FindOverlap(plan, group), costs.slowdown, plan.chunks);
+  return RunGroup(members, FindOverlap(plan, group), RulesOf(plan, costs));
 }
 
 void PriceGroups(const Plan& plan, CostModel* costs) {

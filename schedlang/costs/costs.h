@@ -152,6 +152,7 @@ struct CostModel {
   std::map<GroupKey, int64_t> overlapped;
   std::vector<int64_t> again;  // the F contained in B and I of its stage; empty: none recomputes
   int64_t slowdown = 0;        // millionths
+  int64_t part_jitter = 0;     // the standard deviation of a part's duration, in millionths of it
   int64_t hop = 0;             // the latency of every message, unless it depends:
   // By sending stage, the times of an activation and a gradient; empty: `hop`.
   std::vector<Hop> activation_hops;
@@ -206,6 +207,9 @@ absl::StatusOr<CostModel> ResolveCosts(const CostSpec& spec, const Plan& plan);
 // without a cost of its own, and, if all kinds have costs of parts, a group that the schedule lets
 // overlap, and an action alone whose microbatch is in chunks.
 bool OverlapsInParts(const Plan& plan, const CostModel& costs, absl::Span<const Action> group);
+
+// The rules by which groups of the plan take time.
+LaneRules RulesOf(const Plan& plan, const CostModel& costs);
 
 // The parts of such a group, or of an action alone; stages of `costs.parts` as in `plan`.
 std::vector<PartTime> PartsOfGroup(const Plan& plan, const CostModel& costs,

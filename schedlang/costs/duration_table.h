@@ -1,6 +1,5 @@
 // The durations of recorded steps by kind and stage, from which measured and calibrated costs are
-// made. An `Of` takes in durations one by one, Add(place, ns); in every step the same action,
-// message or part has the same place.
+// made. An `Of` takes in durations one by one, Add(ns).
 //
 // A computation alone on its rank gives a duration of its kind and stage; an `F a & B b` whose
 // parts were not recorded one of the pair; parts one each, wherever they ran, unless they took no
@@ -108,23 +107,23 @@ class DurationTable {
     if (IsMessage(first.kind)) {
       for (size_t i = begin; i < end; ++i) {
         const Event& event = timeline.events[i];
-        if (IsSend(event.kind)) message.Add(i, event.end_ns - event.start_ns);
+        if (IsSend(event.kind)) message.Add(event.end_ns - event.start_ns);
       }
     } else if (first.kind == ActionKind::kUnshard) {
-      unshard[stage].Add(begin, duration_ns);
+      unshard[stage].Add(duration_ns);
     } else if (first.kind == ActionKind::kReduceGrad) {
-      reduce[stage].Add(begin, duration_ns);
+      reduce[stage].Add(duration_ns);
     } else if (in_parts && chunks_ > 1) {
       return;  // chunks overlap: the parts tell what the action takes
     } else if (IsCompute(first.kind) && end - begin == 1) {
-      alone[static_cast<size_t>(first.kind)][stage].Add(begin, duration_ns);
+      alone[static_cast<size_t>(first.kind)][stage].Add(duration_ns);
     } else if (IsCompute(first.kind) && end - begin == 2 && !in_parts) {
       const bool forward_first = first.kind == ActionKind::kForward;
       const Event& f = timeline.events[forward_first ? begin : begin + 1];
       const Event& b = timeline.events[forward_first ? begin + 1 : begin];
       if (f.kind != ActionKind::kForward || b.kind != ActionKind::kBackward) return;
-      forward_backward[f.stage.value].Add(begin, duration_ns);
-      shared_backward[b.stage.value].Add(begin, duration_ns);
+      forward_backward[f.stage.value].Add(duration_ns);
+      shared_backward[b.stage.value].Add(duration_ns);
     }
   }
 
@@ -132,12 +131,10 @@ class DurationTable {
   void AddPart(const Timeline& timeline, const PartEvent& part, bool grouped) {
     const Event& owner = timeline.events[part.event];
     const int64_t duration_ns = chunks_ * (part.end_ns - part.start_ns);
-    const uint64_t place =
-        (uint64_t{part.event} << 32) + (static_cast<uint64_t>(part.layer) << 8) + part.chunk;
     if (layers[owner.stage.value] > 0) {
-      parts[part.part][owner.stage.value].Add(place, duration_ns);
+      parts[part.part][owner.stage.value].Add(duration_ns);
     } else if (grouped || chunks_ > 1) {
-      beside[static_cast<size_t>(owner.kind)][owner.stage.value].Add(place, duration_ns);
+      beside[static_cast<size_t>(owner.kind)][owner.stage.value].Add(duration_ns);
     }
   }
 };

@@ -1,5 +1,9 @@
 // The time of a group such as `F a & B b`, given by its parts: they run on two lanes in the order
 // of plan/group_order.h. While the network lane works, computation takes `slowdown` longer.
+//
+// Real parts take now longer and now shorter than their costs, and a lane waits for the later one.
+// So such a group takes longer than parts that always take their costs would say; by how much is
+// the mean over draws of their durations.
 #pragma once
 
 #include <array>
@@ -44,10 +48,17 @@ struct PricedMember {
   absl::Span<const int64_t> gathered_ns = {};
 };
 
-// The parts of a group, in the order of their ends; of an action alone without chunks, in a row.
-// `order` and `chunks` as for OrderGroup: a part of a chunk takes its share of the part's cost.
-// `slowdown` is in millionths: 100000 is a tenth.
+struct LaneRules {
+  int64_t slowdown = 0;  // in millionths: 100000 is a tenth
+  int64_t jitter = 0;    // the standard deviation of a part's duration, in millionths of its cost
+  int chunks = 1;        // of a microbatch; a part of a chunk takes its share of the part's cost
+};
+
+// The parts of a group, in the order of their ends; of an action alone without chunks, in a row,
+// where neither slowdown nor jitter counts. `order` as for OrderGroup. With a jitter the moments
+// are means over kJitterDraws draws, always the same ones.
 std::vector<PartTime> RunGroup(absl::Span<const PricedMember> group, const Overlap* order,
-                               int64_t slowdown, int chunks = 1);
+                               const LaneRules& rules = {});
+inline constexpr int kJitterDraws = 64;
 
 }  // namespace stringline

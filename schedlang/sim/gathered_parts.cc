@@ -75,7 +75,7 @@ std::vector<PartTime> PartsBesideGathers(const Plan& plan, const Wiring& wiring,
     }
     const auto own = group.subspan(first, together);
     int64_t end_ns = from_ns;
-    for (PartTime part : RunGroup(members, FindOverlap(plan, own), costs.slowdown, plan.chunks)) {
+    for (PartTime part : RunGroup(members, FindOverlap(plan, own), RulesOf(plan, costs))) {
       part.of = static_cast<uint8_t>(part.of + first);
       part.start_ns += from_ns;
       part.end_ns += from_ns;

@@ -2,7 +2,9 @@
 #include "executor/training/measured_costs.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -105,71 +107,100 @@ Timeline DrawnStep(const Plan& plan, int disturbed, std::mt19937* random) {
     event.start_ns = 50;
     event.end_ns = 50 + draw();
     if (event.kind != ActionKind::kForward) continue;
+    int64_t now_ns = 70;
+    const auto add = [&](Part part, int layer, int64_t ns) {
+      timeline.parts.push_back({e, part, layer, now_ns, now_ns + ns});
+      now_ns += ns;
+    };
     // Parts that take no time are not in a timeline.
     for (const int layer : {0, 1}) {
-      timeline.parts.push_back({e, kFAttn, layer, 70, 70 + (layer + 1) * draw()});
-      if ((*random)() % 4 == 0) timeline.parts.push_back({e, kFDispatch, layer, 70, 70 + draw()});
+      add(kFAttn, layer, (layer + 1) * draw());
+      if ((*random)() % 4 == 0) add(kFDispatch, layer, draw());
     }
   }
   return timeline;
 }
 
-// By name, the durations of an action in each step; of parts, those of the F with the part behind.
-std::map<std::string, std::vector<double>> ByAction(const Plan& plan,
-                                                    const std::vector<Timeline>& steps) {
-  std::map<std::string, std::vector<double>> durations;
-  for (const Timeline& step : steps) {
-    for (size_t e = 0; e < step.events.size(); ++e) {
-      durations[Print(plan, plan.actions[e])].push_back(
-          static_cast<double>(step.events[e].end_ns - step.events[e].start_ns));
-    }
-    for (const PartEvent& part : step.parts) {
-      durations[absl::StrCat(Print(plan, plan.actions[part.event]), ":", part.layer, ":",
-                             PartName(part.part))]
-          .push_back(static_cast<double>(part.end_ns - part.start_ns));
-    }
-  }
-  for (auto& [name, of] : durations) of.resize(steps.size(), 0);
-  return durations;
+// The typical steps: those without the shortest and the longest quarter.
+std::vector<Timeline> TypicalOf(std::vector<Timeline> steps) {
+  std::stable_sort(steps.begin(), steps.end(), [](const Timeline& x, const Timeline& y) {
+    return MeasureBubbles(x).makespan_ns < MeasureBubbles(y).makespan_ns;
+  });
+  const std::map<size_t, std::pair<size_t, size_t>> kept = {
+      {1, {0, 1}}, {2, {0, 2}}, {3, {1, 2}}, {5, {1, 4}}, {8, {2, 6}}};
+  const auto [first, last] = kept.at(steps.size());
+  return {steps.begin() + static_cast<int64_t>(first), steps.begin() + static_cast<int64_t>(last)};
 }
 
-// The mean, over all actions whose name has this beginning and end, of their medians.
-double ExpectedOf(const std::map<std::string, std::vector<double>>& durations,
-                  const std::string& begin, const std::string& end) {
+// The mean over the steps of the means over all durations of a step's actions of the kind and
+// stage, or of their parts, which lie one after the other.
+double ExpectedOf(const std::vector<Timeline>& steps, ActionKind kind, size_t stage,
+                  std::optional<Part> part = std::nullopt) {
   double sum = 0;
-  int count = 0;
-  for (const auto& [name, of] : durations) {
-    if (!absl::StartsWith(name, begin) || !absl::EndsWith(name, end)) continue;
-    if (end.empty() && absl::StrContains(name, ":")) continue;
-    std::vector<double> sorted = of;
-    std::sort(sorted.begin(), sorted.end());
-    sum += (sorted[(sorted.size() - 1) / 2] + sorted[sorted.size() / 2]) / 2;
-    ++count;
+  for (const Timeline& step : steps) {
+    double of_step = 0;
+    int count = 0;
+    const auto is_of = [&](const Event& event) {
+      return event.kind == kind && event.stage.value == static_cast<int>(stage);
+    };
+    if (part) {
+      for (const PartEvent& one : step.parts) {
+        if (one.part != *part || !is_of(step.events[one.event])) continue;
+        of_step += static_cast<double>(one.end_ns - one.start_ns);
+        ++count;
+      }
+    } else {
+      for (const Event& event : step.events) {
+        if (!is_of(event)) continue;
+        of_step += static_cast<double>(event.end_ns - event.start_ns);
+        ++count;
+      }
+    }
+    sum += count == 0 ? 0 : of_step / count;
   }
-  return count == 0 ? 0 : sum / count;
+  return sum / static_cast<double>(steps.size());
 }
 
-TEST(MeasuredCosts, AreMediansOverStepsAndMeansOverActions) {
+// From the mean deviation of parts of F in a step from the mean of their kind and stage.
+double ExpectedJitterOf(const std::vector<Timeline>& steps) {
+  double jitter = 0;
+  for (const Timeline& step : steps) {
+    double deviation = 0, sum = 0;
+    for (const PartEvent& part : step.parts) {
+      const auto stage = static_cast<size_t>(step.events[part.event].stage.value);
+      const auto ns = static_cast<double>(part.end_ns - part.start_ns);
+      deviation += std::abs(
+          ns - ExpectedOf({step}, ActionKind::kForward, stage, static_cast<Part>(part.part)));
+      sum += ns;
+    }
+    jitter += deviation / sum / std::sqrt(2 / std::acos(-1.0));
+  }
+  return jitter / static_cast<double>(steps.size());
+}
+
+TEST(MeasuredCosts, AreMeansOverTypicalSteps) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937 random(seed);
   const Plan plan = LibraryPlan("1f1b", 2, 6).value();
-  for (const int count : {1, 2, 5, 8}) {
+  for (const int count : {1, 2, 3, 5, 8}) {
     std::vector<Timeline> steps;
     MeasuredCosts costs(plan);
     for (int s = 0; s < count; ++s) costs.Add(steps.emplace_back(DrawnStep(plan, 1, &random)));
     const CostModel model = costs.Model();
-    const auto durations = ByAction(plan, steps);
-    const auto expect = [&](int64_t ns, const std::string& begin, const std::string& end) {
-      // Medians and means are cut to whole nanoseconds.
-      EXPECT_NEAR(static_cast<double>(ns), ExpectedOf(durations, begin, end), 1.5)
-          << count << " steps " << begin << end;
-    };
+    const std::vector<Timeline> typical = TypicalOf(steps);
+    EXPECT_NEAR(static_cast<double>(model.part_jitter) * 1e-6, ExpectedJitterOf(typical), 1e-3);
     for (size_t stage = 0; stage < 2; ++stage) {
-      expect(model.forward[stage], absl::StrCat(stage, "F"), "");
-      expect(model.backward[stage], absl::StrCat(stage, "B"), "");
-      expect(model.parts[stage].ns[kFAttn], absl::StrCat(stage, "F"), ":F.attn");
-      expect(model.parts[stage].ns[kFDispatch], absl::StrCat(stage, "F"), ":F.dispatch");
+      SCOPED_TRACE(absl::StrCat(count, " steps, stage ", stage));
+      const auto expect = [&](int64_t ns, double expected) {
+        // Means are cut to whole nanoseconds, of a step and of all.
+        EXPECT_NEAR(static_cast<double>(ns), expected, 2);
+      };
+      expect(model.forward[stage], ExpectedOf(typical, ActionKind::kForward, stage));
+      expect(model.backward[stage], ExpectedOf(typical, ActionKind::kBackward, stage));
+      for (const Part part : {kFAttn, kFDispatch}) {
+        expect(model.parts[stage].ns[part], ExpectedOf(typical, ActionKind::kForward, stage, part));
+      }
     }
   }
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -183,7 +184,7 @@ TEST(Costs, PartsMakeUpActionsAndOverlap) {
   EXPECT_EQ(GroupCost(*model, absl::MakeConstSpan(plan.actions).subspan(5, 2)), 19000);
   const auto slower = RunGroup(
       {{ActionKind::kForward, &model->parts[0]}, {ActionKind::kBackward, &model->parts[0]}},
-      nullptr, 1'000'000);
+      nullptr, {.slowdown = 1'000'000});
   int64_t end_ns = 0;
   for (const PartTime& part : slower) end_ns = std::max(end_ns, part.end_ns);
   // At half speed while one of four messages of 1 us moves: 0.5 us lost to each.
@@ -206,6 +207,34 @@ TEST(Costs, WhatLiesBehindTheLayersIsPaidOnce) {
   // Nothing hides behind them: B.post precedes the first all-to-all, the others follow the last.
   const auto pair = absl::MakeConstSpan(plan.actions).subspan(1, 2);
   EXPECT_EQ(GroupCost(*with, pair), GroupCost(*without, pair) + 70'000);
+}
+
+// Two chunks whose transfers D and computations E take equally long on average take D + max(E, D)
+// + E. The mean of the larger of two lognormal durations of mean m is 2 m Phi(sigma / sqrt 2).
+TEST(Costs, LanesWaitForTheLaterOfTwoPartsWithJitter) {
+  Plan plan = PlanFromText("plan x P=1 M=2\nstages 0\nrank 0: 0F0 0B0 0F1 0B1\n");
+  plan.chunks = 2;
+  const auto forward = absl::MakeConstSpan(plan.actions).first(1);
+  const auto cost = [&](const std::string& jitter) {
+    const auto model = ResolveCosts(
+        *ParseCosts(absl::StrCat("F.dispatch=20ms,F.experts=20ms,B.attn=1us,W.attn=1us", jitter)),
+        plan);
+    SL_CHECK(model.ok()) << model.status();
+    return static_cast<double>(GroupCost(*model, forward));
+  };
+  EXPECT_EQ(cost(""), 30e6);
+  EXPECT_EQ(cost(",part_jitter=0"), 30e6);
+  for (const double jitter : {0.05, 0.2, 0.5}) {
+    const double sigma = std::sqrt(std::log(1 + jitter * jitter));
+    const double larger = std::erfc(-sigma / 2);  // 2 Phi(sigma / sqrt 2)
+    EXPECT_NEAR(cost(absl::StrCat(",part_jitter=", jitter)), 10e6 * (2 + larger),
+                0.02 * jitter * 30e6);
+  }
+  // Parts in a row take their mean.
+  plan.chunks = 1;
+  EXPECT_EQ(cost(",part_jitter=0.2"), 40e6);
+  EXPECT_EQ(ResolveCosts(*ParseCosts("F=1,B=2,part_jitter=5%"), plan).status().message(),
+            "part_jitter: needs costs of parts ('F.attn=10')");
 }
 
 TEST(Costs, ResolveGivesEveryStageItsCosts) {

@@ -193,7 +193,8 @@ TEST(GroupOrder, EveryOrderThatABlockMayGiveRunsToItsEnd) {
     const PricedMember group[] = {
         {ActionKind::kForward, &costs[0]},
         {whole ? ActionKind::kBackward : ActionKind::kInputGradient, &costs[1]}};
-    for (const PartTime& part : RunGroup(group, i % 10 == 0 ? nullptr : &block, 100'000)) {
+    for (const PartTime& part :
+         RunGroup(group, i % 10 == 0 ? nullptr : &block, {.slowdown = 100'000})) {
       priced.push_back({part.part, part.layer});
     }
     ExpectAll(priced, layers);
@@ -287,12 +288,12 @@ TEST(GroupOrder, EveryGroupRunsToItsEndAndIsNoLongerThanItsActionsInARow) {
     int64_t in_a_row = 0;
     for (size_t k = 0; k < actions; ++k) {
       priced.push_back({kinds[k], &costs[k]});
-      for (const PartTime& part : RunGroup({priced.back()}, nullptr, 0)) {
+      for (const PartTime& part : RunGroup({priced.back()}, nullptr)) {
         in_a_row += part.end_ns - part.start_ns;
       }
     }
     int64_t simulated = 0;
-    for (const PartTime& part : RunGroup(priced, order, 0)) {
+    for (const PartTime& part : RunGroup(priced, order)) {
       simulated = std::max(simulated, part.end_ns);
     }
     EXPECT_EQ(simulated, end);

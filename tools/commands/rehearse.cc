@@ -51,7 +51,7 @@ absl::StatusOr<CostModel> LoadLinkedCosts(const Flags& flags, const Plan& plan) 
 absl::Status CheckLength(const Plan& plan, const CostModel& costs,
                          const RehearsalSettings& settings) {
   SL_ASSIGN_OR_RETURN(const Timeline simulated,
-                      Simulate(plan, RehearsedCosts(costs), settings.layout));
+                      Simulate(plan, RehearsedCosts(plan, costs), settings.layout));
   const int64_t step_ns = MeasureBubbles(simulated).makespan_ns;
   // Each with its control.
   if (2 * static_cast<double>(step_ns) * settings.steps < kLongestS * 1e9) return absl::OkStatus();

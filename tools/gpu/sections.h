@@ -66,8 +66,8 @@ void CheckTorch(const std::string& command, CheckRows* rows);
 // A step simulated from another schedule's costs, beside the measured one: within 3 %.
 void CheckPrediction(const std::string& folder, const AnyShape& shape, CheckRows* rows);
 
-// The exposed share of the experts' all-to-alls over a slow wire: without overlap, with F & B pairs,
-// with chunks, and with both. At most 5 points more than simulated. `steps` is at least 4.
+// The exposed share of the experts' all-to-alls over a slow wire: without overlap, with F & B
+// pairs, with chunks, and with both. At most 5 points more than simulated. `steps` is at least 4.
 void CheckOverlap(const std::string& folder, const DecoderShape& shape, int microbatches, int steps,
                   CheckRows* rows);
 

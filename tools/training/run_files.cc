@@ -52,6 +52,8 @@ std::string PrintCosts(const CostModel& costs) {
     std::vector<int64_t> layers;
     for (const PartCosts& of : costs.parts) layers.push_back(of.layers);
     AppendCounts("layers", layers, &text);
+    absl::StrAppendFormat(&text, "part_jitter: %.1f%%\n",
+                          static_cast<double>(costs.part_jitter) * 1e-4);
   }
   AppendCosts("unshard", costs.unshard, &text);
   AppendCosts("reduce", costs.reduce, &text);
