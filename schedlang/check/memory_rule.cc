@@ -49,9 +49,13 @@ void FindOverfullRank(const Plan& plan, const CheckOptions& options, Diagnostics
     const int64_t most = options.memory.of(r);
     if (most < 0 || memory->ranks[r].all() <= most) continue;
     const uint32_t fullest = PeakBytesOf(plan, rank, options.sizes).action;
+    const int64_t gaps = memory->ranks[r].gaps();
     Find(plan, rank, fullest,
          absl::StrCat("rank ", r, " holds ", PrintBytes(memory->ranks[r].all()), " at ",
-                      Print(plan, plan.actions[fullest]), ", more than ", PrintBytes(most)),
+                      Print(plan, plan.actions[fullest]), ", more than ", PrintBytes(most),
+                      gaps == 0
+                          ? ""
+                          : absl::StrCat("; ", PrintBytes(gaps), " of it are gaps between values")),
          diagnostics);
   }
 }

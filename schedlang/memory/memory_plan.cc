@@ -12,6 +12,7 @@
 #include "schedlang/base/align.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
+#include "schedlang/memory/packing.h"
 #include "schedlang/memory/slots.h"
 #include "schedlang/plan/effects.h"
 #include "schedlang/plan/group_order.h"
@@ -22,6 +23,13 @@ namespace {
 void Join(Clock* clock, const Clock& other) {
   for (size_t r = 0; r < clock->size(); ++r) (*clock)[r] = std::max((*clock)[r], other[r]);
 }
+
+// The values of a rank, in the order in which the walk finds them.
+struct LivesOfRank {
+  std::vector<ValueLife> values;
+  std::vector<Clock> clocks;
+  std::vector<size_t> places;  // of the values, in MemoryPlan::offsets
+};
 
 // The values of all ranks, placed by one rule.
 struct Placed {
@@ -41,6 +49,7 @@ class Planner {
       placed_.push_back({std::vector<int64_t>(values * kStageValues, -1),
                          std::vector<Slots>(ranks, Slots(cuts)), std::vector<StageBytes>(ranks)});
     }
+    lives_.resize(sharing == Sharing::kPacked ? ranks : 0);
     deaths_.assign(values * kStageValues, {-1, 0});
     output_clock_.resize(values);
     in_grad_clock_.resize(values);
@@ -175,10 +184,8 @@ class Planner {
       return;
     }
     PlaceValue(next, taken, start, death);
-    for (Placed& placed : placed_) {
-      placed.offsets[Index(action.stage, action.microbatch, given)] =
-          placed.offsets[Index(to, action.microbatch, taken)];
-    }
+    handed_on_.emplace_back(Index(action.stage, action.microbatch, given),
+                            Index(to, action.microbatch, taken));
   }
 
   // A value without a further user lives to the end.
@@ -198,9 +205,15 @@ class Planner {
       placed.offsets[Index(of.stage, of.microbatch, value)] = slots.Take(bytes, birth, death);
       placed.by_value[rank][value] += slots.bytes() - before;
     }
+    if (lives_.empty()) return;
+    LivesOfRank& lives = lives_[rank];
+    if (lives.values.size() > kMostPacked) return;
+    if (lives.clocks.empty() || lives.clocks.back() != birth) lives.clocks.push_back(birth);
+    lives.values.push_back({bytes, static_cast<int>(lives.clocks.size()) - 1, death});
+    lives.places.push_back(Index(of.stage, of.microbatch, value));
   }
 
-  // Takes, for every rank, the rule with the smaller block.
+  // Takes, for every rank, the rule with the smaller block, and packs its values again.
   MemoryPlan TakeSmallest() {
     MemoryPlan memory;
     memory.microbatches = plan_.microbatches;
@@ -215,7 +228,7 @@ class Planner {
       rank.block = placed_[best].slots[r].bytes();
       rank.by_value = placed_[best].by_value[r];
     }
-    memory.offsets = std::move(placed_[0].offsets);
+    memory.offsets = placed_[0].offsets;
     const size_t of_stage = static_cast<size_t>(plan_.microbatches) * kStageValues;
     for (size_t s = 0; s < plan_.stages.size(); ++s) {
       const size_t rule = rule_of[plan_.stages[s].rank.value];
@@ -224,12 +237,36 @@ class Planner {
       std::copy_n(from, of_stage,
                   memory.offsets.begin() + static_cast<std::ptrdiff_t>(s * of_stage));
     }
+    for (size_t r = 0; r < lives_.size(); ++r) Pack(lives_[r], &memory.ranks[r], &memory);
+    for (const auto& [given, taken] : handed_on_) memory.offsets[given] = memory.offsets[taken];
     return memory;
+  }
+
+  static void Pack(const LivesOfRank& lives, RankMemory* rank, MemoryPlan* memory) {
+    if (lives.values.empty() || lives.values.size() > kMostPacked) return;
+    Packing known{{}, rank->block, 0};
+    for (const size_t place : lives.places) known.offsets.push_back(memory->offsets[place]);
+    const Packing packed = PackValues(lives.values, lives.clocks, std::move(known));
+    rank->alive = packed.alive;
+    if (packed.bytes == rank->block) return;
+    rank->block = packed.bytes;
+    rank->by_value = {};
+    int64_t end = 0;
+    for (size_t k = 0; k < lives.values.size(); ++k) {
+      memory->offsets[lives.places[k]] = packed.offsets[k];
+      const int64_t grows = packed.offsets[k] + lives.values[k].bytes - end;
+      if (grows <= 0) continue;
+      rank->by_value[static_cast<StageValue>(lives.places[k] % kStageValues)] += grows;
+      end += grows;
+    }
   }
 
   const Plan& plan_;
   absl::Span<const StageSizes> stages_;
-  std::vector<Placed> placed_;       // by rule
+  std::vector<Placed> placed_;      // by rule
+  std::vector<LivesOfRank> lives_;  // by rank; empty: values are not packed again
+  // The places of values that stay on their rank, as two stages know them.
+  std::vector<std::pair<size_t, size_t>> handed_on_;
   std::vector<int> group_of_;        // by action
   std::vector<Moment> deaths_;       // by value; rank -1: no user
   std::vector<Clock> output_clock_;  // by stage and microbatch; empty: not given yet

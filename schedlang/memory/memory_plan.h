@@ -9,7 +9,7 @@
 // The plan is walked once with a vector clock per rank: clock[b] = n means that the first n groups
 // of rank b are known to have ended. A value is dead once its last user's group has ended. For a
 // send's buffer that group is the consumer on the other rank: its end proves that the bytes have
-// arrived.
+// arrived. All births and deaths are known then, and the values are packed anew (packing.h).
 #pragma once
 
 #include <cstdint>
@@ -26,6 +26,7 @@ struct RankMemory {
   int64_t resident = 0;
   int64_t gathered = 0;   // room for the gathered parameters, see below
   int64_t block = 0;      // the block of values
+  int64_t alive = 0;      // the most bytes of it alive at once; 0: not known (kMostPacked)
   StageBytes by_value;    // by value: the growth of the block for it
   bool in_parts = false;  // has stages in parts
   // Temporaries. Programs that never run at once share an arena: all programs of a rank; on a rank
@@ -38,6 +39,8 @@ struct RankMemory {
   // such a program, too (TwinsBefore), its chunks, and the chunks before.
   size_t ArenaOf(ActionKind program, int twins) const;
   int64_t all() const;
+  // The bytes of the block that no value needs while the most are alive; 0 where that is not known.
+  int64_t gaps() const { return alive == 0 ? 0 : block - alive; }
 };
 
 // The number of actions before plan.actions[action] in its group with a program that runs beside
@@ -62,13 +65,15 @@ struct MemoryPlan {
   }
 };
 
-// Bytes are shared only by values of equal size, or by values of any size: then each rank takes the
-// rule with the smaller block.
-enum class Sharing : uint8_t { kOneSize, kAnySize };
+// Bytes are shared only by values of equal size; or by values of any size, in the order of the
+// walk: then each rank takes the rule with the smaller block; or the values of each rank with up to
+// kMostPacked of them are packed once more, in other orders (packing.h).
+enum class Sharing : uint8_t { kOneSize, kAnySize, kPacked };
+inline constexpr size_t kMostPacked = 2048;
 
 // `stages` has an entry per stage of the plan. FailedPrecondition when the plan does not end: its
 // computations form a cycle of dependencies, or need a value without a producer.
 absl::StatusOr<MemoryPlan> PlanMemory(const Plan& lowered, absl::Span<const StageSizes> stages,
-                                      Sharing sharing = Sharing::kAnySize);
+                                      Sharing sharing = Sharing::kPacked);
 
 }  // namespace stringline

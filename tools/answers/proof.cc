@@ -44,23 +44,31 @@ std::vector<const Rule*> Proven(const CheckOptions& options) {
   return rules;
 }
 
-// The bytes of every rank; empty where sizes are not known.
+// The memory of every rank; empty where sizes are not known.
+std::vector<RankMemory> MemoryOfRanks(const Plan& lowered, const CheckOptions& options) {
+  if (options.sizes.empty()) return {};
+  absl::StatusOr<MemoryPlan> memory = PlanMemory(lowered, options.sizes);
+  SL_CHECK(memory.ok()) << memory.status();  // the plan passes Check, so the step ends
+  return std::move(memory->ranks);
+}
+
 std::vector<int64_t> BytesOfRanks(const Plan& lowered, const CheckOptions& options) {
   std::vector<int64_t> bytes;
-  if (options.sizes.empty()) return bytes;
-  const absl::StatusOr<MemoryPlan> memory = PlanMemory(lowered, options.sizes);
-  SL_CHECK(memory.ok()) << memory.status();  // the plan passes Check, so the step ends
-  for (const RankMemory& rank : memory->ranks) bytes.push_back(rank.all());
+  for (const RankMemory& rank : MemoryOfRanks(lowered, options)) bytes.push_back(rank.all());
   return bytes;
 }
 
 void PrintBytesOfRanks(const Plan& lowered, const CheckOptions& options, std::ostream& out) {
-  const std::vector<int64_t> bytes = BytesOfRanks(lowered, options);
-  if (bytes.empty()) return;
-  const auto most = std::max_element(bytes.begin(), bytes.end());
-  out << "    rank " << most - bytes.begin() << " holds the most bytes, " << PrintBytes(*most);
-  const int64_t limit = options.memory.of(static_cast<int>(most - bytes.begin()));
+  const std::vector<RankMemory> ranks = MemoryOfRanks(lowered, options);
+  if (ranks.empty()) return;
+  const auto most =
+      std::max_element(ranks.begin(), ranks.end(),
+                       [](const RankMemory& x, const RankMemory& y) { return x.all() < y.all(); });
+  out << "    rank " << most - ranks.begin() << " holds the most bytes, "
+      << PrintBytes(most->all());
+  const int64_t limit = options.memory.of(static_cast<int>(most - ranks.begin()));
   if (limit >= 0) out << " of at most " << PrintBytes(limit);
+  if (most->gaps() > 0) out << "; " << PrintBytes(most->gaps()) << " of it are gaps between values";
   out << "\n";
 }
 

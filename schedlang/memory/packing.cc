@@ -1,0 +1,240 @@
+// Every value has a list of the values with which it conflicts. Placing a value looks at those of
+// them that are placed; everything else is the choice of an order.
+#include "schedlang/memory/packing.h"
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <utility>
+
+namespace stringline {
+namespace {
+
+// Bounds on the trials: looks at placed values, and steps of the search through all packings.
+constexpr int64_t kMostTrialLooks = 1'000'000;
+constexpr int64_t kMostSteps = 100'000;
+constexpr size_t kMostTried = 48;  // values of which all packings are tried
+
+bool KnowsDeath(const Clock& clock, Moment death) { return clock[death.rank] >= death.group; }
+
+bool IsNoLater(const Clock& a, const Clock& b) {
+  for (size_t r = 0; r < a.size(); ++r) {
+    if (a[r] > b[r]) return false;
+  }
+  return true;
+}
+
+class Packer {
+ public:
+  Packer(absl::Span<const ValueLife> values, absl::Span<const Clock> clocks, Packing known)
+      : values_(values), conflicts_(values.size()), best_(std::move(known)) {
+    FindConflicts(clocks);
+    FindBound(clocks);
+  }
+
+  Packing Run() {
+    TryOrders();
+    if (!TryAll()) MoveTops();
+    best_.alive = bound_;
+    return std::move(best_);
+  }
+
+ private:
+  using Order = std::vector<int>;
+
+  bool IsBest() const { return best_.bytes <= bound_; }
+  const Clock& BirthOf(int value, absl::Span<const Clock> clocks) const {
+    return clocks[static_cast<size_t>(values_[value].clock)];
+  }
+
+  void FindConflicts(absl::Span<const Clock> clocks) {
+    const int count = static_cast<int>(values_.size());
+    for (int a = 0; a < count; ++a) {
+      for (int b = a + 1; b < count; ++b) {
+        if (KnowsDeath(BirthOf(b, clocks), values_[a].death)) continue;
+        if (KnowsDeath(BirthOf(a, clocks), values_[b].death)) continue;
+        conflicts_[a].push_back(b);
+        conflicts_[b].push_back(a);
+      }
+    }
+  }
+
+  // Values born no later than a value, and not dead at its birth, conflict with each other, too.
+  void FindBound(absl::Span<const Clock> clocks) {
+    for (int a = 0; a < static_cast<int>(values_.size()); ++a) {
+      int64_t alive = values_[a].bytes;
+      for (const int b : conflicts_[a]) {
+        if (IsNoLater(BirthOf(b, clocks), BirthOf(a, clocks))) alive += values_[b].bytes;
+      }
+      alive_.push_back(alive);
+      bound_ = std::max(bound_, alive);
+    }
+  }
+
+  // The lowest gap for the value among its placed conflicts.
+  int64_t GapFor(int value, const std::vector<int64_t>& offsets) {
+    taken_.clear();
+    for (const int other : conflicts_[value]) {
+      if (offsets[other] >= 0) {
+        taken_.emplace_back(offsets[other], offsets[other] + values_[other].bytes);
+      }
+    }
+    looks_ += static_cast<int64_t>(conflicts_[value].size()) + 1;
+    std::sort(taken_.begin(), taken_.end());
+    int64_t end = 0;
+    for (const auto& [from, to] : taken_) {
+      if (from - end >= values_[value].bytes) break;
+      end = std::max(end, to);
+    }
+    return end;
+  }
+
+  // Places all values in this order. Less than the best so far is kept.
+  int64_t Place(const Order& order) {
+    offsets_.assign(values_.size(), -1);
+    int64_t bytes = 0;
+    for (const int value : order) {
+      offsets_[value] = GapFor(value, offsets_);
+      bytes = std::max(bytes, offsets_[value] + values_[value].bytes);
+    }
+    if (bytes < best_.bytes) best_ = {offsets_, bytes, 0};
+    return bytes;
+  }
+
+  template <typename Less>
+  Order Sorted(Less less) const {
+    Order order(values_.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), less);
+    return order;
+  }
+
+  void TryOrders() {
+    const auto bytes = [this](int value) { return values_[value].bytes; };
+    const auto spread = [&](int value) {
+      return static_cast<double>(bytes(value)) * static_cast<double>(conflicts_[value].size());
+    };
+    std::vector<int64_t> crowd = alive_;  // the most that is alive at a birth in its life
+    for (size_t a = 0; a < values_.size(); ++a) {
+      for (const int b : conflicts_[a]) crowd[a] = std::max(crowd[a], alive_[b]);
+    }
+    const Order orders[] = {
+        Sorted([&](int a, int b) { return bytes(a) > bytes(b); }),
+        Sorted([&](int a, int b) { return spread(a) > spread(b); }),
+        Sorted([&](int a, int b) {
+          return std::pair(crowd[a], bytes(a)) > std::pair(crowd[b], bytes(b));
+        }),
+        Sorted([](int a, int b) { return a < b; }),
+    };
+    int64_t least = kMostRankBytes + 1;
+    for (const Order& order : orders) {
+      if (IsBest()) return;
+      const int64_t took = Place(order);
+      if (took >= least) continue;
+      least = took;
+      order_ = order;
+    }
+  }
+
+  // A value at the end of the block is placed earlier, behind a random one.
+  void MoveTops() {
+    if (IsBest()) return;
+    std::mt19937 random(1);
+    int64_t current = Place(order_);
+    while (!IsBest() && looks_ < kMostTrialLooks) {
+      int top = 0;
+      for (int value = 1; value < static_cast<int>(values_.size()); ++value) {
+        if (EndOf(value) > EndOf(top)) top = value;
+      }
+      Order order = order_;
+      const auto at = std::find(order.begin(), order.end(), top);
+      const auto places = static_cast<uint32_t>(at - order.begin());
+      if (places == 0) {
+        // Nothing is placed before it: two others change places.
+        std::swap(order[random() % order.size()], order[random() % order.size()]);
+      } else {
+        std::rotate(order.begin() + static_cast<int64_t>(random() % places), at, at + 1);
+      }
+      const std::vector<int64_t> before = offsets_;
+      const int64_t took = Place(order);
+      if (took <= current) {
+        current = took;
+        order_ = std::move(order);
+      } else {
+        offsets_ = before;
+      }
+    }
+  }
+
+  int64_t EndOf(int value) const { return offsets_[value] + values_[value].bytes; }
+
+  // In some best packing every value lies at 0 or on the end of a value with which it conflicts. So
+  // values are placed by rising offsets, each on the highest of its placed conflicts.
+  // False if there are too many.
+  bool TryAll() {
+    if (IsBest()) return true;
+    if (values_.size() > kMostTried) return false;
+    offsets_.assign(values_.size(), -1);
+    lowest_.assign(values_.size(), 0);
+    TryNext(0, values_.size());
+    return steps_ <= kMostSteps;
+  }
+
+  void TryNext(int64_t from, size_t left) {
+    if (left == 0) {
+      int64_t bytes = 0;
+      for (int value = 0; value < static_cast<int>(values_.size()); ++value) {
+        bytes = std::max(bytes, EndOf(value));
+      }
+      if (bytes < best_.bytes) best_ = {offsets_, bytes, 0};
+      return;
+    }
+    // The values by the offset that each would have; equal ones are alike to all others.
+    std::vector<std::pair<int64_t, int>> next;
+    for (int value = 0; value < static_cast<int>(values_.size()); ++value) {
+      if (offsets_[value] >= 0) continue;
+      if (lowest_[value] + values_[value].bytes >= best_.bytes) return;
+      if (lowest_[value] >= from) next.emplace_back(lowest_[value], value);
+    }
+    if (next.empty()) return;
+    std::sort(next.begin(), next.end(), [&](const auto& x, const auto& y) {
+      return std::pair(x.first, -values_[x.second].bytes) <
+             std::pair(y.first, -values_[y.second].bytes);
+    });
+    for (const auto& [offset, value] : next) {
+      if (IsBest() || ++steps_ > kMostSteps) return;
+      // A value below this offset that is passed over would have to lie above it.
+      offsets_[value] = offset;
+      std::vector<std::pair<int, int64_t>> raised;
+      for (const int other : conflicts_[value]) {
+        if (offsets_[other] >= 0 || lowest_[other] >= EndOf(value)) continue;
+        raised.emplace_back(other, lowest_[other]);
+        lowest_[other] = EndOf(value);
+      }
+      TryNext(offset, left - 1);
+      for (const auto& [other, was] : raised) lowest_[other] = was;
+      offsets_[value] = -1;
+    }
+  }
+
+  const absl::Span<const ValueLife> values_;
+  std::vector<std::vector<int>> conflicts_;
+  std::vector<int64_t> alive_;  // by value: the bytes alive at its birth
+  int64_t bound_ = 0;
+  Packing best_;
+  Order order_;                   // the best of those tried
+  std::vector<int64_t> offsets_;  // of the last placing; -1: not placed
+  std::vector<int64_t> lowest_;   // of values not placed: the offset that each would have
+  std::vector<std::pair<int64_t, int64_t>> taken_;
+  int64_t looks_ = 0;
+  int64_t steps_ = 0;
+};
+
+}  // namespace
+
+Packing PackValues(absl::Span<const ValueLife> values, absl::Span<const Clock> clocks,
+                   Packing known) {
+  return Packer(values, clocks, std::move(known)).Run();
+}
+
+}  // namespace stringline

@@ -1,0 +1,38 @@
+// Offsets for values whose births and deaths are all known, so that the block of their rank is as
+// small as can be found: dynamic storage allocation.
+//
+// Two values may share bytes if one is known to be dead at the birth of the other. A set of values
+// of which no two may is a lower bound; the largest of those that are alive at some birth is taken.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "schedlang/memory/slots.h"
+
+namespace stringline {
+
+struct ValueLife {
+  int64_t bytes = 0;
+  int clock = 0;  // index of the clock of its birth
+  Moment death;
+};
+
+struct Packing {
+  std::vector<int64_t> offsets;  // by value
+  int64_t bytes = 0;             // the block's size
+  int64_t alive = 0;             // the most bytes alive at once: no block is smaller
+};
+
+// A packing no larger than `known`, which is one of these values. Values are in the order of their
+// births, as far as these have one. Deterministic: all processes of a run find the same one.
+//
+// Values are placed one after the other, each into the lowest gap that is large enough, in several
+// orders. Of a few values all packings are tried, which finds the best one; of more, the value at
+// the block's end goes to other places of the order, again and again. Cost: quadratic in values,
+// and a constant for the trials.
+Packing PackValues(absl::Span<const ValueLife> values, absl::Span<const Clock> clocks,
+                   Packing known);
+
+}  // namespace stringline
