@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <numeric>
 
 #include "schedlang/costs/duration_table.h"
@@ -17,23 +16,6 @@ struct Durations : std::vector<int64_t> {
 int64_t MeanOf(const Durations& durations) {
   const auto count = static_cast<int64_t>(durations.size());
   return count == 0 ? 0 : std::accumulate(durations.begin(), durations.end(), int64_t{0}) / count;
-}
-
-// The standard deviation of a part's duration, relative to the mean of its part and stage. It is
-// told by the mean deviation, to which a single hiccup adds little; of normally distributed
-// durations that is 0.7979 standard deviations.
-double JitterOfParts(const DurationTable<Durations>& seen) {
-  double deviations_ns = 0, sum_ns = 0;
-  for (const std::vector<Durations>& stages : seen.parts) {
-    for (const Durations& durations : stages) {
-      const int64_t mean_ns = MeanOf(durations);
-      for (const int64_t ns : durations) {
-        deviations_ns += static_cast<double>(std::abs(ns - mean_ns));
-        sum_ns += static_cast<double>(ns);
-      }
-    }
-  }
-  return sum_ns == 0 ? 0 : deviations_ns / 0.7979 / sum_ns;
 }
 
 // Adds the numbers of `from`, a list that may be empty or as long.
@@ -83,7 +65,7 @@ void MeasuredCosts::Add(const Timeline& timeline) {
   seen.Add(timeline);
   steps_.push_back({MeasureBubbles(timeline).makespan_ns,
                     seen.Typical([](const Durations& durations) { return MeanOf(durations); }),
-                    JitterOfParts(seen)});
+                    seen.PartJitter()});
 }
 
 CostModel MeasuredCosts::Model() const {

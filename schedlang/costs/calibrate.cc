@@ -185,6 +185,7 @@ Calibration Calibrate(const Timeline& timeline) {
   calibration.costs = CostsFrom(typical);
   calibration.transfer_ns = TransferOf(timeline, typical.message);
   calibration.jitter = JitterOf(seen);
+  calibration.costs.part_jitter = std::llround(seen.PartJitter() * 1e6);
   return calibration;
 }
 
@@ -206,6 +207,10 @@ std::string Print(const Calibration& calibration, const std::string& title) {
     std::vector<int64_t> layers;
     for (const PartCosts& of : costs.parts) layers.push_back(of.layers);
     absl::StrAppend(&text, "layers: [", absl::StrJoin(layers, ", "), "]\n");
+    if (costs.part_jitter > 0) {
+      absl::StrAppendFormat(&text, "part_jitter: %.3f%%\n",
+                            static_cast<double>(costs.part_jitter) * 1e-4);
+    }
   }
   AppendKey("unshard", costs.unshard, calibration.unshard_spread, &text);
   AppendKey("reduce", costs.reduce, calibration.reduce_spread, &text);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -150,6 +151,35 @@ TEST(CostsFrom, MakesUpWhatNeverRanAlone) {
     EXPECT_EQ(costs.forward_backward.empty(), row.fb == 0) << &row - rows;
     EXPECT_EQ(costs.hop, 7);
   }
+}
+
+// The deviation is that from the mean of a part: dispatches take 80 and 120, so a fifth; the rest
+// of the time nothing deviates.
+TEST(Calibrate, PartsDeviate) {
+  Plan plan;
+  plan.schedule = "x";
+  plan.microbatches = 1;
+  plan.stages = {{.rank = RankId(0)}};
+  plan.actions = {
+      {.kind = ActionKind::kForward, .stage = StageId(0), .microbatch = MicrobatchId(0)},
+      {.kind = ActionKind::kBackward, .stage = StageId(0), .microbatch = MicrobatchId(0)}};
+  plan.first = {0, 2};
+  Timeline timeline = TimelineOf(plan, "measured");
+  timeline.events[0].end_ns = 400'000;
+  timeline.events[1].start_ns = 400'000;
+  timeline.events[1].end_ns = 600'000;
+  timeline.parts = {{0, kFAttn, 0, 0, 100'000},       {0, kFDispatch, 0, 100'000, 180'000},
+                    {0, kFAttn, 1, 180'000, 280'000}, {0, kFDispatch, 1, 280'000, 400'000},
+                    {1, kBAttn, 0, 400'000, 500'000}, {1, kWAttn, 0, 500'000, 600'000}};
+  const Calibration calibration = Calibrate(timeline);
+  // 40 of 600 us, by the mean deviation of a normal distribution.
+  EXPECT_NEAR(static_cast<double>(calibration.costs.part_jitter) * 1e-6,
+              40.0 / 600 * std::sqrt(std::acos(-1.0) / 2), 1e-4);
+  EXPECT_NEAR(static_cast<double>(ReadBack(calibration, plan).part_jitter),
+              static_cast<double>(calibration.costs.part_jitter), 10);
+  timeline.parts[1].end_ns += 20'000;
+  timeline.parts[3].end_ns -= 20'000;
+  EXPECT_EQ(Calibrate(timeline).costs.part_jitter, 0);
 }
 
 TEST(Calibrate, ARunWithoutActionsGivesNothing) {
