@@ -1,10 +1,15 @@
+// A rank's list is walked group by group: what a group gives is alive from its begin, what it
+// releases until its end.
 #include "schedlang/check/live_memory.h"
 
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/base/align.h"
+#include "schedlang/base/bytes.h"
 #include "schedlang/plan/effects.h"
 
 namespace stringline {
@@ -115,6 +120,63 @@ int ReceiveBuffersOf(const Plan& plan, RankId rank) {
     }
   });
   return most;
+}
+
+std::string DescribeLargestGap(const Plan& plan, RankId rank, uint32_t last,
+                               const std::vector<StageSizes>& bytes, const MemoryPlan& memory) {
+  std::set<std::tuple<StageId, MicrobatchId, StageValue>> alive;
+  const auto change = [&](const Action& action, Values values, bool gives) {
+    for (int v = 0; v < kStageValues; ++v) {
+      const auto value = static_cast<StageValue>(v);
+      if ((values & SetOf(value)) == 0) continue;
+      const std::tuple key(action.stage, action.microbatch, value);
+      if (gives) alive.insert(key);
+      if (!gives) alive.erase(key);
+    }
+  };
+  ForEachGroup(plan, rank, [&](uint32_t begin, uint32_t end) {
+    if (begin > last) return;
+    for (const bool gives : {true, false}) {
+      if (!gives && last < end) return;  // the group of `last` is running
+      for (uint32_t i = begin; i < end; ++i) {
+        const Action& action = plan.actions[i];
+        if (IsCollective(action.kind)) continue;
+        const Effects& effects = EffectsOf(action.kind);
+        change(action, gives ? effects.gives : effects.releases, gives);
+      }
+    }
+  });
+  struct Piece {
+    int64_t begin, end;
+    std::string below;
+  };
+  std::vector<Piece> pieces;
+  for (const auto& [stage, microbatch, value] : alive) {
+    const int64_t begin = memory.OffsetOf(stage, microbatch, value);
+    const int64_t size = bytes[stage.value].of_microbatch[value];
+    if (begin < 0 || size == 0) continue;
+    pieces.push_back(
+        {begin, begin + AlignUp(size), Describe(plan, stage, microbatch, SetOf(value))});
+  }
+  std::sort(pieces.begin(), pieces.end(),
+            [](const Piece& x, const Piece& y) { return x.begin < y.begin; });
+  int64_t end = 0, largest = 0;
+  std::string below, where;
+  for (const Piece& piece : pieces) {
+    if (piece.begin - end > largest) {
+      largest = piece.begin - end;
+      where = below.empty() ? absl::StrCat("below ", piece.below) : absl::StrCat("above ", below);
+    }
+    if (piece.end <= end) continue;
+    end = piece.end;
+    below = piece.below;
+  }
+  const int64_t block = memory.ranks[rank.value].block;
+  if (block - end > largest) {
+    largest = block - end;
+    where = below.empty() ? "with nothing in the block" : absl::StrCat("above ", below);
+  }
+  return largest == 0 ? "" : absl::StrCat(PrintBytes(largest), " ", where);
 }
 
 std::string DescribeAlive(const Plan& plan, RankId rank, uint32_t last) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "schedlang/memory/memory_plan.h"
 #include "schedlang/memory/stage_sizes.h"
 #include "schedlang/plan/plan.h"
 
@@ -34,6 +35,11 @@ PeakBytes PeakBytesOf(const Plan& lowered, RankId rank, const std::vector<StageS
 // The most receive buffers that the rank needs at once: a buffer is in use from the post of its
 // receive to the release of its value.
 int ReceiveBuffersOf(const Plan& lowered, RankId rank);
+
+// "2.00 MiB above saved input of stage 1, microbatch 0": the largest gap between the values alive
+// while action `last` of the rank's list runs, as `memory` lays them out; "" if there is none.
+std::string DescribeLargestGap(const Plan& lowered, RankId rank, uint32_t last,
+                               const std::vector<StageSizes>& bytes, const MemoryPlan& memory);
 
 // "stage 0: microbatches 0 .. 4, 7; stage 7: microbatch 2; gathered: stage 0, 7": the activations
 // alive after action `last` of the rank's list, and the parameters.

@@ -17,14 +17,17 @@
 namespace stringline {
 namespace {
 
-void Find(const Plan& plan, RankId rank, uint32_t index, std::string text,
-          Diagnostics* diagnostics) {
+void Find(const Plan& plan, RankId rank, uint32_t index, std::string text, Diagnostics* diagnostics,
+          const std::string& gap = "") {
   const Action& action = plan.actions[index];
   Diagnostic& finding = diagnostics->Add(Code::kMemory, SpanOf(plan, action), std::move(text));
   if (!finding.notes.empty()) return;
   finding.where = WhereOf(plan, action);
   finding.notes.push_back(
       {.text = absl::StrCat("alive then: ", DescribeAlive(plan, rank, index)), .has_place = false});
+  if (gap.empty()) return;
+  finding.notes.push_back(
+      {.text = absl::StrCat("the largest gap then: ", gap), .has_place = false});
 }
 
 }  // namespace
@@ -56,7 +59,8 @@ void FindOverfullRank(const Plan& plan, const CheckOptions& options, Diagnostics
                       gaps == 0
                           ? ""
                           : absl::StrCat("; ", PrintBytes(gaps), " of it are gaps between values")),
-         diagnostics);
+         diagnostics,
+         gaps == 0 ? "" : DescribeLargestGap(plan, rank, fullest, options.sizes, *memory));
   }
 }
 

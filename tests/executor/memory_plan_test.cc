@@ -170,6 +170,40 @@ TEST(MemoryPlan, PacksWhatIsAlive) {
   EXPECT_EQ(sum, 11 * kMiB);
 }
 
+// Values of 2, 3 and 4 units; the one in the middle is dead, so 3 units are free above the first.
+TEST(MemoryPlan, TheLargestGapIsNamed) {
+  const Plan plan = LoweredFrom(
+      "plan x P=1 M=1\n"
+      "stages 0 0 0\n"
+      "rank 0: 0F0 1F0 2F0 2B0 1B0 0B0\n");
+  std::vector<StageSizes> sizes(3);
+  for (const int s : {0, 1, 2}) {
+    sizes[s].of_microbatch[StageValue::kSavedForInput] = (s + 2) * int64_t{1024};
+  }
+  auto memory = PlanMemory(plan, sizes);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  EXPECT_EQ(DescribeLargestGap(plan, RankId(0), 2, sizes, *memory), "");
+  // By hand: 0 at 0, 2 behind a gap of 3 KiB.
+  const auto place = [&](int stage, int64_t at) {
+    memory->offsets[static_cast<size_t>(stage) * kStageValues +
+                    static_cast<size_t>(StageValue::kSavedForInput)] = at;
+  };
+  place(0, 0);
+  place(1, 9 * 1024);
+  place(2, 5 * 1024);
+  memory->ranks[0].block = 12 * 1024;
+  EXPECT_EQ(DescribeLargestGap(plan, RankId(0), 2, sizes, *memory),
+            "3.00 KiB above saved input of stage 0, microbatch 0");
+  // While 2B0 runs its values are alive; behind it, while 1B0 runs, they are not.
+  EXPECT_EQ(DescribeLargestGap(plan, RankId(0), 3, sizes, *memory),
+            "3.00 KiB above saved input of stage 0, microbatch 0");
+  EXPECT_EQ(DescribeLargestGap(plan, RankId(0), 4, sizes, *memory),
+            "7.00 KiB above saved input of stage 0, microbatch 0");
+  place(0, 1024);
+  EXPECT_EQ(DescribeLargestGap(plan, RankId(0), 0, sizes, *memory),
+            "9.00 KiB above saved input of stage 0, microbatch 0");
+}
+
 // The gap of blocks above what is alive at once, in random plans.
 TEST(MemoryPlan, PackingLeavesHardlyAnyGaps) {
   const unsigned seed = std::random_device{}();
