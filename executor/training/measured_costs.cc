@@ -9,10 +9,6 @@
 namespace stringline {
 namespace {
 
-struct Durations : std::vector<int64_t> {
-  void Add(int64_t ns) { push_back(ns); }
-};
-
 int64_t MeanOf(const Durations& durations) {
   const auto count = static_cast<int64_t>(durations.size());
   return count == 0 ? 0 : std::accumulate(durations.begin(), durations.end(), int64_t{0}) / count;
@@ -61,7 +57,7 @@ TypicalDurations MeanOf(const std::vector<const TypicalDurations*>& all) {
 }  // namespace
 
 void MeasuredCosts::Add(const Timeline& timeline) {
-  DurationTable<Durations> seen(plan_.stages.size());
+  DurationTable seen(plan_.stages.size());
   seen.Add(timeline);
   steps_.push_back({MeasureBubbles(timeline).makespan_ns,
                     seen.Typical([](const Durations& durations) { return MeanOf(durations); }),

@@ -17,36 +17,30 @@
 namespace stringline {
 namespace {
 
-struct Samples : std::vector<int64_t> {
-  void Add(int64_t ns) { push_back(ns); }
-};
-
 // The value below which `share` of them lie. They are sorted.
-int64_t Quantile(const Samples& sorted, double share) {
+int64_t Quantile(const Durations& sorted, double share) {
   const double last = static_cast<double>(sorted.size() - 1);
   return sorted[static_cast<size_t>(std::llround(share * last))];
 }
 
-Spread SpreadOf(const Samples& sorted) {
+Spread SpreadOf(const Durations& sorted) {
   if (sorted.empty()) return {};
   return {static_cast<int>(sorted.size()), Quantile(sorted, 0.1), Quantile(sorted, 0.9)};
 }
 
-using Seen = DurationTable<Samples>;
-
-void Sort(std::vector<Samples>* lists) {
-  for (Samples& samples : *lists) std::sort(samples.begin(), samples.end());
+void Sort(std::vector<Durations>* lists) {
+  for (Durations& samples : *lists) std::sort(samples.begin(), samples.end());
 }
 
 // All durations of a timeline, each list sorted.
-Seen SeenIn(const Timeline& timeline) {
+DurationTable SeenIn(const Timeline& timeline) {
   int stages = 0;
   for (const Event& event : timeline.events) stages = std::max(stages, event.stage.value + 1);
-  Seen seen(stages);
+  DurationTable seen(stages);
   seen.Add(timeline);
-  for (std::vector<Samples>& of : seen.alone) Sort(&of);
-  for (std::vector<Samples>& of : seen.beside) Sort(&of);
-  for (std::vector<Samples>& of : seen.parts) Sort(&of);
+  for (std::vector<Durations>& of : seen.alone) Sort(&of);
+  for (std::vector<Durations>& of : seen.beside) Sort(&of);
+  for (std::vector<Durations>& of : seen.parts) Sort(&of);
   for (auto* const of :
        {&seen.forward_backward, &seen.shared_backward, &seen.unshard, &seen.reduce}) {
     Sort(of);
@@ -60,7 +54,7 @@ using Way = std::pair<int, ActionKind>;
 
 // The shortest time between the starts of two messages on one channel, at most `whole_ns`.
 int64_t TransferOf(const Timeline& timeline, int64_t whole_ns) {
-  std::map<Way, Samples> starts_ns;
+  std::map<Way, Durations> starts_ns;
   for (const Event& event : timeline.events) {
     if (IsSend(event.kind)) starts_ns[{event.stage.value, event.kind}].push_back(event.start_ns);
   }
@@ -74,17 +68,17 @@ int64_t TransferOf(const Timeline& timeline, int64_t whole_ns) {
   return transfer_ns;
 }
 
-std::vector<Spread> Spreads(const std::vector<Samples>& lists) {
+std::vector<Spread> Spreads(const std::vector<Durations>& lists) {
   std::vector<Spread> spreads;
-  for (const Samples& samples : lists) spreads.push_back(SpreadOf(samples));
+  for (const Durations& samples : lists) spreads.push_back(SpreadOf(samples));
   return spreads;
 }
 
 // The quartiles of a normal distribution lie 0.6745 standard deviations from its middle.
-double JitterOf(const Seen& seen) {
+double JitterOf(const DurationTable& seen) {
   std::vector<double> deviations;
-  const auto add = [&](const std::vector<Samples>& lists) {
-    for (const Samples& samples : lists) {
+  const auto add = [&](const std::vector<Durations>& lists) {
+    for (const Durations& samples : lists) {
       const auto median = static_cast<double>(MedianOfSorted(samples));
       if (samples.size() < 3 || median <= 0) continue;
       for (const int64_t ns : samples) {
@@ -92,7 +86,7 @@ double JitterOf(const Seen& seen) {
       }
     }
   };
-  for (const std::vector<Samples>& lists : seen.alone) add(lists);
+  for (const std::vector<Durations>& lists : seen.alone) add(lists);
   add(seen.forward_backward);
   if (deviations.empty()) return 0;
   std::nth_element(deviations.begin(), deviations.begin() + deviations.size() / 2,
@@ -169,7 +163,7 @@ CostModel CostsFrom(const TypicalDurations& typical) {
 }
 
 Calibration Calibrate(const Timeline& timeline) {
-  const Seen seen = SeenIn(timeline);
+  const DurationTable seen = SeenIn(timeline);
   Calibration calibration;
   for (size_t kind = 0; kind < seen.alone.size(); ++kind) {
     calibration.spread[kind] = Spreads(seen.alone[kind]);

@@ -1,5 +1,5 @@
 // The durations of recorded steps by kind and stage, from which measured and calibrated costs are
-// made. An `Of` takes in durations one by one, Add(ns).
+// made.
 //
 // A computation alone on its rank gives a duration of its kind and stage; an `F a & B b` whose
 // parts were not recorded one of the pair; parts one each, wherever they ran, unless they took no
@@ -21,7 +21,8 @@
 
 namespace stringline {
 
-template <typename Of>
+using Durations = std::vector<int64_t>;  // in nanoseconds
+
 class DurationTable {
  public:
   explicit DurationTable(size_t stages)
@@ -30,9 +31,9 @@ class DurationTable {
         unshard(stages),
         reduce(stages),
         layers(stages, 0) {
-    for (std::vector<Of>& of : alone) of.resize(stages);
-    for (std::vector<Of>& of : beside) of.resize(stages);
-    for (std::vector<Of>& of : parts) of.resize(stages);
+    for (std::vector<Durations>& of : alone) of.resize(stages);
+    for (std::vector<Durations>& of : beside) of.resize(stages);
+    for (std::vector<Durations>& of : parts) of.resize(stages);
   }
 
   // A part of a chunk counts as the share of a part that it is.
@@ -59,9 +60,9 @@ class DurationTable {
   // The typical duration of each is value(of).
   template <typename Value>
   TypicalDurations Typical(Value value) const {
-    const auto all = [&](const std::vector<Of>& lists) {
+    const auto all = [&](const std::vector<Durations>& lists) {
       std::vector<int64_t> values_ns;
-      for (const Of& of : lists) values_ns.push_back(value(of));
+      for (const Durations& of : lists) values_ns.push_back(value(of));
       return values_ns;
     };
     TypicalDurations typical;
@@ -89,13 +90,13 @@ class DurationTable {
     return typical;
   }
 
-  // The standard deviation of a part's duration, relative to the mean of its part and stage, of
-  // lists of durations. It is told by the mean deviation, to which a single hiccup adds little; of
+  // The standard deviation of a part's duration, relative to the mean of its part and stage. It
+  // is told by the mean deviation, to which a single hiccup adds little; of
   // normally distributed durations that is 0.7979 standard deviations.
   double PartJitter() const {
     double deviations_ns = 0, sum_ns = 0;
-    for (const std::vector<Of>& stages : parts) {
-      for (const Of& durations : stages) {
+    for (const std::vector<Durations>& stages : parts) {
+      for (const Durations& durations : stages) {
         const double of_all = std::accumulate(durations.begin(), durations.end(), 0.0);
         const double mean_ns = of_all / static_cast<double>(std::max<size_t>(1, durations.size()));
         for (const int64_t ns : durations) {
@@ -107,14 +108,14 @@ class DurationTable {
     return sum_ns == 0 ? 0 : deviations_ns / 0.7979 / sum_ns;
   }
 
-  std::array<std::vector<Of>, 4> alone;       // by kind F B I W, then stage
-  std::array<std::vector<Of>, 4> beside;      // for stages without layers of parts: in groups
-  std::vector<Of> forward_backward;           // by stage of the F
-  std::vector<Of> shared_backward;            // the same groups by stage of the B
-  std::array<std::vector<Of>, kParts> parts;  // by part, then stage
-  std::vector<Of> unshard;
-  std::vector<Of> reduce;
-  Of message;
+  std::array<std::vector<Durations>, 4> alone;   // by kind F B I W, then stage
+  std::array<std::vector<Durations>, 4> beside;  // for stages without layers of parts: in groups
+  std::vector<Durations> forward_backward;       // by stage of the F
+  std::vector<Durations> shared_backward;        // the same groups by stage of the B
+  std::array<std::vector<Durations>, kParts> parts;  // by part, then stage
+  std::vector<Durations> unshard;
+  std::vector<Durations> reduce;
+  Durations message;
   std::vector<int> layers;  // by stage: layers with recorded parts
 
  private:
@@ -127,23 +128,23 @@ class DurationTable {
     if (IsMessage(first.kind)) {
       for (size_t i = begin; i < end; ++i) {
         const Event& event = timeline.events[i];
-        if (IsSend(event.kind)) message.Add(event.end_ns - event.start_ns);
+        if (IsSend(event.kind)) message.push_back(event.end_ns - event.start_ns);
       }
     } else if (first.kind == ActionKind::kUnshard) {
-      unshard[stage].Add(duration_ns);
+      unshard[stage].push_back(duration_ns);
     } else if (first.kind == ActionKind::kReduceGrad) {
-      reduce[stage].Add(duration_ns);
+      reduce[stage].push_back(duration_ns);
     } else if (in_parts && chunks_ > 1) {
       return;  // chunks overlap: the parts tell what the action takes
     } else if (IsCompute(first.kind) && end - begin == 1) {
-      alone[static_cast<size_t>(first.kind)][stage].Add(duration_ns);
+      alone[static_cast<size_t>(first.kind)][stage].push_back(duration_ns);
     } else if (IsCompute(first.kind) && end - begin == 2 && !in_parts) {
       const bool forward_first = first.kind == ActionKind::kForward;
       const Event& f = timeline.events[forward_first ? begin : begin + 1];
       const Event& b = timeline.events[forward_first ? begin + 1 : begin];
       if (f.kind != ActionKind::kForward || b.kind != ActionKind::kBackward) return;
-      forward_backward[f.stage.value].Add(duration_ns);
-      shared_backward[b.stage.value].Add(duration_ns);
+      forward_backward[f.stage.value].push_back(duration_ns);
+      shared_backward[b.stage.value].push_back(duration_ns);
     }
   }
 
@@ -152,9 +153,9 @@ class DurationTable {
     const Event& owner = timeline.events[part.event];
     const int64_t duration_ns = chunks_ * (part.end_ns - part.start_ns);
     if (layers[owner.stage.value] > 0) {
-      parts[part.part][owner.stage.value].Add(duration_ns);
+      parts[part.part][owner.stage.value].push_back(duration_ns);
     } else if (grouped || chunks_ > 1) {
-      beside[static_cast<size_t>(owner.kind)][owner.stage.value].Add(duration_ns);
+      beside[static_cast<size_t>(owner.kind)][owner.stage.value].push_back(duration_ns);
     }
   }
 };

@@ -243,7 +243,8 @@ class Planner {
   }
 
   static void Pack(const LivesOfRank& lives, RankMemory* rank, MemoryPlan* memory) {
-    if (lives.values.empty() || lives.values.size() > kMostPacked) return;
+    const bool counted = rank->block < kMostRankBytes;  // a larger block has no number of bytes
+    if (!counted || lives.values.empty() || lives.values.size() > kMostPacked) return;
     Packing known{{}, rank->block, 0};
     for (const size_t place : lives.places) known.offsets.push_back(memory->offsets[place]);
     const Packing packed = PackValues(lives.values, lives.clocks, std::move(known));

@@ -3,6 +3,7 @@
 #include "schedlang/memory/packing.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <utility>
@@ -14,8 +15,6 @@ namespace {
 constexpr int64_t kMostTrialLooks = 1'000'000;
 constexpr int64_t kMostSteps = 100'000;
 constexpr size_t kMostTried = 48;  // values of which all packings are tried
-
-bool KnowsDeath(const Clock& clock, Moment death) { return clock[death.rank] >= death.group; }
 
 bool IsNoLater(const Clock& a, const Clock& b) {
   for (size_t r = 0; r < a.size(); ++r) {
@@ -126,7 +125,7 @@ class Packer {
         }),
         Sorted([](int a, int b) { return a < b; }),
     };
-    int64_t least = kMostRankBytes + 1;
+    int64_t least = std::numeric_limits<int64_t>::max();
     for (const Order& order : orders) {
       if (IsBest()) return;
       const int64_t took = Place(order);

@@ -52,8 +52,7 @@ void Slots::Use(int range) {
 // A range that is free by one clock may be in use by another.
 bool Slots::IsFree(int range, const Clock& clock) const {
   if (range < 0 || !ranges_[range].free) return false;
-  const Moment end = ranges_[range].end;
-  return clock[end.rank] >= end.group;
+  return KnowsDeath(clock, ranges_[range].end);
 }
 
 int Slots::LeastFree(int64_t bytes, const Clock& clock) const {

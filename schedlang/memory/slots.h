@@ -29,6 +29,10 @@ struct Moment {
 // By rank: the number of its groups known to have ended.
 using Clock = std::vector<int>;
 
+inline bool KnowsDeath(const Clock& clock, Moment death) {
+  return clock[death.rank] >= death.group;
+}
+
 class Slots {
  public:
   // Without `cuts`, only values of equal size share bytes.

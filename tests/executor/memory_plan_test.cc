@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 #include "schedlang/check/live_memory.h"
 #include "schedlang/check/replay.h"
+#include "schedlang/memory/slots.h"
 #include "tests/executor/canaries.h"
 #include "tests/executor/plans.h"
 #include "tests/schedlang/engines.h"
@@ -202,6 +203,18 @@ TEST(MemoryPlan, TheLargestGapIsNamed) {
   place(0, 1024);
   EXPECT_EQ(DescribeLargestGap(plan, RankId(0), 0, sizes, *memory),
             "9.00 KiB above saved input of stage 0, microbatch 0");
+}
+
+// More bytes than a rank can count are no number: nothing is said of gaps between them.
+TEST(MemoryPlan, BlocksBeyondAllNumbersHaveNoGaps) {
+  const Plan plan = LibraryPlan("gpipe", 1, 1000).value();
+  std::vector<StageSizes> sizes(1);
+  sizes[0].of_microbatch[StageValue::kSavedForInput] = 1'000'000'000'000'000;
+  sizes[0].of_microbatch[StageValue::kSavedForWeight] = 990'000'000'000'000;
+  const auto memory = PlanMemory(plan, sizes);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  EXPECT_EQ(memory->ranks[0].block, kMostRankBytes);
+  EXPECT_EQ(memory->ranks[0].gaps(), 0);
 }
 
 // The gap of blocks above what is alive at once, in random plans.

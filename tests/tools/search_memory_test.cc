@@ -38,7 +38,7 @@ std::vector<std::string> AllWords() {
   return words;
 }
 
-// Of two stages in a line, with these words.
+// The plan of two stages in a line with an order each.
 Plan PlanOfWords(const Plan& stages, const std::string& first, const std::string& second) {
   Plan plan = stages;
   plan.actions.clear();
