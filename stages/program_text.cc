@@ -1,4 +1,4 @@
-// The four graphs are rows of a table, and are printed, read and checked alike. Their text is
+// The graphs are rows of a table, and are printed, read and checked alike. Their text is
 // text.h's; empty lines in front stand for the earlier lines, so that messages name the right line.
 #include "stages/program_text.h"
 
@@ -29,7 +29,12 @@ constexpr GraphRow kGraphs[] = {
     {"forward", &StageProgram::forward, &StageProgram::forward_parts},
     {"backward", &StageProgram::backward, nullptr},
     {"input_gradient", &StageProgram::input_gradient, &StageProgram::input_gradient_parts},
-    {"weight_gradient", &StageProgram::weight_gradient, &StageProgram::weight_gradient_parts}};
+    {"weight_gradient", &StageProgram::weight_gradient, &StageProgram::weight_gradient_parts},
+    {"recompute", &StageProgram::recompute, nullptr}};
+
+bool HasGraph(const StageProgram& program, const GraphRow& row) {
+  return row.graph != &StageProgram::recompute || program.remakes;
+}
 
 std::string PrintInit(const Param& param) {
   switch (param.init) {
@@ -83,8 +88,11 @@ absl::Status ReadParam(const Words& words, StageProgram* program) {
 
 // `input : TYPE`, `saved : TYPE weight` and the like.
 absl::Status ReadPortType(const Words& words, StageProgram* program) {
-  const bool weight = words.size() == 4 && words[0] == "saved" && words[3] == "weight";
-  if ((words.size() != 3 && !weight) || words[1] != ":")
+  const bool is_saved = words[0] == "saved";
+  const bool remade = is_saved && words.size() > 3 && words.back() == "remade";
+  const size_t before = words.size() - (remade ? 1 : 0);
+  const bool weight = is_saved && before == 4 && words[3] == "weight";
+  if ((before != 3 && !weight) || words[1] != ":")
     return absl::InvalidArgumentError("expected 'WORD : TYPE'");
   SL_ASSIGN_OR_RETURN(Type type, ReadType(words[2]));
   if (words[0] == "input") {
@@ -94,7 +102,7 @@ absl::Status ReadPortType(const Words& words, StageProgram* program) {
   } else if (words[0] == "target") {
     program->target = std::move(type);
   } else if (words[0] == "saved") {
-    program->saved.push_back({std::move(type), weight});
+    program->saved.push_back({std::move(type), weight, remade});
   } else if (words[0] == "stash") {
     program->stash.push_back(std::move(type));
   } else {
@@ -135,6 +143,10 @@ absl::Status ReadHeadLine(const Words& words, StageProgram* program) {
   }
   if (words.size() == 1 && words[0] == "last") {
     program->last = true;
+    return absl::OkStatus();
+  }
+  if (words.size() == 1 && words[0] == "remakes") {
+    program->remakes = true;
     return absl::OkStatus();
   }
   if (words.size() == 3 && words[0] == "moe_layers" && words[1] == ":") {
@@ -292,6 +304,7 @@ std::string PrintStageProgram(const StageProgram& program) {
   std::string text = "program {\n";
   if (program.first) absl::StrAppend(&text, "  first\n");
   if (program.last) absl::StrAppend(&text, "  last\n");
+  if (program.remakes) absl::StrAppend(&text, "  remakes\n");
   for (const Param& param : program.params) {
     absl::StrAppend(&text, "  param ", param.name, " : ", PrintType(param.type), " ",
                     PrintInit(param), param.decay ? " decay" : "", param.eager ? " eager" : "",
@@ -304,7 +317,7 @@ std::string PrintStageProgram(const StageProgram& program) {
   if (program.last) absl::StrAppend(&text, "  target : ", PrintType(program.target), "\n");
   for (const Saved& saved : program.saved) {
     absl::StrAppend(&text, "  saved : ", PrintType(saved.type),
-                    saved.needed_by_weight ? " weight" : "", "\n");
+                    saved.needed_by_weight ? " weight" : "", saved.remade ? " remade" : "", "\n");
   }
   for (const Type& type : program.stash) {
     absl::StrAppend(&text, "  stash : ", PrintType(type), "\n");
@@ -321,6 +334,7 @@ std::string PrintStageProgram(const StageProgram& program) {
   }
   absl::StrAppend(&text, "}\n");
   for (const GraphRow& row : kGraphs) {
+    if (!HasGraph(program, row)) continue;
     absl::StrAppend(&text, row.name, " ", PrintGraph(program.*row.graph));
   }
   return text;
@@ -331,6 +345,7 @@ absl::StatusOr<StageProgram> ReadStageProgram(absl::string_view text) {
   StageProgram program;
   SL_RETURN_IF_ERROR(ReadHead(&lines, &program));
   for (const GraphRow& row : kGraphs) {
+    if (!HasGraph(program, row)) continue;
     SL_ASSIGN_OR_RETURN(program.*row.graph, ReadGraphOf(row.name, &lines));
   }
   if (!lines.Take().empty())

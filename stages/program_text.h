@@ -2,6 +2,7 @@
 //
 //   program {
 //     first
+//     remakes                          # the stage has R
 //     param embedding.weight : f32[256,96] normal=0.02 decay
 //     param head.weight : f32[256,96] normal=0.02 decay eager
 //     param norm.bias : f32[96] zeros
@@ -10,6 +11,7 @@
 //     output : f32[8,64,96]
 //     saved : f32[8,64,96]
 //     saved : f32[8,64,96] weight      # W reads it, too
+//     saved : f32[8,64,96] remade      # R gives it
 //     stash : f32[8,64,288]
 //     moe_layers : 1                   # not if 0
 //     parts forward : compute=12 network=3 compute=4 network=1 compute=2   # not if one
@@ -18,6 +20,7 @@
 //   backward graph { … }
 //   input_gradient graph { … }
 //   weight_gradient graph { … }
+//   recompute graph { … }              # if it remakes
 //
 // Saved and stash are numbered in the order written, params likewise.
 #pragma once

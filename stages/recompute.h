@@ -9,6 +9,8 @@
 // A widened BF16 value is always widened again: keeping it would take more memory than keeping its
 // source.
 //
+// The copies are part of B, or of I (and W), or a program of their own, R (StageProgram::remakes).
+//
 // The same nodes on the same values: gradients do not change by a bit.
 #pragma once
 
@@ -25,16 +27,30 @@ enum class Recompute : uint8_t {
   kAttn,     // outside the experts: attention, norms, dense and shared MLPs
   kExperts,  // between a dispatch and its combine
   kAll,
+  kScheduled,  // in a policy: all in the stages that the schedule names, nothing in others
+};
+
+// What a stage recomputes, and where.
+struct StageRecompute {
+  Recompute what = Recompute::kNone;
+  // W computes its own needs a second time, and reads params for them; otherwise I hands them on.
+  // Not beside `remakes`.
+  bool for_weights = false;
+  bool remakes = false;  // in R
 };
 
 struct RecomputePolicy {
   Recompute what = Recompute::kNone;
-  // W computes its own needs a second time, and reads params for them; otherwise I hands them on.
   bool for_weights = false;
   // By stage, in place of `what`; empty: all stages do the same.
   std::vector<Recompute> by_stage = {};
+  std::vector<bool> remakes = {};  // by stage; empty: none does
 
-  Recompute Of(size_t stage) const { return by_stage.empty() ? what : by_stage[stage]; }
+  // Not for kScheduled.
+  StageRecompute Of(size_t stage) const {
+    return {by_stage.empty() ? what : by_stage[stage], for_weights,
+            !remakes.empty() && remakes[stage]};
+  }
 };
 
 // By node of a model's forward graph: true if its results are computed again.

@@ -28,6 +28,8 @@ struct Split {
   std::vector<int> weight;
   std::vector<ValueId> saved;
   std::vector<ValueId> stash;
+  std::vector<ValueId> remade;  // R's of `saved`, ascending
+  std::vector<int> recompute;   // R's nodes
 
   bool OfForward(ValueId value) const {
     return producers[value] < 0 ? !IsOutGrad(value) : producers[value] < joint.forward_nodes;
@@ -142,13 +144,30 @@ void Add(std::vector<Port>* ports, const std::vector<Port>& more) {
   ports->insert(ports->end(), more.begin(), more.end());
 }
 
+// The ports of those saved values for which `is_chosen` holds, under their common indices.
+template <typename IsChosen>
+std::vector<Port> SavedPorts(const Split& split, IsChosen is_chosen) {
+  std::vector<Port> ports;
+  for (size_t k = 0; k < split.saved.size(); ++k) {
+    if (is_chosen(split.saved[k])) {
+      ports.push_back({Role::kSaved, static_cast<int>(k), split.saved[k]});
+    }
+  }
+  return ports;
+}
+
+bool Holds(const std::vector<ValueId>& ascending, ValueId value) {
+  return std::binary_search(ascending.begin(), ascending.end(), value);
+}
+
 // Params, saved and out grad: B's inputs and I's.
 std::vector<Port> BackwardInputs(const Split& split) {
   std::vector<Port> ports;
   for (const Port& port : split.joint.graph.inputs) {
     if (port.role == Role::kParam) ports.push_back(port);
   }
-  Add(&ports, Numbered(Role::kSaved, split.saved));
+  const std::vector<ValueId> read = ReadBy(split.joint.graph, split.backward);
+  Add(&ports, SavedPorts(split, [&](ValueId value) { return Holds(read, value); }));
   const Port& last = split.joint.graph.inputs.back();
   if (last.role == Role::kOutGrad) ports.push_back(last);
   return ports;
@@ -166,13 +185,57 @@ std::vector<Port> ParamGrads(const Split& split, const std::vector<int>& nodes) 
   return ports;
 }
 
+// Finds R's nodes, and adds to the saved values those that only R reads. `again`, by node of the
+// forward: computed again, by R or, if it is `widened`, by each of its readers.
+void FindRemade(const std::vector<bool>& again, const std::vector<bool>& widened, Split* split) {
+  const Graph& graph = split->stage.graph;
+  std::vector<bool> of_r(graph.nodes.size(), false);
+  for (const ValueId value : split->saved) {
+    const int producer = split->producers[value];
+    if (producer < 0 || !again[producer] || widened[producer]) continue;
+    split->remade.push_back(value);
+    of_r[producer] = true;
+  }
+  std::vector<ValueId> sources;
+  for (size_t n = of_r.size(); n-- > 0;) {
+    if (!of_r[n]) continue;
+    split->recompute.push_back(static_cast<int>(n));
+    for (const ValueId value : graph.nodes[n].inputs) {
+      const int producer = split->producers[value];
+      if (producer >= 0 && again[producer]) {
+        of_r[producer] = true;
+      } else if (!split->is_param[value]) {
+        sources.push_back(value);
+      }
+    }
+  }
+  std::reverse(split->recompute.begin(), split->recompute.end());
+  split->saved.insert(split->saved.end(), sources.begin(), sources.end());
+  std::sort(split->saved.begin(), split->saved.end());
+  split->saved.erase(std::unique(split->saved.begin(), split->saved.end()), split->saved.end());
+}
+
+Graph RecomputeProgram(const Split& split) {
+  const Graph& graph = split.stage.graph;
+  const std::vector<ValueId> read = ReadBy(graph, split.recompute);
+  std::vector<Port> inputs;
+  for (const Port& port : graph.inputs) {
+    if (port.role == Role::kParam && Holds(read, port.value)) inputs.push_back(port);
+  }
+  Add(&inputs, SavedPorts(split, [&](ValueId value) {
+    return Holds(read, value) && !Holds(split.remade, value);
+  }));
+  return Extract(graph, split.recompute, inputs,
+                 SavedPorts(split, [&](ValueId value) { return Holds(split.remade, value); }));
+}
+
 Graph ForwardProgram(const Split& split) {
   const Graph& graph = split.stage.graph;
   std::vector<Port> outputs;
   for (const Port& port : graph.outputs) {
     if (port.role != Role::kSaved) outputs.push_back(port);
   }
-  Add(&outputs, Numbered(Role::kSaved, split.saved));
+  Add(&outputs, SavedPorts(split, [&](ValueId value) { return !Holds(split.remade, value); }));
   std::vector<ValueId> targets;
   for (const Port& port : outputs) targets.push_back(port.value);
   return Extract(graph, NodesBehind(graph, targets), graph.inputs, outputs);
@@ -187,17 +250,14 @@ Graph BackwardProgram(const Split& split, const std::vector<int>& nodes, bool st
 }
 
 // W's inputs are only the params and saved values it reads, under their common indices.
-Graph WeightProgram(const Split& split, const std::vector<Saved>& saved) {
+Graph WeightProgram(const Split& split) {
   const std::vector<ValueId> read = ReadBy(split.joint.graph, split.weight);
   std::vector<Port> inputs;
   for (const Port& port : split.joint.graph.inputs) {
     if (port.role != Role::kParam) continue;
     if (std::binary_search(read.begin(), read.end(), port.value)) inputs.push_back(port);
   }
-  for (size_t k = 0; k < saved.size(); ++k) {
-    if (!saved[k].needed_by_weight) continue;
-    inputs.push_back({Role::kSaved, static_cast<int>(k), split.saved[k]});
-  }
+  Add(&inputs, SavedPorts(split, [&](ValueId value) { return Holds(read, value); }));
   Add(&inputs, Numbered(Role::kStash, split.stash));
   return Extract(split.joint.graph, split.weight, inputs, ParamGrads(split, split.weight));
 }
@@ -233,7 +293,7 @@ void Describe(const Split& split, StageProgram* program) {
   const std::vector<ValueId> read = ReadBy(graph, split.weight);
   for (ValueId value : split.saved) {
     program->saved.push_back(
-        {graph.values[value].type, std::binary_search(read.begin(), read.end(), value)});
+        {graph.values[value].type, Holds(read, value), Holds(split.remade, value)});
   }
   for (ValueId value : split.stash) program->stash.push_back(graph.values[value].type);
 }
@@ -260,11 +320,14 @@ void CutPrograms(StageProgram* program) {
 }  // namespace
 
 absl::StatusOr<StageProgram> MakeStageProgram(const ForwardStage& stage,
-                                              const RecomputePolicy& recompute) {
+                                              const StageRecompute& recompute) {
   SL_ASSIGN_OR_RETURN(const Joint joint, Differentiate(stage.graph));
   SL_RETURN_IF_ERROR(CheckGradients(stage, joint));
   const Halved kept{joint, FindWeight({stage, joint})};
-  const std::vector<bool> again = ComputedAgain(stage.graph, recompute.what);
+  SL_CHECK(!recompute.remakes || !recompute.for_weights) << "W would recompute beside R";
+  // With R the backward itself computes again only what is widened.
+  const std::vector<bool> again =
+      ComputedAgain(stage.graph, recompute.remakes ? Recompute::kNone : recompute.what);
   const bool any = std::find(again.begin(), again.end(), true) != again.end();
   // B computes everything again once; W its own needs, or I for both.
   const Halved once = any ? ComputeAgain(kept, again, false) : kept;
@@ -274,12 +337,20 @@ absl::StatusOr<StageProgram> MakeStageProgram(const ForwardStage& stage,
   FindHandedOn(twice.weight, &halves);
   SL_CHECK(whole.saved == halves.saved) << "B needs other values of F than I and W";
 
+  if (recompute.remakes) {
+    FindRemade(ComputedAgain(stage.graph, recompute.what), again, &whole);
+    halves.saved = whole.saved;
+    halves.remade = whole.remade;
+  }
+
   StageProgram program;
+  program.remakes = recompute.remakes;
+  if (recompute.remakes) program.recompute = RecomputeProgram(whole);
   Describe(halves, &program);
   program.forward = ForwardProgram(halves);
   program.backward = BackwardProgram(whole, whole.backward, false);
   program.input_gradient = BackwardProgram(halves, halves.input, true);
-  program.weight_gradient = WeightProgram(halves, program.saved);
+  program.weight_gradient = WeightProgram(halves);
   CutPrograms(&program);
   return program;
 }

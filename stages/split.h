@@ -39,6 +39,6 @@ struct ForwardStage {
 // InvalidArgument if the forward graph has an op without a gradient rule, or a param on which the
 // output does not depend.
 absl::StatusOr<StageProgram> MakeStageProgram(const ForwardStage& stage,
-                                              const RecomputePolicy& recompute = {});
+                                              const StageRecompute& recompute = {});
 
 }  // namespace stringline

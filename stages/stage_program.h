@@ -1,11 +1,12 @@
 // The computations of a stage's actions: the second waist.
 //
-// Four programs, as in Graph-Based Pipeline Parallelism and the Zero Bubble paper:
+// Programs as in Graph-Based Pipeline Parallelism and the Zero Bubble paper:
 //
 //   forward         F(params, input, [target])    -> output | loss, saved…
 //   backward        B(params, saved…, [out grad]) -> [in grad], all param grads
 //   input_gradient  I(params, saved…, [out grad]) -> [in grad], eager param grads, stash…
 //   weight_gradient W(saved…, stash…)             -> the other param grads
+//   recompute       R(params, saved…)             -> other saved…
 //
 // I then W do exactly the arithmetic of B. W takes the big products (a weight's gradient from its
 // input and its output gradient); norms, biases, and the head's weight gradient are eager: they
@@ -15,6 +16,9 @@
 //
 // A stage with collectives (a mixture of experts whose experts are shared out) does its B as I and
 // then W, part by part; its `backward` is their reference.
+//
+// With R (`remakes`), F gives the saved values that are not remade, some of which only R reads, and
+// R the others. Without R its graph is empty, and F gives all.
 //
 // Saved k and stash k have the same index in every program; weight_gradient has input ports only
 // for the saved values it reads.
@@ -77,6 +81,7 @@ inline Type GradTypeOf(const Param& param) { return {DType::kF32, param.type.sha
 struct Saved {
   Type type;
   bool needed_by_weight = false;  // W reads it too: it lives from F to W, not only to I
+  bool remade = false;            // by R; F gives it otherwise
   friend bool operator==(const Saved&, const Saved&) = default;
 };
 
@@ -101,7 +106,9 @@ struct StageProgram {
   Graph backward;
   Graph input_gradient;
   Graph weight_gradient;
-  int moe_layers = 0;  // kAuxLoss and kDropped ports are numbered by them
+  Graph recompute;
+  bool remakes = false;  // the stage has R
+  int moe_layers = 0;    // kAuxLoss and kDropped ports are numbered by them
   // The graphs in parts (cut.h). For forward and input_gradient: compute 0, network 0, compute 1,
   // network 1, ..., compute 2 moe_layers. For weight_gradient: for each compute part of
   // input_gradient the work possible once that part is done; some may be empty.

@@ -108,8 +108,8 @@ int64_t FlightLog::NeedsOf(uint32_t begin, absl::Span<const ActionTimes> known) 
     if (at_end) return begin + static_cast<int64_t>(i);
     const Action& waits = plan_.actions[begin + next];
     const bool collects = IsCollective(action.kind) && action.stage == waits.stage;
-    const bool gives =
-        IsRecv(action.kind) && action.stage == waits.stage && action.microbatch == waits.microbatch;
+    const bool gives = (IsRecv(action.kind) || IsCopy(action.kind)) &&
+                       action.stage == waits.stage && action.microbatch == waits.microbatch;
     if (collects || gives) return begin + static_cast<int64_t>(i);
   }
   return -1;

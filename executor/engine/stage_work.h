@@ -71,6 +71,11 @@ class StageWork {
   // The delay of a message after it has left its channel: on a stream of its own, so that no other
   // message waits behind it. Without `run`: none.
   virtual Work InFlight(const Action& /*recv*/) const { return {}; }
+  // A D or a U, on the rank's stream for copies in this direction. Unimplemented if impossible.
+  virtual absl::StatusOr<Work> Copy(const Action& action) {
+    return absl::UnimplementedError(
+        absl::StrCat("there is nothing here that performs ", PrintedKind(action.kind)));
+  }
   // True for a collective in several buckets that a computation of its stage can meet one by one.
   virtual bool MeetsBuckets(const Action& /*collective*/) const { return false; }
   // The computation, of a stage without layers, in pieces, in order, that meet the buckets of an
@@ -102,6 +107,9 @@ class NoWork final : public StageWork {
     return Piece{{[](const void*, int64_t, NativeStream) {}, nullptr, 0}, {}, {}};
   }
   Bytes Payload(const Action& /*send_or_recv*/) const override { return {}; }
+  absl::StatusOr<Work> Copy(const Action& /*action*/) override {
+    return Work{[](const void*, int64_t, NativeStream) {}, nullptr, 0};
+  }
   absl::StatusOr<std::vector<Piece>> Collective(const Action& /*action*/,
                                                 const Action* /*inside*/) override {
     return std::vector<Piece>(1);

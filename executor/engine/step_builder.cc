@@ -16,10 +16,17 @@ std::vector<bool> LocalRanksOf(const Plan& plan, const InterpreterSettings& sett
   return local;
 }
 
-bool Collects(const Plan& plan) {
+bool HasAny(const Plan& plan, bool (*is_one)(ActionKind)) {
   return std::any_of(plan.actions.begin(), plan.actions.end(),
-                     [](const Action& action) { return IsCollective(action.kind); });
+                     [is_one](const Action& action) { return is_one(action.kind); });
 }
+bool Collects(const Plan& plan) {
+  return HasAny(plan, [](ActionKind kind) { return IsCollective(kind); });
+}
+bool Copies(const Plan& plan) {
+  return HasAny(plan, [](ActionKind kind) { return IsCopy(kind); });
+}
+bool IsWired(const Plan& plan) { return Collects(plan) || Copies(plan); }
 
 }  // namespace
 
@@ -31,10 +38,10 @@ StepBuilder::StepBuilder(const Plan& lowered, StageWork* work, const MessageGrou
       recorder_(recorder),
       commands_(commands),
       local_(LocalRanksOf(lowered, settings)),
-      streams_(lowered, *work, local_, Collects(lowered), commands),
-      own_(settings.links == nullptr && Collects(lowered) ? WiringOf(lowered, settings.layout)
-                                                          : Wiring()),
-      wiring_(settings.links != nullptr && Collects(lowered) ? *settings.links : own_),
+      streams_(lowered, *work, local_, Collects(lowered), Copies(lowered), commands),
+      own_(settings.links == nullptr && IsWired(lowered) ? WiringOf(lowered, settings.layout)
+                                                         : Wiring()),
+      wiring_(settings.links != nullptr && IsWired(lowered) ? *settings.links : own_),
       values_(lowered, wiring_, commands),
       buckets_(lowered, wiring_, *work),
       computations_(lowered, work, recorder, streams_, &values_, &buckets_, commands),
@@ -81,7 +88,25 @@ absl::Status StepBuilder::AddGroup(int rank, uint32_t begin, uint32_t end) {
     computations_.Add(rank, begin, end);
     return absl::OkStatus();
   }
+  if (IsCopy(kind)) return AddCopy(rank, begin);
   for (uint32_t i = begin; i < end; ++i) SL_RETURN_IF_ERROR(AddCollective(rank, i));
+  return absl::OkStatus();
+}
+
+absl::Status StepBuilder::AddCopy(int rank, uint32_t i) {
+  const Action& action = plan_.actions[i];
+  const absl::StatusOr<Work> work = work_->Copy(action);
+  if (!work.ok()) {
+    return absl::Status(work.status().code(),
+                        absl::StrCat("rank ", rank, " cannot perform ",
+                                     PrintWithLine(plan_, action), ": ", work.status().message()));
+  }
+  const bool out = action.kind == ActionKind::kOffload;
+  const int32_t stream = (out ? streams_.offload : streams_.fetch)[rank];
+  values_.WaitForCopies(stream, i);
+  commands_->Mark(stream, {static_cast<int32_t>(i), {}});
+  commands_->Launch(stream, *work, recorder_ == nullptr ? nullptr : recorder_->times(i));
+  values_.Ends(i, commands_->RecordEnd(stream, i));
   return absl::OkStatus();
 }
 

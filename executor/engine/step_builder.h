@@ -36,6 +36,7 @@ class StepBuilder {
   absl::Status BuildRank(int rank);
   absl::Status NeedsAreThere(int rank, absl::Span<const Action> group) const;
   absl::Status AddGroup(int rank, uint32_t begin, uint32_t end);
+  absl::Status AddCopy(int rank, uint32_t i);
   absl::Status AddCollective(int rank, uint32_t i);
   void AddBuckets(int32_t stream, uint32_t i, absl::Span<const Piece> pieces);
 
@@ -46,7 +47,7 @@ class StepBuilder {
   const std::vector<bool> local_;  // by rank
   const StepStreams streams_;
   const Wiring own_;      // without links in the settings
-  const Wiring& wiring_;  // of a plan with collectives; else empty
+  const Wiring& wiring_;  // of a plan with collectives or copies; else empty
   StepValues values_;
   StepBuckets buckets_;
   StepComputations computations_;

@@ -83,6 +83,8 @@ std::string StepCommands::PrintStream(const void* self, int64_t index) {
   if (row.kind == StreamKind::kCompute) return rank + "computation";
   if (row.kind == StreamKind::kNetwork) return rank + "network";
   if (row.kind == StreamKind::kCollectives) return rank + "collectives";
+  if (row.kind == StreamKind::kOffload) return rank + "copies to the host";
+  if (row.kind == StreamKind::kFetch) return rank + "copies from the host";
   if (row.kind == StreamKind::kFlight) {
     return absl::StrCat(rank, "flight of ",
                         PrintWithLine(step.plan_, step.plan_.actions[row.index]));

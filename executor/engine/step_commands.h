@@ -25,9 +25,19 @@ class StepCommands {
     int32_t stream;    // index into streams()
     int32_t argument;  // index into launches(), copies(), events(), calls() or the marks
   };
-  // A stream of the plan: a lane or the collectives of `rank`, or its end of channel `index`; or
-  // the flight of a message that has left its channel: plan.actions[index], the receive.
-  enum class StreamKind : uint8_t { kCompute, kNetwork, kCollectives, kSend, kRecv, kFlight };
+  // A stream of the plan: a lane, the collectives or the copies of `rank`, or its end of channel
+  // `index`; or the flight of a message that has left its channel: plan.actions[index], the
+  // receive.
+  enum class StreamKind : uint8_t {
+    kCompute,
+    kNetwork,
+    kCollectives,
+    kOffload,
+    kFetch,
+    kSend,
+    kRecv,
+    kFlight
+  };
   struct StreamRow {
     StreamKind kind;
     RankId rank;

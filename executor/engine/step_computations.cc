@@ -16,6 +16,7 @@ void StepComputations::Add(int rank, uint32_t begin, uint32_t end) {
   const bool in_pieces = meets && work_->layers(Of(begin).stage) == 0;
   for (uint32_t i = begin; i < end; ++i) {
     values_->WaitForNeeds(stream, i);
+    values_->WaitForCopies(stream, i);
     if (buckets_->gather_of(i) == kNoAction) values_->WaitForParameters(stream, i);
   }
   for (uint32_t i = begin; i < end; ++i) commands_->Copy(stream, work_->CopiesBefore(Of(i)));
@@ -65,7 +66,10 @@ void StepComputations::AddPieces(int32_t stream, uint32_t i) {
 const GroupOrder& StepComputations::OrderOf(absl::Span<const Action> group) {
   std::vector<GroupMember> members;
   for (const Action& action : group) {
-    members.push_back({action.kind, work_->layers(action.stage), action.stage});
+    // An R is one part, the post of an F.
+    const bool remakes = action.kind == ActionKind::kRecompute;
+    members.push_back({remakes ? ActionKind::kForward : action.kind,
+                       remakes ? 0 : work_->layers(action.stage), action.stage});
   }
   const auto [order, is_new] = orders_.try_emplace(members);
   if (is_new) order->second = OrderGroup(members, FindOverlap(plan_, group), plan_.chunks);

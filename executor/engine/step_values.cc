@@ -1,5 +1,7 @@
 #include "executor/engine/step_values.h"
 
+#include <algorithm>
+
 #include "schedlang/plan/effects.h"
 
 namespace stringline {
@@ -16,7 +18,7 @@ bool HasParts(const Plan& plan, const StageWork& work, RankId rank) {
 }  // namespace
 
 StepStreams::StepStreams(const Plan& plan, const StageWork& work, const std::vector<bool>& local,
-                         bool collects, StepCommands* commands) {
+                         bool collects, bool copies, StepCommands* commands) {
   using Kind = StepCommands::StreamKind;
   const auto add = [&](Kind kind, RankId rank, int index) {
     return local[rank.value] ? commands->AddStream(kind, rank, index) : -1;
@@ -28,6 +30,8 @@ StepStreams::StepStreams(const Plan& plan, const StageWork& work, const std::vec
     compute.push_back(add(Kind::kCompute, rank, 0));
     network.push_back(has_parts ? add(Kind::kNetwork, rank, 0) : -1);
     collectives.push_back(collects ? add(Kind::kCollectives, rank, 0) : -1);
+    offload.push_back(copies ? add(Kind::kOffload, rank, 0) : -1);
+    fetch.push_back(copies ? add(Kind::kFetch, rank, 0) : -1);
   }
   const std::vector<Channel>& channels = commands->channels().all;
   for (size_t c = 0; c < channels.size(); ++c) {
@@ -46,7 +50,8 @@ StepValues::StepValues(const Plan& plan, const Wiring& wiring, StepCommands* com
       output_from_(input_from_),
       in_grad_from_(input_from_) {}
 
-// A collective may wait for any computation; otherwise only another rank that gets the output does.
+// A collective or a copy may wait for any computation; otherwise only another rank that gets the
+// output does.
 bool StepValues::IsAwaited(const Action& action) const {
   if (!wiring_.wires.empty()) return true;
   const Stage& stage = plan_.stage(action.stage);
@@ -82,6 +87,20 @@ void StepValues::WaitForNeeds(int32_t stream, uint32_t i) {
 void StepValues::WaitForParameters(int32_t stream, uint32_t i) {
   if (wiring_.wires.empty() || wiring_.wires[i].gathered == kNoAction) return;
   WaitForEnd(stream, wiring_.wires[i].gathered);
+}
+
+void StepValues::WaitForCopies(int32_t stream, uint32_t i) {
+  if (wiring_.copies.empty()) return;
+  const CopyWire& copy = wiring_.copies[i];
+  freed_.resize(std::max(freed_.size(), static_cast<size_t>(stream) + 1), kNoAction);
+  uint32_t& freed = freed_[static_cast<size_t>(stream)];
+  for (const uint32_t before : {copy.source, copy.after}) {
+    if (before != kNoAction) WaitForEnd(stream, before);
+  }
+  const bool takes_memory = plan_.actions[i].kind != ActionKind::kOffload;
+  if (!takes_memory || copy.freed == kNoAction || copy.freed == freed) return;
+  freed = copy.freed;
+  WaitForEnd(stream, freed);
 }
 
 void StepValues::WaitForMaker(int32_t stream, const Action& send) {

@@ -15,18 +15,18 @@ namespace stringline {
 
 // By rank, and by channel for messages; -1: no such stream, or its rank is not local.
 struct StepStreams {
-  // `collects`: the plan has collectives.
+  // `collects`, `copies`: the plan has collectives, and copies.
   StepStreams(const Plan& plan, const StageWork& work, const std::vector<bool>& local,
-              bool collects, StepCommands* commands);
+              bool collects, bool copies, StepCommands* commands);
 
-  std::vector<int32_t> compute, network, collectives;
+  std::vector<int32_t> compute, network, collectives, offload, fetch;
   std::vector<int32_t> send, recv;
   bool cut = false;  // some stage has layers of parts
 };
 
 class StepValues {
  public:
-  // `wiring` is empty for a plan without collectives.
+  // `wiring` is empty for a plan without collectives and copies.
   StepValues(const Plan& plan, const Wiring& wiring, StepCommands* commands);
 
   // True if some command may wait for the end of this computation: then it needs an event.
@@ -42,6 +42,8 @@ class StepValues {
   void WaitForNeeds(int32_t stream, uint32_t i);
   void WaitForParameters(int32_t stream, uint32_t i);
   void WaitForMaker(int32_t stream, const Action& send);
+  // For the copies that a computation or a copy waits for.
+  void WaitForCopies(int32_t stream, uint32_t i);
 
  private:
   size_t Index(const Action& action) const {
@@ -52,6 +54,7 @@ class StepValues {
   const Wiring& wiring_;
   StepCommands* const commands_;
   std::vector<int32_t> event_of_;  // by action: its end; -1: no command waits for it
+  std::vector<uint32_t> freed_;    // by stream: the last D that it waited for
   // By stage and microbatch, the action that gives the value; -1: none, or (the first two) not a
   // message.
   std::vector<int32_t> input_from_;

@@ -13,10 +13,12 @@ HeldStages::HeldStages(const Plan& plan, const CostModel& costs, Groups* groups)
       chunks_(plan.chunks),
       unshard_ns_(costs.unshard),
       reduce_ns_(costs.reduce),
+      offload_ns_(costs.offload),
+      fetch_ns_(costs.fetch),
       replicas_(plan, Mesh(), groups),
       reductions_ns_(stages_, 0),
       came_(stages_, 0),
-      hold_ns_(4 * stages_ * microbatches_, 0) {
+      hold_ns_(kComputeKinds * stages_ * microbatches_, 0) {
   if (TakesItsParts(costs)) parts_ = costs.parts;
   FindLatencies(plan, costs);
   for (size_t s = 0; s < stages_; ++s) {
@@ -63,11 +65,16 @@ int HeldStages::layers(StageId stage) const {
 Piece HeldStages::Compute(const Action& action, LayerPart part) {
   const bool whole = action.kind == ActionKind::kBackward && layers(action.stage) == 0;
   if (whole && part.part == kWPost) return {};  // its B.post is the whole backward
-  if (!parts_.empty()) {
+  if (!parts_.empty() && action.kind != ActionKind::kRecompute) {
     const std::array<int64_t, kParts>& ns = parts_[action.stage.value].ns;
     return Piece{HeldDevice::HoldFor((ns[part.part] + (whole ? ns[kWPost] : 0)) / chunks_), {}, {}};
   }
   return Piece{HeldDevice::HoldFor(hold_ns_[Index(action)] / chunks_), {}, {}};
+}
+
+absl::StatusOr<Work> HeldStages::Copy(const Action& action) {
+  const bool out = action.kind == ActionKind::kOffload;
+  return HeldDevice::HoldFor((out ? offload_ns_ : fetch_ns_)[action.stage.value]);
 }
 
 bool HeldStages::MeetsBuckets(const Action& collective) const {
@@ -96,7 +103,7 @@ std::vector<BucketPiece> HeldStages::ComputeByBucket(const Action& action, bool 
                                                      bool reduces) {
   const int64_t buckets = buckets_[action.stage.value];
   int64_t all_ns = hold_ns_[Index(action)];
-  if (!parts_.empty()) {
+  if (!parts_.empty() && action.kind != ActionKind::kRecompute) {
     all_ns = 0;
     for (const int part : {kFPost, kBPost, kWPost}) {
       if (RunsPart(action.kind, part)) all_ns += parts_[action.stage.value].ns[part];

@@ -33,6 +33,7 @@ class HeldStages final : public StageWork {
   int layers(StageId stage) const override;
   Piece Compute(const Action& action, LayerPart part) override;
   Bytes Payload(const Action& /*send_or_recv*/) const override { return {}; }
+  absl::StatusOr<Work> Copy(const Action& action) override;
   // A message's latency.
   Work InFlight(const Action& recv) const override;
   bool MeetsBuckets(const Action& collective) const override;
@@ -59,7 +60,8 @@ class HeldStages final : public StageWork {
   const int chunks_;
   const std::vector<int64_t> unshard_ns_;  // by stage; empty: no time
   const std::vector<int64_t> reduce_ns_;
-  std::vector<int64_t> buckets_;  // by stage
+  const std::vector<int64_t> offload_ns_, fetch_ns_;  // by stage
+  std::vector<int64_t> buckets_;                      // by stage
   // By the receiving stage: the latency of an activation, and of a gradient.
   std::vector<int64_t> activation_ns_, gradient_ns_;
   const Replicas replicas_;

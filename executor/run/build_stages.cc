@@ -49,6 +49,29 @@ absl::Status CheckCountable(const RunConfig& config, int pipes) {
   return CheckMemory(needed, FindAvailableMemory());
 }
 
+// The recomputation of the stages of a pipe.
+absl::StatusOr<RecomputePolicy> RecomputeOf(const RunConfig& config, const Plan& plan, size_t first,
+                                            size_t stages) {
+  RecomputePolicy policy = config.recompute;
+  if (policy.by_stage.empty()) policy.by_stage.assign(stages, policy.what);
+  for (size_t s = 0; s < std::min(stages, policy.by_stage.size()); ++s) {
+    const bool remakes = plan.stages[first + s].remakes;
+    policy.remakes.push_back(remakes);
+    Recompute& what = policy.by_stage[s];
+    const bool scheduled = !plan.recompute.empty() && plan.recompute[first + s] != 0;
+    if (what == Recompute::kScheduled) what = scheduled ? Recompute::kAll : Recompute::kNone;
+    const bool nothing = what == Recompute::kNone;
+    if (!remakes || !(nothing || policy.for_weights)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "train.", nothing ? "recompute: none" : "recompute_weights",
+        ": the schedule performs R of ", "stage ",
+        PrintStage(plan.pipes, StageId(static_cast<int32_t>(first + s))),
+        nothing ? ", which has then nothing to do; say 'all', 'attn' or 'experts', or leave it out"
+                : ", which makes the values of W, too; leave it out"));
+  }
+  return policy;
+}
+
 absl::StatusOr<std::vector<StageProgram>> Build(const RunConfig& config, const Plan& plan) {
   SL_RETURN_IF_ERROR(CheckShape(config.shape));
   const size_t pipes = std::max<size_t>(1, plan.pipes.size());
@@ -65,12 +88,17 @@ absl::StatusOr<std::vector<StageProgram>> Build(const RunConfig& config, const P
         "the schedule cuts a microbatch into ", plan.chunks, " chunks, and data.microbatch", " is ",
         sequences, " sequences: make it a multiple of ", plan.chunks));
   }
-  SL_ASSIGN_OR_RETURN(
-      const std::vector<StageProgram> pipe,
-      BuildModelStages(config.shape.WithMicrobatch(sequences / plan.chunks), layers,
-                       {.expert_ranks = config.mesh.expert, .recompute = config.recompute}));
   std::vector<StageProgram> programs;
-  for (size_t p = 0; p < pipes; ++p) programs.insert(programs.end(), pipe.begin(), pipe.end());
+  for (size_t p = 0; p < pipes; ++p) {
+    SL_ASSIGN_OR_RETURN(RecomputePolicy recompute,
+                        RecomputeOf(config, plan, p * layers.size(), layers.size()));
+    SL_ASSIGN_OR_RETURN(
+        std::vector<StageProgram> pipe,
+        BuildModelStages(config.shape.WithMicrobatch(sequences / plan.chunks), layers,
+                         {.expert_ranks = config.mesh.expert, .recompute = std::move(recompute)}));
+    programs.insert(programs.end(), std::make_move_iterator(pipe.begin()),
+                    std::make_move_iterator(pipe.end()));
+  }
   return programs;
 }
 

@@ -19,7 +19,8 @@ absl::StatusOr<std::vector<int>> LayersOfStages(const RunConfig& config, const P
 
 // One program per stage of the plan, for a chunk of a microbatch (Plan::chunks); the k-th stages of
 // all pipes hold the same part. Errors: those of LayersOfStages, and InvalidArgument for an
-// impossible shape, or sequences that are no multiple of the chunks.
+// impossible shape, sequences that are no multiple of the chunks, or a stage with R in the plan
+// for which the file says that it recomputes nothing, or that its W recomputes.
 absl::StatusOr<std::vector<StageProgram>> BuildStages(const RunConfig& config, const Plan& plan);
 
 // The bytes of each stage as the executor holds them. Resident are parameters, gradients, AdamW's

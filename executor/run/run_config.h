@@ -77,8 +77,9 @@
 // every so many steps and after SIGINT or SIGTERM in DIR/step-000200, …, and keeps the newest
 // (checkpoint/README.md).
 //
-// `train` also takes recompute [none | attn | experts | all]: the values that a backward computes
-// again instead of keeping; and recompute_weights [false]: a deferred weight gradient computes them
+// `train` also takes recompute [schedule | none | attn | experts | all]: the values that a backward
+// computes again instead of keeping, `schedule` (the default) being all in the stages for which the
+// schedule says so; and recompute_weights [false]: a deferred weight gradient computes them
 // once more instead of keeping them from the input gradient (stages/recompute.h).
 #pragma once
 
@@ -109,27 +110,28 @@ enum class DeviceKind { kAuto, kCpu, kCuda };
 inline constexpr char kResumeAuto[] = "auto";
 
 struct RunConfig {
-  std::string path;                     // the run file's; "" for none
-  std::string schedule_file;            // schedule.file; relative paths count from the run file
-  std::string schedule_name;            // schedule.name; "" (the default): the last schedule
-  std::vector<Parameter> parameters;    // every other key of `schedule`
-  AnyShape shape;                       // model.*, data.microbatch, and precision (its dtype)
-  std::string model_folder;             // model.folder; "": parameters are drawn from the seed
-  std::string model_export;             // model.export; "": the same
-  std::vector<int> layers_per_stage;    // model.split; empty (the default): even
-  bool split_balanced = false;          // model.split of an export is `balanced`
-  std::string text_file;                // data.text, or ""
-  std::string tokens_file;              // data.tokens, or ""
-  std::string tokens_dtype;             // data.dtype; "" (the default): the file's
-  int64_t steps = 0;                    // train.steps
-  int64_t warmup_steps = 0;             // train.warmup_steps, default 0: the rate rises linearly
-  double final_rate = 0;                // train.final_learning_rate, default 0: the end of a cosine
-  AdamW optimizer;                      // train.learning_rate, beta1, beta2, weight_decay
-  double clip_norm = 1;                 // train.clip_norm, default 1; 0: no clipping
-  uint64_t seed = 1;                    // train.seed, default 1
-  int threads = 0;                      // train.threads, default 0: min(ranks, cores)
-  int64_t log_every = 20;               // train.log_every, default 20: steps between reports
-  RecomputePolicy recompute;            // train.recompute (a word or a list), recompute_weights
+  std::string path;                   // the run file's; "" for none
+  std::string schedule_file;          // schedule.file; relative paths count from the run file
+  std::string schedule_name;          // schedule.name; "" (the default): the last schedule
+  std::vector<Parameter> parameters;  // every other key of `schedule`
+  AnyShape shape;                     // model.*, data.microbatch, and precision (its dtype)
+  std::string model_folder;           // model.folder; "": parameters are drawn from the seed
+  std::string model_export;           // model.export; "": the same
+  std::vector<int> layers_per_stage;  // model.split; empty (the default): even
+  bool split_balanced = false;        // model.split of an export is `balanced`
+  std::string text_file;              // data.text, or ""
+  std::string tokens_file;            // data.tokens, or ""
+  std::string tokens_dtype;           // data.dtype; "" (the default): the file's
+  int64_t steps = 0;                  // train.steps
+  int64_t warmup_steps = 0;           // train.warmup_steps, default 0: the rate rises linearly
+  double final_rate = 0;              // train.final_learning_rate, default 0: the end of a cosine
+  AdamW optimizer;                    // train.learning_rate, beta1, beta2, weight_decay
+  double clip_norm = 1;               // train.clip_norm, default 1; 0: no clipping
+  uint64_t seed = 1;                  // train.seed, default 1
+  int threads = 0;                    // train.threads, default 0: min(ranks, cores)
+  int64_t log_every = 20;             // train.log_every, default 20: steps between reports
+  RecomputePolicy recompute = {
+      .what = Recompute::kScheduled};   // train.recompute (a word or a list), recompute_weights
   Mesh mesh;                            // mesh.data, .expert, and .shard or .replicate
   Sharding sharding = Sharding::kNone;  // sharding, default none
   int64_t bucket_bytes = kBucketBytes;  // bucket, default 25MiB

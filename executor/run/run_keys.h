@@ -58,7 +58,8 @@ inline constexpr const char* kNumbersBeside[] = {"timeout", "gpus", "sms_per_ran
 // The keys of sections whose values are words.
 inline constexpr WordChoice kScoresKey = {"scores", {"softmax", "sigmoid"}};
 inline constexpr WordChoice kExceededKey = {"exceeded", {"error", "drop"}};
-inline constexpr WordChoice kRecomputeKey = {"recompute", {"none", "attn", "experts", "all"}};
+inline constexpr WordChoice kRecomputeKey = {"recompute",
+                                             {"none", "attn", "experts", "all", "schedule"}};
 inline constexpr WordChoice kRowsKey = {"rows", {"padded", "counted"}};
 inline constexpr WordChoice kSumsKey = {"sums", {"ordered", "nccl"}};
 inline constexpr WordChoice kLayoutKey = {"layout", {"edge", "pair", "updown", "shared"}};

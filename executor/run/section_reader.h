@@ -31,7 +31,7 @@ struct Section {
 // A key whose value is a word, and its words, the default first.
 struct WordChoice {
   const char* key;
-  const char* words[4];  // fewer: null
+  const char* words[5];  // fewer: null
 };
 
 std::vector<std::string> WordsOf(const WordChoice& choice);

@@ -49,9 +49,13 @@ StageLayout::StageLayout(const StageProgram& program, bool gathered) : layers(pr
     }
   }
   for (const Saved& value : program.saved) {
-    const StageValue kept =
-        value.needed_by_weight ? StageValue::kSavedForWeight : StageValue::kSavedForInput;
+    const StageValue kept = program.remakes && !value.remade ? StageValue::kKept
+                            : value.needed_by_weight         ? StageValue::kSavedForWeight
+                                                             : StageValue::kSavedForInput;
     saved.push_back({RegionOf(kept), AddTensor(value.type, &bytes[kept])});
+  }
+  for (const StageValue value : CopiedValues(program.remakes)) {
+    bytes[StageValue::kHosted] += AlignUp(bytes[value]);
   }
   for (const Type& type : program.stash) {
     stash.push_back(AddTensor(type, &bytes[StageValue::kStash]));

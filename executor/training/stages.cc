@@ -26,13 +26,19 @@ absl::Status CheckFit(const Plan& plan, absl::Span<const StageProgram> programs)
       return absl::InvalidArgumentError(
           absl::StrCat("stage ", s, " of the model does not stand where the plan has it"));
     }
+    if (programs[s].remakes != plan.stages[s].remakes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("stage ", s,
+                       plan.stages[s].remakes ? " has R in the plan, and no program for it"
+                                              : " of the model has an R, the plan none"));
+    }
   }
   return absl::OkStatus();
 }
 
 bool ReadsParameters(const StageProgram& program, ActionKind kind) {
   const Graph* const graphs[] = {&program.forward, &program.backward, &program.input_gradient,
-                                 &program.weight_gradient};
+                                 &program.weight_gradient, &program.recompute};
   const std::vector<Port>& inputs = graphs[static_cast<int>(kind)]->inputs;
   return std::any_of(inputs.begin(), inputs.end(),
                      [](const Port& port) { return port.role == Role::kParam; });
@@ -58,9 +64,15 @@ absl::Status CheckGathered(const Plan& plan, absl::Span<const StageProgram> prog
   return absl::OkStatus();
 }
 
+// The kind of the program to which a part of the action belongs: an R is the only part of its own.
+ActionKind ProgramOfPart(const Action& action, LayerPart part) {
+  const bool remakes = action.kind == ActionKind::kRecompute;
+  return remakes ? action.kind : RowOfPart(part.part).of;
+}
+
 // The index in the graph's parts (StageProgram) of a part of a stage: input gradients count from
 // the last layer, and weight gradients leave out the network.
-int IndexOf(LayerPart part, int layers) {
+int IndexInParts(LayerPart part, int layers) {
   const ActionKind of = RowOfPart(part.part).of;
   const bool forward = of == ActionKind::kForward;
   const int layer = forward ? part.layer : layers - 1 - part.layer;
@@ -100,7 +112,8 @@ Stages::Stages(const Plan& lowered, absl::Span<const StageProgram> programs, Ker
       data_(lowered, programs),
       stages_(programs.size()),
       collectives_(&params_, kernels, sharing),
-      exchanges_(lowered, kernels) {
+      exchanges_(lowered, kernels),
+      copies_(lowered, kernels) {
   for (size_t s = 0; s < programs.size(); ++s) {
     const StageProgram& program = programs[s];
     const StageLayout& layout = params_.layout(StageId(static_cast<int32_t>(s)));
@@ -109,6 +122,7 @@ Stages::Stages(const Plan& lowered, absl::Span<const StageProgram> programs, Ker
     ready.emplace_back(program.backward, absl::Span<const GraphPart>(), layout, kernels);
     ready.emplace_back(program.input_gradient, program.input_gradient_parts, layout, kernels);
     ready.emplace_back(program.weight_gradient, program.weight_gradient_parts, layout, kernels);
+    ready.emplace_back(program.recompute, absl::Span<const GraphPart>(), layout, kernels);
   }
 }
 
@@ -170,6 +184,9 @@ NeededMemory Stages::needed(absl::Span<const RankId> ranks) const {
   }
   needed.activations -= needed.params;
   // Plus the copies in host memory.
+  for (const RankId rank : ranks) {
+    needed.activations += static_cast<double>(memory_.ranks[rank.value].host);
+  }
   const int64_t data =
       plan_.chunks * (programs_.front().input.bytes() + programs_.back().target.bytes());
   needed.activations += plan_.microbatches * (static_cast<double>(data) + tallies);
@@ -213,6 +230,10 @@ absl::Status Stages::Allocate(const MeshSeat& seat, uint64_t seed, absl::Span<co
     RankBlocks& blocks = blocks_[rank.value];
     SL_ASSIGN_OR_RETURN(blocks.values, allocator_->Take(rank, memory.block));
     SL_ASSIGN_OR_RETURN(blocks.gathered, allocator_->Take(rank, memory.gathered));
+    if (memory.host > 0) {
+      SL_ASSIGN_OR_RETURN(void* const host, device->AllocateHost(memory.host));
+      blocks.host = static_cast<char*>(host);
+    }
     for (const int64_t bytes : memory.arenas) {
       SL_ASSIGN_OR_RETURN(blocks.arenas.emplace_back(), allocator_->Take(rank, bytes));
     }
@@ -220,9 +241,21 @@ absl::Status Stages::Allocate(const MeshSeat& seat, uint64_t seed, absl::Span<co
   return absl::OkStatus();
 }
 
-char* Stages::AddressOf(StageId stage, MicrobatchId microbatch, StageValue value) const {
-  const int64_t offset = memory_.OffsetOf(stage, microbatch, value);
-  return offset < 0 ? nullptr : blocks_[plan_.stage(stage).rank.value].values + offset;
+char* Stages::AddressOf(StageId stage, MicrobatchId microbatch, StageValue value, bool back) const {
+  const int64_t offset = memory_.OffsetOf(stage, microbatch, value, back);
+  const RankBlocks& blocks = blocks_[plan_.stage(stage).rank.value];
+  if (offset < 0) return nullptr;
+  return (IsOnHost(value) ? blocks.host : blocks.values) + offset;
+}
+
+absl::StatusOr<Work> Stages::Copy(const Action& action) {
+  const bool back = action.kind == ActionKind::kFetch;
+  std::vector<Bytes> kept;
+  for (const StageValue value : CopiedValues(programs_[action.stage.value].remakes)) {
+    kept.push_back(
+        {AddressOf(action.stage, action.microbatch, value, back), BytesOf(action.stage, value)});
+  }
+  return copies_.Bind(kept, AddressOf(action.stage, action.microbatch, StageValue::kHosted), back);
 }
 
 int64_t Stages::StrideOf(StageId stage, StageValue value) const {
@@ -256,25 +289,31 @@ Regions Stages::RegionsOf(const Action& action, int program, int chunk) const {
   set(Region::kGrads, params_.grads(action.stage));
   for (int v = 0; v < kStageValues; ++v) {
     const auto value = static_cast<StageValue>(v);
-    char* const address = AddressOf(action.stage, action.microbatch, value);
+    char* const address =
+        AddressOf(action.stage, action.microbatch, value, copies_.IsBack(action, value));
     if (address != nullptr) set(RegionOf(value), address + chunk * StrideOf(action.stage, value));
   }
   data_.Bind(action, chunk, &regions);
   return regions;
 }
 
+int Stages::IndexOf(const Action& action, LayerPart part) const {
+  if (action.kind == ActionKind::kRecompute) return 0;
+  return IndexInParts(part, layers(action.stage));
+}
+
 Piece Stages::Compute(const Action& action, LayerPart part) {
   const Stage& stage = stages_[action.stage.value];
   // A B in parts is an I and a W; otherwise its B.post is the whole backward.
-  ActionKind kind = RowOfPart(part.part).of;
+  ActionKind kind = ProgramOfPart(action, part);
   if (layers(action.stage) == 0 && action.kind == ActionKind::kBackward) {
     if (kind == ActionKind::kWeightGradient) return {};
     kind = ActionKind::kBackward;
   }
   const int program = static_cast<int>(kind);
   SL_CHECK(program < kPrograms) << Print(plan_, action);
-  bound_.push_back({&stage.programs[program], RegionsOf(action, program, part.chunk),
-                    IndexOf(part, layers(action.stage))});
+  bound_.push_back(
+      {&stage.programs[program], RegionsOf(action, program, part.chunk), IndexOf(action, part)});
   if (LaneOf(part.part) == Lane::kNetwork) {
     const Bound& bound = bound_.back();
     Group* const group = seat_.experts[plan_.stage(action.stage).rank.value];
@@ -331,15 +370,14 @@ std::vector<BucketPiece> Stages::ComputeByBucket(const Action& action, bool gath
 int Stages::BucketsRead(const Action& action, LayerPart part) {
   const Stage& stage = stages_[action.stage.value];
   return ReadByPart(params_.pieces(action.stage).buckets(), stage.gather_order,
-                    stage.programs[static_cast<size_t>(RowOfPart(part.part).of)],
-                    IndexOf(part, layers(action.stage)));
+                    stage.programs[static_cast<size_t>(ProgramOfPart(action, part))],
+                    IndexOf(action, part));
 }
 
 std::vector<int> Stages::BucketsGiven(const Action& action, LayerPart part) {
-  const auto program = static_cast<size_t>(RowOfPart(part.part).of);
+  const auto program = static_cast<size_t>(ProgramOfPart(action, part));
   return GivenByPart(params_.pieces(action.stage).buckets(), ReduceOrderOf(action.stage),
-                     stages_[action.stage.value].programs[program],
-                     IndexOf(part, layers(action.stage)));
+                     stages_[action.stage.value].programs[program], IndexOf(action, part));
 }
 
 absl::StatusOr<std::vector<Piece>> Stages::Collective(const Action& action, const Action* inside) {

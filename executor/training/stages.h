@@ -15,6 +15,7 @@
 #include "executor/engine/available_memory.h"
 #include "executor/engine/stage_work.h"
 #include "executor/training/bucket_order.h"
+#include "executor/training/host_copies.h"
 #include "executor/training/rank_allocator.h"
 #include "executor/training/ready_graph.h"
 #include "executor/training/replicas.h"
@@ -59,6 +60,7 @@ class Stages final : public StageWork {
 
   int layers(StageId stage) const override { return params_.layout(stage).layers; }
   Piece Compute(const Action& action, LayerPart part) override;
+  absl::StatusOr<Work> Copy(const Action& action) override;
   std::vector<HostCopy> CopiesBefore(const Action& action) override {
     return data_.CopiesBefore(action);
   }
@@ -121,7 +123,7 @@ class Stages final : public StageWork {
   const MemoryPlan& memory() const { return memory_; }
 
  private:
-  static constexpr int kPrograms = 4;  // by ActionKind: F B I W
+  static constexpr int kPrograms = kComputeKinds;
   struct Stage {
     std::vector<ReadyGraph> programs;
     char* gathered = nullptr;       // the graphs' parameters, from the last UNSHARD bound
@@ -133,6 +135,7 @@ class Stages final : public StageWork {
   struct RankBlocks {
     char* values = nullptr;    // between actions
     char* gathered = nullptr;  // of gathered parameters
+    char* host = nullptr;      // of copied values, in the host's memory
     std::vector<char*> arenas;
   };
   // A part or a piece of a program with the addresses of one microbatch.
@@ -156,8 +159,12 @@ class Stages final : public StageWork {
     const ActionKind kind = cut ? ActionKind::kInputGradient : action.kind;
     return stages_[action.stage.value].programs[static_cast<size_t>(kind)];
   }
+  // The index of the part in that program's parts.
+  int IndexOf(const Action& action, LayerPart part) const;
   Regions RegionsOf(const Action& action, int program, int chunk) const;
-  char* AddressOf(StageId stage, MicrobatchId microbatch, StageValue value) const;
+  // `back`: the place to which a U brings the value (MemoryPlan::OffsetOf).
+  char* AddressOf(StageId stage, MicrobatchId microbatch, StageValue value,
+                  bool back = false) const;
   // The bytes of a value from one chunk to the next, and of all chunks.
   int64_t StrideOf(StageId stage, StageValue value) const;
   int64_t BytesOf(StageId stage, StageValue value) const;
@@ -175,6 +182,7 @@ class Stages final : public StageWork {
   StateCollectives collectives_;
   RowExchanges exchanges_;
   std::deque<Bound> bound_;  // an entry per part of an action
+  HostCopies copies_;
 };
 
 }  // namespace stringline

@@ -148,7 +148,7 @@ class Schedule:
 def _ranks_of_stages(lines: list[list[str]]) -> list[int]:
     ranks: dict[int, int] = {}
     for rank, words in enumerate(lines):
-        for stage in re.findall(r"(?<!\w)(\d+)(?=[FBIW]\d)", " ".join(words)):
+        for stage in re.findall(r"(?<!\w)(\d+)(?=[FBIWR]\d)", " ".join(words)):
             ranks.setdefault(int(stage), rank)
     missing = set(range(max(ranks, default=0) + 1)) - set(ranks)
     if missing:

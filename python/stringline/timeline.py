@@ -200,7 +200,7 @@ class Timeline:
 
         Args:
             width: in points; 720 by default.
-            lanes: parts, messages and collectives as lines of their own.
+            lanes: parts, messages, collectives and copies as lines of their own.
             fold: cut into bands below each other, in which actions can be told apart.
             no_title: leave out the title.
             palette: ``"color"`` or ``"grey"``.

@@ -70,7 +70,7 @@ class CollectiveRule {
 
   void Walk(const Action& action) {
     State& state = states_[action.stage.value];
-    if (IsMessage(action.kind)) return;
+    if (IsMessage(action.kind) || IsCopy(action.kind)) return;
     if (IsCompute(action.kind)) {
       if (state.sharded_at_all && !state.there) {
         Diagnostic& finding =

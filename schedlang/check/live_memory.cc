@@ -75,7 +75,8 @@ PeakBytes PeakBytesOf(const Plan& plan, RankId rank, const std::vector<StageSize
     int64_t sum = 0;
     for (int v = 0; v < kStageValues; ++v) {
       const auto value = static_cast<StageValue>(v);
-      if (values & SetOf(value)) sum += bytes[stage.value].of_microbatch[value];
+      if ((values & SetOf(value)) && !IsOnHost(value))
+        sum += bytes[stage.value].of_microbatch[value];
     }
     return sum;
   };
@@ -89,7 +90,7 @@ PeakBytes PeakBytesOf(const Plan& plan, RankId rank, const std::vector<StageSize
         if (action.kind == ActionKind::kReshard) released += gathered;
         continue;
       }
-      const Effects& effects = EffectsOf(action.kind);
+      const Effects& effects = EffectsOf(plan, action);
       live += bytes_of(action.stage, effects.gives);
       released += bytes_of(action.stage, effects.releases);
     }
@@ -128,7 +129,7 @@ std::string DescribeLargestGap(const Plan& plan, RankId rank, uint32_t last,
   const auto change = [&](const Action& action, Values values, bool gives) {
     for (int v = 0; v < kStageValues; ++v) {
       const auto value = static_cast<StageValue>(v);
-      if ((values & SetOf(value)) == 0) continue;
+      if ((values & SetOf(value)) == 0 || IsOnHost(value)) continue;
       const std::tuple key(action.stage, action.microbatch, value);
       if (gives) alive.insert(key);
       if (!gives) alive.erase(key);
@@ -141,7 +142,7 @@ std::string DescribeLargestGap(const Plan& plan, RankId rank, uint32_t last,
       for (uint32_t i = begin; i < end; ++i) {
         const Action& action = plan.actions[i];
         if (IsCollective(action.kind)) continue;
-        const Effects& effects = EffectsOf(action.kind);
+        const Effects& effects = EffectsOf(plan, action);
         change(action, gives ? effects.gives : effects.releases, gives);
       }
     }

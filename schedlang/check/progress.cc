@@ -112,7 +112,7 @@ class WaitGraph {
       // Waits for a computation listed before the call; its values come from such computations too.
       const int rank = stopped_.queues().all[queue].rank.value;
       uint32_t before = parts.front();
-      while (before > plan_.first[rank] && !IsCompute(plan_.actions[before].kind)) --before;
+      while (before > plan_.first[rank] && !TakesTurn(plan_.actions[before].kind)) --before;
       return {{rank, before}};
     }
     std::vector<Wait> waits;

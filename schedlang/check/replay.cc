@@ -143,7 +143,7 @@ void Replay::AdvanceRank(int rank) {
   uint32_t& i = cursor_[rank];
   const uint32_t before = i;
   while (true) {
-    while (i < last && !IsCompute(plan_.actions[i].kind)) ++i;
+    while (i < last && !TakesTurn(plan_.actions[i].kind)) ++i;
     if (collects_) AdvanceCollectives(rank);
     if (i == last) break;
     const auto group = GroupAt(plan_.actions, i);

@@ -2,7 +2,8 @@
 //
 // The model is NCCL's at its strictest:
 //
-// - Every rank has a compute stream that performs its groups in the plan's order. A group starts
+// - Every rank has a compute stream that performs its groups in the plan's order, and its copies
+//   too: what is listed behind a copy waits for it or for nothing more. A group starts
 //   when all needs of all its parts are live; the values it gives exist when it has ended.
 // - Every rank has an in-order stream of calls for each communicator it uses (communicators.h). A
 //   call is a send, a receive, or several joined by `&` (one call on each communicator they use).

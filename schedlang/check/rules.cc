@@ -23,15 +23,16 @@ namespace {
 
 // Counts of each kind of work on a stage's microbatch.
 struct Tally {
-  uint8_t forward = 0, backward = 0, input = 0, weight = 0;
+  uint8_t forward = 0, backward = 0, input = 0, weight = 0, again = 0;
   void Count(ActionKind kind) {
-    uint8_t* const counts[] = {&forward, &backward, &input, &weight};
+    uint8_t* const counts[] = {&forward, &backward, &input, &weight, &again};
     uint8_t& count = *counts[static_cast<int>(kind)];
     count = static_cast<uint8_t>(std::min(count + 1, 2));
   }
-  bool Whole() const {
-    return forward == 1 && ((backward == 1 && input == 0 && weight == 0) ||
-                            (backward == 0 && input == 1 && weight == 1));
+  bool Whole(bool remakes) const {
+    return forward == 1 && again == (remakes ? 1 : 0) &&
+           ((backward == 1 && input == 0 && weight == 0) ||
+            (backward == 0 && input == 1 && weight == 1));
   }
 };
 
@@ -45,6 +46,9 @@ std::string Fault(const Tally& t) {
   if (t.backward == 1 && t.weight > 0) return "has its weight gradient done twice";
   if (t.weight > 1) return "has its weight gradient done twice";
   if (t.backward + t.input == 0) return "has no backward";
+  if (t.again > 1) return "has its R done twice";
+  if (t.again == 0 && t.backward + t.weight == 1)
+    return "has no R, and other microbatches have one";
   return "has an input gradient, but never its weight gradient";
 }
 
@@ -66,9 +70,12 @@ Shown ShownOf(const Plan& plan, StageId stage, int microbatch) {
     // B and I compute the input gradient, B and W the weight gradient.
     const auto before = std::find_if(done.begin(), done.end(), [&](const Action* other) {
       const auto is = [](const Action& a, ActionKind kind) { return a.kind == kind; };
+      const auto gives_gradient = [](const Action& a) {
+        return (EffectsOf(a.kind).gives & (kInGrad | kWeightGrad)) != 0;
+      };
       return other->kind == action.kind ||
-             (is(action, ActionKind::kBackward) && !is(*other, ActionKind::kForward)) ||
-             (is(*other, ActionKind::kBackward) && !is(action, ActionKind::kForward));
+             (is(action, ActionKind::kBackward) && gives_gradient(*other)) ||
+             (is(*other, ActionKind::kBackward) && gives_gradient(action));
     });
     if (before != done.end()) {
       shown.first = *before;
@@ -198,10 +205,11 @@ void FindIncomplete(const Plan& plan, const CheckOptions&, Diagnostics* diagnost
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const int of_pipe = plan.microbatches_of(StageId(static_cast<int32_t>(s)));
     const auto row = absl::MakeConstSpan(tallies).subspan(s * m_count, of_pipe);
-    const auto fault =
-        std::find_if(row.begin(), row.end(), [](const Tally& t) { return !t.Whole(); });
+    const bool remakes = plan.stages[s].remakes;
+    const auto is_fault = [remakes](const Tally& t) { return !t.Whole(remakes); };
+    const auto fault = std::find_if(row.begin(), row.end(), is_fault);
     if (fault == row.end()) continue;
-    const auto faults = std::count_if(fault, row.end(), [](const Tally& t) { return !t.Whole(); });
+    const auto faults = std::count_if(fault, row.end(), is_fault);
     const Shown shown =
         ShownOf(plan, StageId(static_cast<int32_t>(s)), static_cast<int>(fault - row.begin()));
     const Action* const at = shown.first != nullptr ? shown.at : any[s];

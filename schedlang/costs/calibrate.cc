@@ -117,6 +117,9 @@ void AppendKey(const char* key, const std::vector<int64_t>& costs,
 }  // namespace
 
 CostModel CostsFrom(const TypicalDurations& typical) {
+  const auto any = [](const std::vector<int64_t>& costs_ns) {
+    return std::any_of(costs_ns.begin(), costs_ns.end(), [](int64_t ns) { return ns > 0; });
+  };
   CostModel model;
   const size_t stages = typical.forward_backward.size();
   model.parts = typical.parts;
@@ -148,14 +151,17 @@ CostModel CostsFrom(const TypicalDurations& typical) {
     model.parts[s].ns[kWPost] = b - std::min(i, b);
   }
   if (!model.parts.empty()) model.by_parts.fill(true);
+  for (const auto& [kind, costs] : {std::pair(ActionKind::kRecompute, &model.recompute),
+                                    std::pair(ActionKind::kOffload, &model.offload),
+                                    std::pair(ActionKind::kFetch, &model.fetch)}) {
+    const std::vector<int64_t>& seen = typical.alone[static_cast<size_t>(kind)];
+    if (any(seen)) *costs = seen;
+  }
   for (size_t s = 0; grouped && model.parts.empty() && s < stages; ++s) {
     model.forward_backward.push_back(typical.forward_backward[s] > 0
                                          ? typical.forward_backward[s]
                                          : model.forward[s] + model.backward[s]);
   }
-  const auto any = [](const std::vector<int64_t>& costs_ns) {
-    return std::any_of(costs_ns.begin(), costs_ns.end(), [](int64_t ns) { return ns > 0; });
-  };
   if (any(typical.unshard)) model.unshard = typical.unshard;
   if (any(typical.reduce)) model.reduce = typical.reduce;
   model.hop = typical.message;
@@ -191,6 +197,11 @@ std::string Print(const Calibration& calibration, const std::string& title) {
   AppendKey("B", costs.backward, calibration.spread[1], &text);
   AppendKey("I", costs.input_gradient, calibration.spread[2], &text);
   AppendKey("W", costs.weight_gradient, calibration.spread[3], &text);
+  for (const auto& [kind, of] : {std::pair(ActionKind::kRecompute, &costs.recompute),
+                                 std::pair(ActionKind::kOffload, &costs.offload),
+                                 std::pair(ActionKind::kFetch, &costs.fetch)}) {
+    AppendKey(PrintedKind(kind), *of, calibration.spread[static_cast<size_t>(kind)], &text);
+  }
   AppendKey("FB", costs.forward_backward, calibration.forward_backward_spread, &text);
   for (int part = 0; part < kParts; ++part) {
     std::vector<int64_t> parts_ns;

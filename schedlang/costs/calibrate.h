@@ -17,10 +17,10 @@ namespace stringline {
 
 // Typical durations in nanoseconds, by stage; 0 without a sample.
 struct TypicalDurations {
-  std::array<std::vector<int64_t>, 4> alone;  // F, B, I, W
-  std::vector<int64_t> forward_backward;      // times of `F a & B b`, by stage a
-  std::vector<int64_t> shared_backward;       // the same groups by stage b
-  std::vector<PartCosts> parts;               // empty: no stage has layers of parts
+  std::array<std::vector<int64_t>, kActionKinds> alone;  // by kind
+  std::vector<int64_t> forward_backward;                 // times of `F a & B b`, by stage a
+  std::vector<int64_t> shared_backward;                  // the same groups by stage b
+  std::vector<PartCosts> parts;                          // empty: no stage has layers of parts
   std::vector<int64_t> unshard;
   std::vector<int64_t> reduce;
   int64_t message = 0;
@@ -42,7 +42,7 @@ struct Calibration {
   // The part of the hop in which a message occupies its channel: the whole hop, unless messages
   // were seen to follow each other sooner.
   int64_t transfer_ns = 0;
-  std::array<std::vector<Spread>, 4> spread;  // F, B, I, W alone, by stage
+  std::array<std::vector<Spread>, kActionKinds> spread;  // by kind, alone, by stage
   std::vector<Spread> forward_backward_spread;
   std::array<std::vector<Spread>, kParts> part_spread;
   std::vector<Spread> unshard_spread;

@@ -24,9 +24,13 @@ constexpr CostKey kKeysBeforeParts[] = {
     {"B", CostUnit::kTime, true, "a whole backward; I + W if not given"},
     {"I", CostUnit::kTime, true, "an input gradient"},
     {"W", CostUnit::kTime, true, "a weight gradient"},
+    {"R", CostUnit::kTime, true, "of a stage that recomputes, its F done again; F if not given"},
+    {"D", CostUnit::kTime, true, "a copy to the host; its bytes over host.bandwidth if not given"},
+    {"U", CostUnit::kTime, true, "the copy back; as long as D if not given"},
     {"FB", CostUnit::kTime, true, "an F a & B b, by stage a; F + B if not given"},
     {"p2p", CostUnit::kTime, false, "latency of a message; it does not occupy the communicator"},
     {"bandwidth", CostUnit::kBandwidth, false, "of a link; without it bytes take no time"},
+    {"host.bandwidth", CostUnit::kBandwidth, false, "of a rank's link to its host, each way"},
     {"message", CostUnit::kBytes, true, "an activation that the stage sends; its gradient as much"},
     {"node.ranks", CostUnit::kCount, false, "how many ranks share a node, in order"},
     {"node.p2p", CostUnit::kTime, false, "latency of a message inside a node"},
@@ -46,10 +50,11 @@ constexpr CostKey kKeysAfterParts[] = {
 #define STATE(memory_class, printed, key, meaning) {key, CostUnit::kBytes, true, meaning},
 #define KEPT(value, printed, again, given, needed, last, words, whose, at_end, key, meaning) \
   {key, CostUnit::kBytes, true, meaning},
+#define HOSTED(...) KEPT(__VA_ARGS__)
 #include "schedlang/plan/values.def"
     {"memory.capacity", CostUnit::kBytes, false, "that a rank can hold"},
     {"recompute", CostUnit::kCount, true,
-     "1: of a microbatch the stage keeps what entered it, and its B or I begins with F again"},
+     "1: of a microbatch the stage keeps what entered it, and does its F again for its B or I"},
     {"receive_buffers", CostUnit::kCount, false,
      "how many received values a rank can hold that are not used yet; any number if not given"},
     {"jitter", CostUnit::kShare, false, "standard deviation of every duration"},
@@ -197,6 +202,7 @@ const char* KeyOf(MemoryClass memory_class) {
   static constexpr const char* kKeys[] = {
 #define STATE(memory_class, printed, key, meaning) key,
 #define KEPT(value, printed, again, given, needed, last, words, whose, at_end, key, meaning) key,
+#define HOSTED(...) KEPT(__VA_ARGS__)
 #include "schedlang/plan/values.def"
       "message",
   };

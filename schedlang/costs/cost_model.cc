@@ -11,6 +11,7 @@
 #include "schedlang/costs/cost_keys.h"
 #include "schedlang/costs/costs.h"
 #include "schedlang/costs/data_parallel.h"
+#include "schedlang/costs/host_copies.h"
 #include "schedlang/costs/part_formula.h"
 #include "schedlang/costs/read_shape.h"
 #include "schedlang/costs/recompute.h"
@@ -77,8 +78,10 @@ class CostResolver {
     model_.receive_buffers = static_cast<int>(One("receive_buffers"));
     model_.jitter = One("jitter");
     SL_ASSIGN_OR_RETURN(std::vector<int64_t> recomputes, RecomputedStages(spec_, plan_));
-    if (!Has("recompute")) recomputes.assign(plan_.recompute.begin(), plan_.recompute.end());
-    AddRecompute(plan_, recomputes, &model_);
+    SL_ASSIGN_OR_RETURN(const std::vector<int64_t> again, PerStage("R"));
+    AddRecompute(plan_, recomputes, again, Has("memory.kept"), &model_);
+    SL_ASSIGN_OR_RETURN(HostCosts host, HostCostsOf());
+    SL_RETURN_IF_ERROR(AddCopies(plan_, std::move(host), &model_));
     SL_RETURN_IF_ERROR(CheckStepLength(plan_, model_));
     return std::move(model_);
   }
@@ -124,6 +127,7 @@ class CostResolver {
       if (Has(key)) return;
     }
     if (spec_.formula || HasParts()) return;
+    usual_ = true;
     if (plan_.costs.empty() || spec_.work != WorkScope::kStage) {
       spec_.values.merge(UnitCosts().values);
       return;
@@ -305,6 +309,16 @@ class CostResolver {
     }
   }
 
+  absl::StatusOr<HostCosts> HostCostsOf() const {
+    HostCosts host;
+    SL_ASSIGN_OR_RETURN(host.offload, PerStage("D"));
+    SL_ASSIGN_OR_RETURN(host.fetch, PerStage("U"));
+    host.bandwidth = One("host.bandwidth");
+    host.says_bytes = Has("memory.hosted");
+    host.is_usual = usual_;
+    return host;
+  }
+
   absl::Status ResolveBuckets() {
     SL_ASSIGN_OR_RETURN(model_.buckets, PerStage("buckets"));
     for (size_t s = 0; s < model_.buckets.size(); ++s) {
@@ -358,8 +372,10 @@ class CostResolver {
     for (size_t s = 0; model_.backward.size() < stages() && halves; ++s) {
       model_.backward.push_back(model_.input_gradient[s] + model_.weight_gradient[s]);
     }
+    ByParts(ActionKind::kRecompute) = ByParts(ActionKind::kForward);
     const std::vector<int64_t>* const of[] = {&model_.forward, &model_.backward,
-                                              &model_.input_gradient, &model_.weight_gradient};
+                                              &model_.input_gradient, &model_.weight_gradient,
+                                              &model_.forward};
     for (const Action& action : plan_.actions) {
       if (!IsCompute(action.kind) || !of[static_cast<int>(action.kind)]->empty()) continue;
       return absl::InvalidArgumentError(
@@ -461,6 +477,7 @@ class CostResolver {
   std::vector<int64_t> message_;
   std::vector<int64_t> unreduced_;  // by stage, as in StageMemory
   bool gradients_given_ = false;    // not by the formula
+  bool usual_ = false;              // no costs of computations are given
   std::vector<double> shares_;      // each stage's share of a cost given for a rank or the model
 };
 
@@ -501,7 +518,7 @@ std::vector<PartTime> PartsOfGroup(const Plan& plan, const CostModel& costs,
                                    absl::Span<const Action> group) {
   absl::InlinedVector<PricedMember, 4> members;
   for (const Action& action : group) {
-    members.push_back({action.kind, &costs.parts[action.stage.value], action.stage});
+    members.push_back({ProgramOf(action.kind), &costs.parts[action.stage.value], action.stage});
   }
   return RunGroup(members, FindOverlap(plan, group), RulesOf(plan, costs));
 }
@@ -542,6 +559,8 @@ int64_t GroupCost(const CostModel& costs, absl::Span<const Action> group) {
         return costs.input_gradient[s];
       case ActionKind::kWeightGradient:
         return costs.weight_gradient[s];
+      case ActionKind::kRecompute:
+        return costs.recompute[s];
       default:
         SL_CHECK(false) << PrintedKind(part.kind) << " is no computation";
         return int64_t{0};

@@ -320,7 +320,9 @@ absl::Status ChangeCopies(const CopiesRequest& request, CostSpec* spec) {
 
 CostSpec UnitCosts() {
   constexpr int64_t kMs = 1'000'000;
-  return {.values = {{"F", {kMs}}, {"I", {kMs}}, {"W", {kMs}}, {"B", {2 * kMs}}, {"p2p", {0}}}};
+  return {
+      .values = {
+          {"F", {kMs}}, {"I", {kMs}}, {"W", {kMs}}, {"B", {2 * kMs}}, {"D", {kMs}}, {"p2p", {0}}}};
 }
 
 }  // namespace stringline

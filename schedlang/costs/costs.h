@@ -90,7 +90,7 @@ struct CopiesRequest {
 };
 absl::Status ChangeCopies(const CopiesRequest& request, CostSpec* spec);
 
-// The costs used when none are given: F = I = W = 1 ms, B = 2 ms, p2p = 0.
+// The costs used when none are given: F = I = W = D = U = 1 ms, B = 2 ms, p2p = 0.
 CostSpec UnitCosts();
 
 // Durations drawn at random around their costs: a factor for every action.
@@ -146,21 +146,28 @@ struct CostModel {
   std::vector<int64_t> saved_beside_input;
   // Parts of every stage; empty: a group is simulated as a whole.
   std::vector<PartCosts> parts;
-  std::array<bool, 4> by_parts = {};  // by kind: an action alone is simulated part by part, too
+  std::array<bool, kComputeKinds> by_parts =
+      {};  // by kind: an action alone is simulated part by part, too
   // The times of the groups whose parts overlap (overlapped.h), and of actions alone whose chunks
   // do, for the plan for which they were computed (PriceGroups); empty without such groups.
   std::map<GroupKey, int64_t> overlapped;
-  std::vector<int64_t> again;  // the F contained in B and I of its stage; empty: none recomputes
-  int64_t slowdown = 0;        // millionths
-  int64_t part_jitter = 0;     // the standard deviation of a part's duration, in millionths of it
-  int64_t hop = 0;             // the latency of every message, unless it depends:
+  // By stage that recomputes, its F done again: contained in its B and I, or done by its R
+  // (Stage::remakes). Empty: no stage has such actions.
+  std::vector<int64_t> again;
+  std::vector<int64_t> recompute;
+  int64_t slowdown = 0;     // millionths
+  int64_t part_jitter = 0;  // the standard deviation of a part's duration, in millionths of it
+  int64_t hop = 0;          // the latency of every message, unless it depends:
   // By sending stage, the times of an activation and a gradient; empty: `hop`.
   std::vector<Hop> activation_hops;
   std::vector<Hop> gradient_hops;
   // Collectives; empty: no time.
   std::vector<int64_t> unshard;
   std::vector<int64_t> reduce;
-  std::vector<int64_t> buckets;     // in which both come, at least 1 (plan/buckets.h); empty: 1
+  std::vector<int64_t> buckets;  // in which both come, at least 1 (plan/buckets.h); empty: 1
+  // Copies to the host and back, in a plan that has them.
+  std::vector<int64_t> offload;
+  std::vector<int64_t> fetch;
   std::vector<int64_t> update;      // after the step, so in no timeline (data_parallel.h)
   CollectiveChoice collectives;     // a plan's collectives, unless the plan says them itself
   std::vector<StageMemory> memory;  // empty: not known
@@ -197,10 +204,11 @@ inline Hop HopOf(const CostModel& costs, const Action& send) {
 // Without any cost of computation the plan's own costs are taken, a unit of OrderCosts being a
 // millisecond; or UnitCosts, if the plan has none or `work` is another scope than a stage. A list
 // may also give one value for each stage of a pipe. Stages recompute as the spec says, or else
-// as the plan does (Plan::recompute); costs are those without. B defaults to I + W; F, B, I and W
-// default to the sums of their parts, which otherwise are stretched to the given total. Errors: a
-// missing cost that the plan needs; a list whose length is not a number of stages; a bandwidth
-// without the size of messages.
+// as the plan does (Plan::recompute); costs are those without. R defaults to F. B defaults to I +
+// W; F, B, I and W default to the sums of their parts, which otherwise are stretched to the given
+// total. Errors: a missing cost that the plan needs (a D and a U take the bytes over
+// host.bandwidth, unless costs say D and U, and as long as an F where no costs are given); a list
+// whose length is not a number of stages; a bandwidth without the size of messages.
 absl::StatusOr<CostModel> ResolveCosts(const CostSpec& spec, const Plan& plan);
 
 // True for a group of `plan` that takes the time of its parts, side by side: an F beside a B or I

@@ -108,10 +108,12 @@ class DurationTable {
     return sum_ns == 0 ? 0 : deviations_ns / 0.7979 / sum_ns;
   }
 
-  std::array<std::vector<Durations>, 4> alone;   // by kind F B I W, then stage
-  std::array<std::vector<Durations>, 4> beside;  // for stages without layers of parts: in groups
-  std::vector<Durations> forward_backward;       // by stage of the F
-  std::vector<Durations> shared_backward;        // the same groups by stage of the B
+  // By kind, of computations and copies, then stage: of actions alone, and of those in groups of
+  // stages without layers of parts.
+  std::array<std::vector<Durations>, kActionKinds> alone;
+  std::array<std::vector<Durations>, kActionKinds> beside;
+  std::vector<Durations> forward_backward;           // by stage of the F
+  std::vector<Durations> shared_backward;            // the same groups by stage of the B
   std::array<std::vector<Durations>, kParts> parts;  // by part, then stage
   std::vector<Durations> unshard;
   std::vector<Durations> reduce;
@@ -136,7 +138,7 @@ class DurationTable {
       reduce[stage].push_back(duration_ns);
     } else if (in_parts && chunks_ > 1) {
       return;  // chunks overlap: the parts tell what the action takes
-    } else if (IsCompute(first.kind) && end - begin == 1) {
+    } else if (TakesTurn(first.kind) && end - begin == 1) {
       alone[static_cast<size_t>(first.kind)][stage].push_back(duration_ns);
     } else if (IsCompute(first.kind) && end - begin == 2 && !in_parts) {
       const bool forward_first = first.kind == ActionKind::kForward;

@@ -1,11 +1,21 @@
 #include "schedlang/costs/recompute.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/status.h"
 
 namespace stringline {
+namespace {
+
+// R makes again what is saved beyond the input, which stays until the last gradient.
+void KeepForR(StageMemory* memory) {
+  int64_t& for_input = (*memory)[MemoryClass::kSavedForInput];
+  for_input = std::max<int64_t>(0, for_input - (*memory)[MemoryClass::kKept]);
+}
+
+}  // namespace
 
 // While B or I runs, values that were not kept are made again. Those for W stay until W ends.
 void KeepInput(int64_t input, StageMemory* memory) {
@@ -21,31 +31,49 @@ void KeepInput(int64_t input, StageMemory* memory) {
 
 absl::StatusOr<std::vector<int64_t>> RecomputedStages(const CostSpec& spec, const Plan& plan) {
   const auto said = spec.values.find("recompute");
-  if (said == spec.values.end()) return std::vector<int64_t>();
+  if (said == spec.values.end()) {
+    return std::vector<int64_t>(plan.recompute.begin(), plan.recompute.end());
+  }
   SL_ASSIGN_OR_RETURN(std::vector<int64_t> recomputes,
                       ListOfStages(plan, "recompute", said->second));
-  for (const int64_t value : recomputes) {
-    if (value == 0 || value == 1) continue;
+  for (size_t s = 0; s < recomputes.size(); ++s) {
+    if (recomputes[s] != 0 && recomputes[s] != 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("recompute: a stage does (1) or does not (0), not ", recomputes[s]));
+    }
+    if (recomputes[s] == 1 || !plan.stages[s].remakes) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("recompute: a stage does (1) or does not (0), not ", value));
+        absl::StrCat("recompute: stage ", PrintStage(plan.pipes, StageId(static_cast<int32_t>(s))),
+                     " cannot be 0, since the schedule performs its R"));
   }
   return recomputes;
 }
 
-void AddRecompute(const Plan& plan, const std::vector<int64_t>& recomputes, CostModel* costs) {
-  if (std::count(recomputes.begin(), recomputes.end(), 1) == 0) return;
-  costs->again.assign(recomputes.size(), 0);
+void AddRecompute(const Plan& plan, const std::vector<int64_t>& recomputes,
+                  const std::vector<int64_t>& again, bool says_kept, CostModel* costs) {
   for (size_t s = 0; s < recomputes.size(); ++s) {
     if (recomputes[s] == 0) continue;
-    if (!costs->forward.empty()) costs->again[s] = costs->forward[s];
-    for (auto* const times : {&costs->backward, &costs->input_gradient}) {
-      if (!times->empty()) (*times)[s] += costs->again[s];
+    const bool remakes = plan.stages[s].remakes;
+    std::vector<int64_t>& times = remakes ? costs->recompute : costs->again;
+    times.resize(recomputes.size(), 0);
+    if (!again.empty() || !costs->forward.empty()) {
+      times[s] = again.empty() ? costs->forward[s] : again[s];
+    }
+    for (auto* const backs : {&costs->backward, &costs->input_gradient}) {
+      if (!backs->empty() && !remakes) (*backs)[s] += times[s];
     }
     if (costs->memory.empty()) continue;
+    StageMemory& memory = costs->memory[s];
+    int64_t& kept = memory[MemoryClass::kKept];
     const StageId previous = plan.stages[s].previous;
-    const int64_t entered =
-        previous.valid() ? costs->memory[previous.value][MemoryClass::kMessages] : 0;
-    KeepInput(entered, &costs->memory[s]);
+    if (!says_kept) {
+      kept = previous.valid() ? costs->memory[previous.value][MemoryClass::kMessages] : 0;
+    }
+    if (remakes) {
+      KeepForR(&memory);
+    } else {
+      KeepInput(std::exchange(kept, 0), &memory);
+    }
   }
 }
 

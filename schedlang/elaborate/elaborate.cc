@@ -21,6 +21,8 @@
 #include "schedlang/elaborate/resolve.h"
 #include "schedlang/elaborate/run.h"
 #include "schedlang/orders/defer.h"
+#include "schedlang/orders/place_copies.h"
+#include "schedlang/orders/place_recomputes.h"
 
 namespace stringline {
 namespace {
@@ -85,12 +87,22 @@ class Elaboration {
     plan->schedule = plan_.schedule;
     plan->parameters = plan_.parameters;
     plan->header = schedule_.name.span;
-    if (!program_.derived->defers.empty()) plan->searched = {};  // deferring changes the order
-    for (const DerivedStep::Defer& defer : program_.derived->defers) {
-      std::vector<int64_t> late;
-      if (!EvaluateDefer(defer, plan->ranks(), &late)) return std::nullopt;
-      if (!HasBackward(*plan, base, defer)) return std::nullopt;
-      plan = DeferWeightGradients(*plan, late);
+    if (!program_.derived->thens.empty()) plan->searched = {};  // a changed order
+    for (const DerivedStep::Then& then : program_.derived->thens) {
+      std::vector<int64_t> by;
+      if (!EvaluateThen(then, plan->ranks(), &by)) return std::nullopt;
+      if (!MayChange(*plan, base, then)) return std::nullopt;
+      switch (then.what) {
+        case DerivedStep::Then::What::kDefer:
+          plan = DeferWeightGradients(*plan, by);
+          break;
+        case DerivedStep::Then::What::kRecompute:
+          plan = PlaceRecomputes(*plan, by);
+          break;
+        case DerivedStep::Then::What::kOffload:
+          plan = PlaceCopies(*plan, by);
+          break;
+      }
     }
     return plan;
   }
@@ -106,6 +118,7 @@ class Elaboration {
     if (!RunRanks(program_, padded_, limits_, &evaluator_, &plan_, diagnostics_)) {
       return std::nullopt;
     }
+    FindRemaking(&plan_);
     return std::move(plan_);
   }
 
@@ -163,15 +176,17 @@ class Elaboration {
     return true;
   }
 
-  bool EvaluateDefer(const DerivedStep::Defer& defer, int ranks, std::vector<int64_t>* late) {
+  bool EvaluateThen(const DerivedStep::Then& then, int ranks, std::vector<int64_t>* by) {
+    const bool defers = then.what == DerivedStep::Then::What::kDefer;
     for (int r = 0; r < ranks; ++r) {
       evaluator_.Set(program_.rank_slot, r);
-      late->push_back(evaluator_.Evaluate(defer.node));
+      by->push_back(evaluator_.Evaluate(then.node));
       if (!Evaluated()) return false;
-      if (late->back() >= 0) continue;
-      Find(Code::kNegativeCount, defer.span,
-           absl::StrCat("weight gradients cannot come ", -late->back(), " early",
-                        evaluator_.ValuesIn(defer.node)))
+      if (by->back() >= 0) continue;
+      Find(Code::kNegativeCount, then.span,
+           absl::StrCat(defers ? "weight gradients cannot come " : "R and U cannot come ",
+                        -by->back(), defers ? " early" : " actions behind their B or I",
+                        evaluator_.ValuesIn(then.node)))
           .where = absl::StrCat("rank ", r, ", ", PrintParameters(plan_));
       return false;
     }
@@ -179,12 +194,26 @@ class Elaboration {
   }
 
   // Adds a finding, and returns false, if no B is left to defer a weight gradient of.
-  bool HasBackward(const Plan& plan, const ast::Schedule& base, const DerivedStep::Defer& defer) {
+  bool HasBackward(const Plan& plan, const ast::Schedule& base, const DerivedStep::Then& defer) {
     const auto is_whole = [](const Action& action) { return action.kind == ActionKind::kBackward; };
     if (std::any_of(plan.actions.begin(), plan.actions.end(), is_whole)) return true;
     Find(Code::kMisplaced, defer.span,
          absl::StrCat("'then defer W' changes nothing: no B of '", base.name.text,
                       "' is left whose weight gradient could come later"))
+        .where = PrintParameters(plan_);
+    return false;
+  }
+
+  // Adds a finding, and returns false, if the change would change nothing, or the base has made it.
+  bool MayChange(const Plan& plan, const ast::Schedule& base, const DerivedStep::Then& then) {
+    if (then.what == DerivedStep::Then::What::kDefer) return HasBackward(plan, base, then);
+    const bool copies = then.what == DerivedStep::Then::What::kOffload;
+    const auto is_placed = [copies](const Action& action) {
+      return copies ? IsCopy(action.kind) : action.kind == ActionKind::kRecompute;
+    };
+    if (std::none_of(plan.actions.begin(), plan.actions.end(), is_placed)) return true;
+    Find(Code::kMisplaced, then.span,
+         absl::StrCat("'", base.name.text, "' places its ", copies ? "D and U" : "R", " itself"))
         .where = PrintParameters(plan_);
     return false;
   }

@@ -168,12 +168,15 @@ struct DerivedStep {
     Span span;
     int32_t node = -1;
   };
-  struct Defer {
+  // A change of all ranks' orders.
+  struct Then {
+    enum class What : uint8_t { kDefer, kRecompute, kOffload };
+    What what = What::kDefer;
     Span span;
-    int32_t node = -1;
+    int32_t node = -1;  // by how many actions, on each rank
   };
   std::vector<Argument> arguments;
-  std::vector<Defer> defers;
+  std::vector<Then> thens;
 };
 
 // The kind of a rank block.
@@ -202,9 +205,10 @@ struct Program {
   std::vector<PipeStep> pipes;
   std::optional<SplitStep> split;
   std::optional<RecomputeStep> recompute;
-  std::optional<Span> place;   // the search block's `place`
-  std::optional<Span> layers;  // the search block's `layers`
-  std::optional<Span> input;   // the search block's `costs input`
+  std::optional<Span> prefers_remaking;  // a 'prefer' with R
+  std::optional<Span> place;             // the search block's `place`
+  std::optional<Span> layers;            // the search block's `layers`
+  std::optional<Span> input;             // the search block's `costs input`
   std::vector<Overlap> overlaps;
   std::optional<DerivedStep> derived;
   int32_t rank_slot = -1;

@@ -1,6 +1,6 @@
 // An F takes the lowest microbatch that its stage has not done; so does a B or an I, and these two
-// share a counter. A W takes the oldest deferred by an I. The earlier action behind a duplicate is
-// searched for only for a finding.
+// share a counter; R and D have one each. A W takes the oldest deferred by an I, and a U the oldest
+// that a D has copied. The earlier action behind a duplicate is searched for only for a finding.
 #include "schedlang/elaborate/rank_work.h"
 
 #include <algorithm>
@@ -17,11 +17,13 @@ RankWork::RankWork(int64_t padded_microbatches, const ElaborateLimits& limits, P
       plan_(plan),
       diagnostics_(diagnostics),
       counters_(plan->stages.size()),
-      deferred_(plan->stages.size()) {}
+      deferred_(plan->stages.size()),
+      offloaded_(plan->stages.size()) {}
 
 void RankWork::StartRank(RankId rank) {
   rank_ = rank;
   deferred_.StartRank();
+  offloaded_.StartRank();
   new_deferred_.clear();
   loops_.clear();
 }
@@ -119,6 +121,9 @@ bool RankWork::Perform(const Demand& demand, uint32_t place, Span span, const Sp
   if (!action) return false;
   action->place = place;
   if (action->kind == ActionKind::kInputGradient) new_deferred_.push_back(*action);
+  if (action->kind == ActionKind::kOffload) {
+    offloaded_.Add(action->stage.value, action->microbatch.value);
+  }
   if (action->microbatch.value >= plan_->microbatches) return true;  // only padding
   if (!HasRoom(span)) return false;
   action->joined = group_began_;
@@ -128,15 +133,31 @@ bool RankWork::Perform(const Demand& demand, uint32_t place, Span span, const Sp
   return true;
 }
 
+bool RankWork::Recomputes(const Demand& demand, Span span) {
+  if (demand.kind != ActionKind::kRecompute) return true;
+  const std::vector<int>& all = plan_->recompute;
+  if (!all.empty() && all[static_cast<size_t>(demand.stage.value)] == 1) return true;
+  const std::string stage = PrintStage(plan_->pipes, demand.stage);
+  Find(Code::kMisplaced, span,
+       absl::StrCat("stage ", stage, " has no R, since it keeps everything; 'recompute s -> s == ",
+                    plan_->pipes.empty() ? stage : "0",
+                    ";' in the schedule makes it keep only what entered it"));
+  return false;
+}
+
 std::optional<Action> RankWork::Number(const Demand& demand, Span span) {
-  return demand.kind == ActionKind::kWeightGradient ? NumberDeferred(demand, span)
-                                                    : NumberCounted(demand, span);
+  if (!Recomputes(demand, span)) return std::nullopt;
+  if (demand.kind == ActionKind::kWeightGradient) return NumberDeferred(demand, span);
+  if (demand.kind == ActionKind::kFetch) return NumberFetched(demand, span);
+  return NumberCounted(demand, span);
 }
 
 std::optional<Action> RankWork::NumberCounted(const Demand& demand, Span span) {
   StageCounters& counters = counters_[demand.stage.value];
-  Counter& counter =
-      demand.kind == ActionKind::kForward ? counters.forward : counters.input_gradient;
+  Counter& counter = demand.kind == ActionKind::kForward     ? counters.forward
+                     : demand.kind == ActionKind::kRecompute ? counters.recompute
+                     : demand.kind == ActionKind::kOffload   ? counters.offload
+                                                             : counters.input_gradient;
   const int64_t number = demand.microbatch.value_or(counter.lowest_free());
   const std::string name =
       absl::StrCat(PrintStage(plan_->pipes, demand.stage), PrintedKind(demand.kind));
@@ -162,6 +183,26 @@ std::optional<Action> RankWork::NumberCounted(const Demand& demand, Span span) {
       Find(Code::kDoneTwice, span, absl::StrCat(name, number, " is done a second time"));
   NoteEarlier(action, &finding);
   return std::nullopt;
+}
+
+std::optional<Action> RankWork::NumberFetched(const Demand& demand, Span span) {
+  const Deferred::Entry* const entry = demand.microbatch
+                                           ? offloaded_.Take(demand.stage.value, *demand.microbatch)
+                                           : offloaded_.TakeOldestOf(demand.stage.value);
+  if (entry == nullptr) {
+    const std::string stage = PrintStage(plan_->pipes, demand.stage);
+    Find(Code::kNothingDeferred, span,
+         demand.microbatch ? absl::StrCat(stage, "U", *demand.microbatch,
+                                          " is not on the host: no D has copied it")
+                           : absl::StrCat("a U of stage ", stage,
+                                          ", of which no D has left anything on the host"));
+    return std::nullopt;
+  }
+  Action action;
+  action.kind = ActionKind::kFetch;
+  action.stage = demand.stage;
+  action.microbatch = MicrobatchId(static_cast<int32_t>(entry->microbatch));
+  return action;
 }
 
 std::optional<Action> RankWork::NumberDeferred(const Demand& demand, Span span) {

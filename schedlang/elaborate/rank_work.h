@@ -76,6 +76,8 @@ class RankWork {
   struct StageCounters {
     Counter forward;
     Counter input_gradient;
+    Counter recompute;
+    Counter offload;
   };
 
   // True if the plan may have one more action; otherwise a finding at `span`.
@@ -84,7 +86,10 @@ class RankWork {
   // The numbered action; none after a finding.
   std::optional<Action> Number(const Demand& demand, Span span);
   std::optional<Action> NumberCounted(const Demand& demand, Span span);
+  std::optional<Action> NumberFetched(const Demand& demand, Span span);
   std::optional<Action> NumberDeferred(const Demand& demand, Span span);
+  // False after a finding if the demand is an R of a stage that keeps everything.
+  bool Recomputes(const Demand& demand, Span span);
   void NoteEarlier(const Action& action, Diagnostic* finding);
   void FindNothingDeferred(const Demand& demand, Span span);
 
@@ -99,6 +104,7 @@ class RankWork {
   bool stopped_ = false;
   std::vector<StageCounters> counters_;  // per stage
   Deferred deferred_;
+  Deferred offloaded_;
   std::vector<Action> new_deferred_;  // for the current group
   std::vector<Pass> loops_;
   std::optional<int32_t> set_iteration_;

@@ -77,6 +77,10 @@ void CheckRecompute(const Program& program, Diagnostics* diagnostics) {
                      "'input' is held by stages that recompute, and nothing says which: "
                      "'recompute any;' in the search block");
   }
+  if (program.prefers_remaking && !program.recompute) {
+    diagnostics->Add(Code::kBadRule, *program.prefers_remaking,
+                     "'prefer' names R, and no stage recomputes: 'recompute all;' in the schedule");
+  }
   if (!program.recompute) return;
   const RecomputeStep& recompute = *program.recompute;
   if (recompute.any && program.mode != RankMode::kSearch) {
@@ -87,6 +91,27 @@ void CheckRecompute(const Program& program, Diagnostics* diagnostics) {
   diagnostics->Add(Code::kMisplaced, recompute.span,
                    "'place' leaves open how many stages there are, and this says which of them "
                    "recompute; it may be none, all or any");
+}
+
+DerivedStep::Then::What ChangeOf(const ast::Name& word) {
+  using What = DerivedStep::Then::What;
+  if (word.text == "defer") return What::kDefer;
+  return word.text == "recompute" ? What::kRecompute : What::kOffload;
+}
+
+// A copy runs beside computations by itself, in the order of its rank's list.
+void CheckCopy(const ast::Group& group, const ast::Part& part, Place place,
+               Diagnostics* diagnostics) {
+  const std::string letter = absl::StrCat("'", std::string(1, part.letter), "'");
+  if (group.parts.size() > 1) {
+    diagnostics->Add(
+        Code::kMisplaced, part.span,
+        absl::StrCat(letter, " shares no group: a copy runs beside computations by itself"));
+  } else if (place == Place::kOrder) {
+    diagnostics->Add(
+        Code::kMisplaced, part.span,
+        absl::StrCat(letter, " stands in no 'order'; write it beside the action that it follows"));
+  }
 }
 
 ActionKind KindOf(const ast::Collective& collective) {
@@ -147,7 +172,7 @@ class Resolver {
     }
   }
 
-  // The arguments may use the parameters; `defer` may also use the rank, by its name in the root
+  // The arguments may use the parameters; a change may also use the rank, by its name in the root
   // schedule.
   void ResolveDerived(const ast::Derived& derived) {
     DerivedStep& out = program_.derived.emplace();
@@ -161,8 +186,8 @@ class Resolver {
     program_.rank_slot = NewSlot(rank_variable_);
     scope_.DefineUnlessKnown({rank_variable_, derived.base.span}, Symbol::Kind::kValue,
                              program_.rank_slot);
-    for (const ast::Derived::Defer& defer : derived.defers) {
-      out.defers.push_back({defer.count.span, expressions_.Resolve(defer.count)});
+    for (const ast::Derived::Then& then : derived.thens) {
+      out.thens.push_back({ChangeOf(then.word), then.count.span, expressions_.Resolve(then.count)});
     }
     scope_.CloseBlock();
   }
@@ -457,6 +482,7 @@ class Resolver {
         out.order = ResolveOrderName(part, place);
       } else {
         out.kind = KindOfLetter(part.letter);
+        if (IsCopy(out.kind)) CheckCopy(group, part, place, diagnostics_);
         if (part.stage) out.stage = ResolveStage(*part.stage, std::string(1, part.letter));
         if (part.microbatch) out.microbatch = expressions_.Resolve(*part.microbatch);
       }

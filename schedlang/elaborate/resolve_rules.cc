@@ -47,7 +47,9 @@ std::optional<Layout> ResolveLayout(const ast::Name& name, bool or_any, Diagnost
 }
 
 ActionKind KindOfLetter(char letter) {
-  constexpr absl::string_view kLetters = "FBIW";
+  constexpr absl::string_view kLetters = "FBIWR";
+  if (letter == 'D') return ActionKind::kOffload;
+  if (letter == 'U') return ActionKind::kFetch;
   return static_cast<ActionKind>(kLetters.find(letter));
 }
 
@@ -108,6 +110,9 @@ void RuleResolver::Resolve(const ast::Prefer& prefer, bool directly, std::vector
     AddPlace(letter.span, step);
   }
   prefers_ = step->kinds;
+  if (std::count(prefers_.begin(), prefers_.end(), ActionKind::kRecompute) > 0) {
+    program_.prefers_remaking = prefer.span;
+  }
   prefer_span_ = prefer.span;
 }
 
@@ -278,6 +283,11 @@ bool RuleResolver::Uses(ActionKind kind) const {
 
 // Checks of a search that need no values.
 void RuleResolver::CheckSearch() {
+  if (!prefers_.empty() && Uses(ActionKind::kRecompute)) {
+    diagnostics_->Add(Code::kBadRule, prefer_span_,
+                      "a search places no R: where a stage recomputes, its B or I begins with its "
+                      "F again");
+  }
   const bool whole = Uses(ActionKind::kBackward);
   const bool input = Uses(ActionKind::kInputGradient);
   const bool weight = Uses(ActionKind::kWeightGradient);

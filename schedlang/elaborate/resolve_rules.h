@@ -15,7 +15,7 @@ namespace stringline {
 // The layout of that name; nothing after a finding, which also offers `any` if allowed.
 std::optional<Layout> ResolveLayout(const ast::Name& name, bool or_any, Diagnostics* diagnostics);
 
-// F, B, I or W.
+// F, B, I, W, R, D or U.
 ActionKind KindOfLetter(char letter);
 
 class RuleResolver {

@@ -157,9 +157,9 @@ class Lowering {
 // True if `first` gives a value that `later` needs on the same rank.
 bool Feeds(const Plan& plan, const Action& first, const Action& later) {
   if (first.microbatch != later.microbatch) return false;
-  const Values gives = EffectsOf(first.kind).gives, needs = EffectsOf(later.kind).needs;
+  const Values gives = EffectsOf(plan, first).gives, needs = EffectsOf(plan, later).needs;
   const Stage& stage = plan.stage(first.stage);
-  if (later.stage == first.stage) return (gives & needs & (kSaved | kStash)) != 0;
+  if (later.stage == first.stage) return (gives & needs & (kSaved | kKept | kStash)) != 0;
   if (later.stage == stage.next) return (gives & kOutput) && (needs & kInput);
   return later.stage == stage.previous && (gives & kInGrad) && (needs & kOutGrad);
 }

@@ -42,17 +42,24 @@ class Planner {
  public:
   Planner(const Plan& plan, absl::Span<const StageSizes> stages, Sharing sharing)
       : plan_(plan), stages_(stages), group_of_(plan.actions.size(), 0) {
-    const size_t values = plan.stages.size() * plan.microbatches;
+    const size_t microbatches = plan.stages.size() * plan.microbatches;
     const size_t ranks = plan.ranks();
+    if (std::any_of(plan.actions.begin(), plan.actions.end(),
+                    [](const Action& action) { return IsCopy(action.kind); })) {
+      places_ = 2;
+      forward_.assign(microbatches, 0);
+    }
+    const size_t values = microbatches * kStageValues * places_;
+    const size_t blocks = ranks * places_;  // behind those of the ranks, those of their hosts
     for (const bool cuts : {false, true}) {
       if (cuts && sharing == Sharing::kOneSize) break;
-      placed_.push_back({std::vector<int64_t>(values * kStageValues, -1),
-                         std::vector<Slots>(ranks, Slots(cuts)), std::vector<StageBytes>(ranks)});
+      placed_.push_back({std::vector<int64_t>(values, -1), std::vector<Slots>(blocks, Slots(cuts)),
+                         std::vector<StageBytes>(ranks)});
     }
     lives_.resize(sharing == Sharing::kPacked ? ranks : 0);
-    deaths_.assign(values * kStageValues, {-1, 0});
-    output_clock_.resize(values);
-    in_grad_clock_.resize(values);
+    deaths_.assign(values, {-1, 0});
+    output_clock_.resize(microbatches);
+    in_grad_clock_.resize(microbatches);
     clocks_.assign(ranks, Clock(ranks, 0));
     next_.assign(plan.first.begin(), plan.first.end() - 1);
     FindDeaths();
@@ -60,7 +67,7 @@ class Planner {
 
   absl::StatusOr<MemoryPlan> Walk() {
     size_t left = 0;
-    for (const Action& action : plan_.actions) left += IsCompute(action.kind) ? 1 : 0;
+    for (const Action& action : plan_.actions) left += TakesTurn(action.kind) ? 1 : 0;
     for (bool moved = true; moved && left > 0;) {
       moved = false;
       for (int r = 0; r < plan_.ranks(); ++r) {
@@ -82,21 +89,34 @@ class Planner {
     return static_cast<size_t>(stage.value) * plan_.microbatches + microbatch.value;
   }
 
-  size_t Index(StageId stage, MicrobatchId microbatch, StageValue value) const {
-    return Index(stage, microbatch) * kStageValues + static_cast<size_t>(value);
+  // `back`: the place to which a U brings the value.
+  size_t Index(StageId stage, MicrobatchId microbatch, StageValue value, bool back = false) const {
+    return (Index(stage, microbatch) * kStageValues + static_cast<size_t>(value)) * places_ +
+           (back ? 1 : 0);
   }
 
   // Numbers the groups of every rank, and notes the group in which each value dies.
   void FindDeaths() {
+    std::vector<bool> back(plan_.stages.size() * plan_.microbatches, false);  // a U has brought it
     for (int r = 0; r < plan_.ranks(); ++r) {
       int group = 0;
       for (uint32_t i = plan_.first[r]; i < plan_.first[r + 1]; ++i) {
         const Action& action = plan_.actions[i];
-        if (!IsCompute(action.kind)) continue;
+        if (!TakesTurn(action.kind)) continue;
         if (!action.joined) ++group;
         group_of_[i] = group;
-        ForEachOf(EffectsOf(action.kind).releases, [&](StageValue value) {
-          deaths_[Index(action.stage, action.microbatch, value)] = {r, group};
+        const size_t index = Index(action.stage, action.microbatch);
+        if (action.kind == ActionKind::kForward && places_ > 1) forward_[index] = group;
+        if (action.kind == ActionKind::kFetch) {
+          back[index] = true;
+          continue;
+        }
+        const Values copied = EffectsOf(plan_, action.stage, ActionKind::kOffload).releases;
+        ForEachOf(EffectsOf(plan_, action).releases, [&](StageValue value) {
+          const bool again = back[index] && (copied & SetOf(value)) != 0;
+          deaths_[Index(action.stage, action.microbatch, value, again)] = {r, group};
+          if (!again) return;
+          deaths_[Index(action.stage, action.microbatch, StageValue::kHosted)] = {r, group};
         });
       }
     }
@@ -113,7 +133,7 @@ class Planner {
   // same rank or does not exist.
   const Clock* Message(const Action& action, bool* missing) const {
     const Stage& stage = plan_.stage(action.stage);
-    const Values needs = EffectsOf(action.kind).needs;
+    const Values needs = EffectsOf(plan_, action).needs;
     const bool forward = (needs & kInput) != 0;
     if (!forward && (needs & kOutGrad) == 0) return nullptr;
     const StageId neighbour = forward ? stage.previous : stage.next;
@@ -129,7 +149,7 @@ class Planner {
   size_t PerformNextGroup(int rank) {
     const uint32_t last = plan_.first[rank + 1];
     uint32_t begin = next_[rank];
-    while (begin < last && !IsCompute(plan_.actions[begin].kind)) ++begin;
+    while (begin < last && !TakesTurn(plan_.actions[begin].kind)) ++begin;
     if (begin == last) return 0;
     uint32_t end = begin;
     Clock start = clocks_[rank];
@@ -154,10 +174,16 @@ class Planner {
   void Place(const Action& action, const Clock& start, const Clock& finish) {
     const Stage& stage = plan_.stage(action.stage);
     const size_t index = Index(action.stage, action.microbatch);
-    const Values gives = EffectsOf(action.kind).gives;
+    const Values gives = EffectsOf(plan_, action).gives;
+    const bool back = action.kind == ActionKind::kFetch;
     ForEachOf(gives, [&](StageValue value) {
       if (ClassOf(value) == MemoryClass::kMessages) return;
-      PlaceValue(action, value, start, DeathOf(action.stage, action.microbatch, value));
+      const Moment death = DeathOf(action.stage, action.microbatch, value, back);
+      if (IsOnHost(value)) {
+        PlaceOnHost(action, start, death);
+      } else {
+        PlaceValue(action, value, start, death, back);
+      }
     });
     if (action.kind == ActionKind::kBackward && stages_[action.stage.value].in_parts) {
       const int rank = stage.rank.value;
@@ -189,20 +215,22 @@ class Planner {
   }
 
   // A value without a further user lives to the end.
-  Moment DeathOf(StageId stage, MicrobatchId microbatch, StageValue value) const {
-    const Moment death = deaths_[Index(stage, microbatch, value)];
+  Moment DeathOf(StageId stage, MicrobatchId microbatch, StageValue value,
+                 bool back = false) const {
+    const Moment death = deaths_[Index(stage, microbatch, value, back)];
     return death.rank < 0 ? Moment{plan_.stage(stage).rank.value, INT32_MAX} : death;
   }
 
   // `of` names the stage and microbatch of the value.
-  void PlaceValue(const Action& of, StageValue value, const Clock& birth, Moment death) {
+  void PlaceValue(const Action& of, StageValue value, const Clock& birth, Moment death,
+                  bool back = false) {
     const int64_t bytes = AlignUp(stages_[of.stage.value].of_microbatch[value]);
     if (bytes == 0) return;
     const int rank = plan_.stage(of.stage).rank.value;
     for (Placed& placed : placed_) {
       Slots& slots = placed.slots[rank];
       const int64_t before = slots.bytes();
-      placed.offsets[Index(of.stage, of.microbatch, value)] = slots.Take(bytes, birth, death);
+      placed.offsets[Index(of.stage, of.microbatch, value, back)] = slots.Take(bytes, birth, death);
       placed.by_value[rank][value] += slots.bytes() - before;
     }
     if (lives_.empty()) return;
@@ -210,13 +238,26 @@ class Planner {
     if (lives.values.size() > kMostPacked) return;
     if (lives.clocks.empty() || lives.clocks.back() != birth) lives.clocks.push_back(birth);
     lives.values.push_back({bytes, static_cast<int>(lives.clocks.size()) - 1, death});
-    lives.places.push_back(Index(of.stage, of.microbatch, value));
+    lives.places.push_back(Index(of.stage, of.microbatch, value, back));
+  }
+
+  // A D may begin when its F has ended.
+  void PlaceOnHost(const Action& offload, Clock birth, Moment death) {
+    const size_t rank = static_cast<size_t>(plan_.stage(offload.stage).rank.value);
+    birth[rank] = forward_[Index(offload.stage, offload.microbatch)];
+    const size_t index = Index(offload.stage, offload.microbatch, StageValue::kHosted);
+    const int64_t bytes = AlignUp(stages_[offload.stage.value].of_microbatch[StageValue::kHosted]);
+    for (Placed& placed : placed_) {
+      if (bytes == 0) continue;
+      placed.offsets[index] = placed.slots[clocks_.size() + rank].Take(bytes, birth, death);
+    }
   }
 
   // Takes, for every rank, the rule with the smaller block, and packs its values again.
   MemoryPlan TakeSmallest() {
     MemoryPlan memory;
     memory.microbatches = plan_.microbatches;
+    memory.places = static_cast<int>(places_);
     std::vector<size_t> rule_of;
     for (int r = 0; r < plan_.ranks(); ++r) {
       size_t best = 0;
@@ -227,9 +268,10 @@ class Planner {
       RankMemory& rank = memory.ranks.emplace_back();
       rank.block = placed_[best].slots[r].bytes();
       rank.by_value = placed_[best].by_value[r];
+      if (places_ > 1) rank.host = placed_[best].slots[clocks_.size() + r].bytes();
     }
     memory.offsets = placed_[0].offsets;
-    const size_t of_stage = static_cast<size_t>(plan_.microbatches) * kStageValues;
+    const size_t of_stage = static_cast<size_t>(plan_.microbatches) * kStageValues * places_;
     for (size_t s = 0; s < plan_.stages.size(); ++s) {
       const size_t rule = rule_of[plan_.stages[s].rank.value];
       if (rule == 0) continue;
@@ -237,12 +279,14 @@ class Planner {
       std::copy_n(from, of_stage,
                   memory.offsets.begin() + static_cast<std::ptrdiff_t>(s * of_stage));
     }
-    for (size_t r = 0; r < lives_.size(); ++r) Pack(lives_[r], &memory.ranks[r], &memory);
+    for (size_t r = 0; r < lives_.size(); ++r) {
+      Pack(lives_[r], places_, &memory.ranks[r], &memory);
+    }
     for (const auto& [given, taken] : handed_on_) memory.offsets[given] = memory.offsets[taken];
     return memory;
   }
 
-  static void Pack(const LivesOfRank& lives, RankMemory* rank, MemoryPlan* memory) {
+  static void Pack(const LivesOfRank& lives, size_t places, RankMemory* rank, MemoryPlan* memory) {
     const bool counted = rank->block < kMostRankBytes;  // a larger block has no number of bytes
     if (!counted || lives.values.empty() || lives.values.size() > kMostPacked) return;
     Packing known{{}, rank->block, 0};
@@ -257,7 +301,7 @@ class Planner {
       memory->offsets[lives.places[k]] = packed.offsets[k];
       const int64_t grows = packed.offsets[k] + lives.values[k].bytes - end;
       if (grows <= 0) continue;
-      rank->by_value[static_cast<StageValue>(lives.places[k] % kStageValues)] += grows;
+      rank->by_value[static_cast<StageValue>(lives.places[k] / places % kStageValues)] += grows;
       end += grows;
     }
   }
@@ -268,6 +312,8 @@ class Planner {
   std::vector<LivesOfRank> lives_;  // by rank; empty: values are not packed again
   // The places of values that stay on their rank, as two stages know them.
   std::vector<std::pair<size_t, size_t>> handed_on_;
+  size_t places_ = 1;                // MemoryPlan::places
+  std::vector<int> forward_;         // by stage and microbatch: the group of its F; with copies
   std::vector<int> group_of_;        // by action
   std::vector<Moment> deaths_;       // by value; rank -1: no user
   std::vector<Clock> output_clock_;  // by stage and microbatch; empty: not given yet
@@ -320,10 +366,10 @@ void PlaceGathers(const Plan& plan, RankId rank, absl::Span<const StageSizes> st
   }
 }
 
-// The classes of programs on a rank with stages in parts: F; B and I; W.
+// The classes of programs on a rank with stages in parts: F and R; B and I; W.
 constexpr size_t kClasses = 3;
 size_t ClassOf(ActionKind program) {
-  if (program == ActionKind::kForward) return 0;
+  if (program == ActionKind::kForward || program == ActionKind::kRecompute) return 0;
   return program == ActionKind::kWeightGradient ? 2 : 1;
 }
 
@@ -345,7 +391,8 @@ void AddTheRest(const Plan& plan, absl::Span<const StageSizes> stages, MemoryPla
     rank.arenas[arena] = std::max(rank.arenas[arena], AlignUp(bytes));
   };
   constexpr ActionKind kPrograms[] = {ActionKind::kForward, ActionKind::kBackward,
-                                      ActionKind::kInputGradient, ActionKind::kWeightGradient};
+                                      ActionKind::kInputGradient, ActionKind::kWeightGradient,
+                                      ActionKind::kRecompute};
   for (size_t s = 0; s < stages.size(); ++s) {
     for (const ActionKind program : kPrograms) {
       for (int chunk = 0; chunk < plan.chunks; ++chunk) {

@@ -4,12 +4,14 @@
 // Values that live from one action to another lie in one block of their rank. Bytes are reused only
 // if the plan itself already orders the new use after the old use, so placing values never adds a
 // wait, and never a deadlock. The order is happens-before:
-//   - groups of a rank happen in the order of the plan;
+//   - groups of a rank happen in the order of the plan, with copies between them (plan/links.h);
 //   - a message's value was computed before its receiver uses it.
 // The plan is walked once with a vector clock per rank: clock[b] = n means that the first n groups
 // of rank b are known to have ended. A value is dead once its last user's group has ended. For a
 // send's buffer that group is the consumer on the other rank: its end proves that the bytes have
-// arrived. All births and deaths are known then, and the values are packed anew (packing.h).
+// arrived. In the host's block a value lives from its F to the B or I for which U brings it back,
+// since a D begins as soon as it can. All births and deaths are known then, and the values are
+// packed anew (packing.h).
 #pragma once
 
 #include <cstdint>
@@ -27,12 +29,13 @@ struct RankMemory {
   int64_t gathered = 0;   // room for the gathered parameters, see below
   int64_t block = 0;      // the block of values
   int64_t alive = 0;      // the most bytes of it alive at once; 0: not known (kMostPacked)
+  int64_t host = 0;       // in the memory of the host: the block of what D has copied there
   StageBytes by_value;    // by value: the growth of the block for it
   bool in_parts = false;  // has stages in parts
   // Temporaries. Programs that never run at once share an arena: all programs of a rank; on a rank
-  // with stages in parts, only those of F, those of B and I, and those of W. If a group has several
-  // actions with such programs, or their microbatches are in chunks, then each of them has an arena
-  // of its own.
+  // with stages in parts, only those of F and R, those of B and I, and those of W. If a group has
+  // several actions with such programs, or their microbatches are in chunks, then each of them has
+  // an arena of its own.
   std::vector<int64_t> arenas;
 
   // `program` of an action with so many twins before it: for each action of its group that runs
@@ -49,6 +52,9 @@ int TwinsBefore(const Plan& plan, uint32_t action, ActionKind program);
 
 struct MemoryPlan {
   int microbatches = 0;
+  // The places of a value, one after the other: 2 in a plan with copies, in which a U brings a
+  // value back to another place than D took it from.
+  int places = 1;
   std::vector<int64_t> offsets;  // into the rank's block; -1: the value does not exist
   // By stage: the offset of the parameters of its k-th UNSHARD, in its rank's room for gathered
   // parameters. They reuse bytes dropped by a RESHARD earlier in the list, for which an UNSHARD
@@ -58,10 +64,11 @@ struct MemoryPlan {
 
   // An output that stays on its rank has the place of the next stage's input; likewise an input
   // gradient.
-  int64_t OffsetOf(StageId stage, MicrobatchId microbatch, StageValue value) const {
-    return offsets[(static_cast<size_t>(stage.value) * microbatches + microbatch.value) *
-                       kStageValues +
-                   static_cast<size_t>(value)];
+  // `back`: the place to which a U brings it. Hosted values lie in the rank's block of the host.
+  int64_t OffsetOf(StageId stage, MicrobatchId microbatch, StageValue value,
+                   bool back = false) const {
+    const size_t of = static_cast<size_t>(stage.value) * microbatches + microbatch.value;
+    return offsets[(of * kStageValues + static_cast<size_t>(value)) * places + (back ? 1 : 0)];
   }
 };
 

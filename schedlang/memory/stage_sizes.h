@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 
+#include "schedlang/plan/plan.h"
 #include "schedlang/plan/values.h"
 
 namespace stringline {
@@ -15,8 +16,8 @@ struct StageSizes {
   // Its B is an I and then a W, part by part, with a stash between; other work may come between
   // its parts.
   bool in_parts = false;
-  // By ActionKind, F, B, I and W: the bytes of the action while it runs, beside values.
-  std::array<int64_t, 4> temporaries = {};
+  // By kind of computation: the bytes of the action while it runs, beside values.
+  std::array<int64_t, kComputeKinds> temporaries = {};
 };
 
 }  // namespace stringline

@@ -65,6 +65,9 @@ class GreedyRun {
     }
     forward_ends_.assign(all, -1);
     gradient_ends_ = forward_ends_;
+    remake_ends_ = forward_ends_;
+    remade_.assign(stages.stages.size(), -1);
+    lowest_kept_.assign(stages.stages.size(), 0);
     for (size_t s = 0; s < stages.stages.size(); ++s) {
       const Stage& stage = stages.stages[s];
       RankState& rank = ranks_[stage.rank.value];
@@ -127,9 +130,20 @@ class GreedyRun {
     const int along = Along(action.stage);
     const bool is_first_of_backward =
         action.kind == ActionKind::kBackward || action.kind == ActionKind::kInputGradient;
-    const bool again = is_first_of_backward && !plan_.recompute.empty() &&
-                       plan_.recompute[static_cast<size_t>(action.stage.value)] == 1;
-    return costs_.of(action.kind, along) + (again ? costs_.of(ActionKind::kForward, along) : 0);
+    const int64_t forward = costs_.of(ActionKind::kForward, along);
+    if (action.kind == ActionKind::kRecompute) return forward;
+    const bool again = is_first_of_backward && Recomputes(action.stage) && !Remakes(action.stage);
+    return costs_.of(action.kind, along) + (again ? forward : 0);
+  }
+
+  bool Recomputes(StageId stage) const {
+    return !plan_.recompute.empty() && plan_.recompute[static_cast<size_t>(stage.value)] == 1;
+  }
+  // True for a stage with R actions.
+  bool Remakes(StageId stage) const {
+    const std::vector<ActionKind>& prefer = rules_[plan_.stage(stage).rank.value].prefer;
+    return Recomputes(stage) &&
+           std::find(prefer.begin(), prefer.end(), ActionKind::kRecompute) != prefer.end();
   }
 
   // The needs of the action are available from `ready` on: a candidate, if its rank uses the kind.
@@ -209,16 +223,25 @@ class GreedyRun {
     const Stage& stage = plan_.stage(action.stage);
     const int32_t m = action.microbatch.value;
     const Values gives = EffectsOf(action.kind).gives;
-    if (gives & kSaved) {
+    if (action.kind == ActionKind::kRecompute) {
+      remake_ends_[Index(action.stage, m)] = now;
+      OfferBackward(action.stage, m);
+    }
+    if (gives & kOutput) {
       forward_ends_[Index(action.stage, m)] = now;
       if (stage.next.valid()) {
         const int64_t there = now + Hop(action.stage, stage.next);
         OfferTo(stage.next, [&] { Offer(ActionKind::kForward, stage.next, m, there); });
       }
+      OfferAhead(action.stage, now);
       OfferBackward(action.stage, m);
     }
     if (gives & kInGrad) {
       gradient_ends_[Index(action.stage, m)] = now;
+      if (remade_[action.stage.value] == m) {
+        remade_[action.stage.value] = -1;
+        OfferAhead(action.stage, now);
+      }
       if (stage.previous.valid())
         OfferTo(stage.previous, [&] { OfferBackward(stage.previous, m); });
     }
@@ -232,13 +255,38 @@ class GreedyRun {
     Enter(plan_.stage(stage).rank.value);
   }
 
-  // Offers the stage's backward once its forward and its output gradient are available.
+  // Offers the R of the stage's lowest microbatch without one, unless another one is done ahead of
+  // its B or I.
+  void OfferAhead(StageId stage, int64_t now) {
+    if (!Remakes(stage) || remade_[stage.value] >= 0) return;
+    const auto s = static_cast<size_t>(stage.value);
+    const size_t end = s + 1 < first_.size() ? first_[s + 1] : forward_ends_.size();
+    int32_t& lowest = lowest_kept_[s];
+    while (Index(stage, lowest) < end && remake_ends_[Index(stage, lowest)] != -1) ++lowest;
+    if (Index(stage, lowest) == end || forward_ends_[Index(stage, lowest)] < 0) return;
+    remade_[s] = lowest;
+    OfferRemake(stage, lowest, now);
+  }
+
+  void OfferRemake(StageId stage, int32_t m, int64_t now) {
+    remake_ends_[Index(stage, m)] = kOffered;
+    Offer(ActionKind::kRecompute, stage, m, now);
+  }
+
+  // Offers the stage's backward, or first its R, once its forward and its output gradient are
+  // available.
   void OfferBackward(StageId stage, int32_t m) {
     const StageId next = plan_.stage(stage).next;
     const int64_t forward = forward_ends_[Index(stage, m)];
     const int64_t gradient = next.valid() ? gradient_ends_[Index(next, m)] : forward;
     if (forward < 0 || gradient < 0) return;
-    const int64_t there = gradient + (next.valid() ? Hop(next, stage) : 0);
+    int64_t there = gradient + (next.valid() ? Hop(next, stage) : 0);
+    if (Remakes(stage)) {
+      const int64_t remade = remake_ends_[Index(stage, m)];
+      if (remade == -1) OfferRemake(stage, m, std::max(forward, there));
+      if (remade < 0) return;
+      there = std::max(there, remade);
+    }
     for (const ActionKind kind : {ActionKind::kBackward, ActionKind::kInputGradient}) {
       Offer(kind, stage, m, std::max(forward, there));
     }
@@ -253,6 +301,10 @@ class GreedyRun {
   std::vector<RankState> ranks_;
   std::vector<int64_t> forward_ends_;   // by stage and microbatch; -1: not done
   std::vector<int64_t> gradient_ends_;  // ends of its B or I
+  static constexpr int64_t kOffered = -2;
+  std::vector<int64_t> remake_ends_;  // ends of its R
+  std::vector<int32_t> remade_;       // by stage: the microbatch whose R is done ahead; -1: none
+  std::vector<int32_t> lowest_kept_;  // by stage: no lower microbatch lacks its R
   std::priority_queue<Start, std::vector<Start>, std::greater<>> starts_;
 };
 

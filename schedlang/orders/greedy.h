@@ -5,7 +5,9 @@
 // then the action furthest along its way (F: the highest stage; B, I and W: the lowest), then the
 // lowest microbatch. A message to another rank arrives OrderCosts::p2p after its producer has
 // ended; any number of messages travel at once. The B or I of a stage that recomputes
-// (Plan::recompute) takes its F longer.
+// (Plan::recompute) takes its F longer, unless the rank prefers R: an R takes as long as an F, and
+// comes when the gradient for its B or I is there, or ahead of it: then the lowest microbatch of
+// the stage without R is next, one at a time.
 #pragma once
 
 #include <cstdint>

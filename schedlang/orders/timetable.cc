@@ -148,7 +148,12 @@ class Tightening {
  private:
   using Key = std::pair<int64_t, int32_t>;  // stage and work, microbatch
   static Key KeyOf(ActionKind kind, StageId stage, int32_t microbatch) {
-    const int work = kind == ActionKind::kForward ? 0 : kind == ActionKind::kWeightGradient ? 2 : 1;
+    const int work = kind == ActionKind::kForward          ? 0
+                     : kind == ActionKind::kWeightGradient ? 2
+                     : kind == ActionKind::kRecompute      ? 3
+                     : kind == ActionKind::kOffload        ? 4
+                     : kind == ActionKind::kFetch          ? 5
+                                                           : 1;
     return {stage.value * int64_t{3} + work, microbatch};
   }
 
@@ -164,7 +169,7 @@ class Tightening {
     Phase& phase = phases_[pipe];
     if (action.kind == ActionKind::kForward) {
       phase.last_forward = std::max(phase.last_forward, slot);
-    } else if (action.kind != ActionKind::kWeightGradient) {
+    } else if (EffectsOf(action.kind).gives & kInGrad) {
       phase.first_input_gradient = std::min(phase.first_input_gradient, slot);
     }
   }
@@ -187,7 +192,11 @@ class Tightening {
     const Stage& stage = stages_.stage(action.stage);
     const Values needs = EffectsOf(action.kind).needs;
     if ((needs & kInput) && stage.previous.valid()) after(ActionKind::kForward, stage.previous, m);
-    if (needs & kSaved) after(ActionKind::kForward, action.stage, m);
+    if (needs & (kSaved | kKept)) after(ActionKind::kForward, action.stage, m);
+    if (needs & kSaved) after(ActionKind::kRecompute, action.stage, m);
+    if (needs & kHosted) after(ActionKind::kOffload, action.stage, m);
+    const bool brought = (needs & (kSaved | kKept)) && action.kind != ActionKind::kOffload;
+    if (brought) after(ActionKind::kFetch, action.stage, m);
     if ((needs & kOutGrad) && stage.next.valid()) {
       after(ActionKind::kInputGradient, stage.next, m);
     }

@@ -26,11 +26,14 @@ struct ValueRow {
   const char* words_at_end;
 };
 
-constexpr std::array<ValueRow, kStageValues + 1> RowsOfValues() {
+constexpr std::array<ValueRow, kStageValues + 3> RowsOfValues() {
   constexpr Kinds F = SetOf(ActionKind::kForward);
   constexpr Kinds B = SetOf(ActionKind::kBackward);
   constexpr Kinds I = SetOf(ActionKind::kInputGradient);
   constexpr Kinds W = SetOf(ActionKind::kWeightGradient);
+  constexpr Kinds R = SetOf(ActionKind::kRecompute);
+  constexpr Kinds D = SetOf(ActionKind::kOffload);
+  constexpr Kinds U = SetOf(ActionKind::kFetch);
   constexpr Kinds SEND_F = SetOf(ActionKind::kSendForward);
   constexpr Kinds RECV_F = SetOf(ActionKind::kRecvForward);
   constexpr Kinds SEND_B = SetOf(ActionKind::kSendBackward);
@@ -40,14 +43,17 @@ constexpr std::array<ValueRow, kStageValues + 1> RowsOfValues() {
 #define KEPT(value, printed, again, given, needed, last, words, whose, at_end, ...) \
   {value, given, needed, last, words, whose, at_end},
 #define MOVED(...) KEPT(__VA_ARGS__, )
-#define ADDED(value, given, words) {value, given, 0, 0, words, kOwn, ""},
+#define HOSTED(...) KEPT(__VA_ARGS__)
+#define ADDED(value, given, needed, last, words) {value, given, needed, last, words, kOwn, ""},
 #include "schedlang/plan/values.def"
   }};
 }
-constexpr std::array<ValueRow, kStageValues + 1> kValueRows = RowsOfValues();
+constexpr std::array<ValueRow, kStageValues + 3> kValueRows = RowsOfValues();
 
-constexpr std::array<Effects, kActionKinds> EffectsOfAll() {
-  std::array<Effects, kActionKinds> all = {};
+using EffectsByKind = std::array<Effects, kActionKinds>;
+
+constexpr EffectsByKind EffectsOfAll(bool remakes) {
+  EffectsByKind all = {};
   for (int kind = 0; kind < kActionKinds; ++kind) {
     const Kinds bit = SetOf(static_cast<ActionKind>(kind));
     for (const ValueRow& row : kValueRows) {
@@ -56,14 +62,27 @@ constexpr std::array<Effects, kActionKinds> EffectsOfAll() {
       if (row.last & bit) all[kind].releases |= row.value;
     }
   }
+  // F, D and U are about what a stage keeps.
+  const Values others = remakes ? kSaved : kKept | kToRemake;
+  for (const ActionKind kind : {ActionKind::kForward, ActionKind::kOffload, ActionKind::kFetch}) {
+    Effects& effects = all[static_cast<int>(kind)];
+    for (Values* const values : {&effects.needs, &effects.gives, &effects.releases}) {
+      *values &= static_cast<Values>(~others);
+    }
+  }
+  for (Effects& effects : all) {
+    if (remakes) continue;
+    effects.needs &= static_cast<Values>(~kKept);
+    effects.releases &= static_cast<Values>(~kKept);
+  }
   return all;
 }
 
 }  // namespace
 
-const Effects& EffectsOf(ActionKind kind) {
-  static constexpr std::array<Effects, kActionKinds> kEffects = EffectsOfAll();
-  return kEffects[static_cast<int>(kind)];
+const Effects& EffectsOf(ActionKind kind, bool remakes) {
+  static constexpr EffectsByKind kEffects[] = {EffectsOfAll(false), EffectsOfAll(true)};
+  return kEffects[remakes ? 1 : 0][static_cast<int>(kind)];
 }
 
 StageValue MessageOf(ActionKind send_or_recv) {
@@ -87,7 +106,7 @@ LiveValues::LiveValues(const Plan& plan)
 
 void LiveValues::Perform(const Action& action) {
   if (IsCollective(action.kind)) return;
-  const Effects& effects = EffectsOf(action.kind);
+  const Effects& effects = EffectsOf(plan_, action);
   Values gives = effects.gives;
   const Stage& stage = plan_.stage(action.stage);
   Values& own = live_[Index(action.stage, action.microbatch)];

@@ -8,10 +8,17 @@
 //   B s.m      | out grad s.m, saved   | in grad s.m, weight grad s.m | out grad, saved s.m
 //   I s.m      | out grad s.m, saved   | in grad s.m, stash s.m       | out grad, saved for I s.m
 //   W s.m      | stash s.m             | weight grad s.m              | stash, saved for W s.m
+//   R s.m      | kept s.m, to remake   | saved s.m                    | to remake s.m
+//   D s.m      | saved, to offload s.m | hosted s.m                   | saved, to offload s.m
+//   U s.m      | hosted s.m            | saved s.m                    | hosted s.m
 //   SEND_F s.m | output s.m            |                              | output s.m
 //   RECV_F s.m |                       | input s.m                    |
 //   SEND_B s.m | in grad s.m           |                              | in grad s.m
 //   RECV_B s.m |                       | out grad s.m                 |
+//
+// F gives `to offload`, too, which R, B and I release: D comes before them, and once. In a stage
+// with R (Stage::remakes) an F gives `kept` and `to remake` in place of `saved`, D and U move
+// `kept`, and all that follow need it; it lives until B or W.
 //
 // Collectives (UNSHARD, RESHARD, REDUCE_GRAD) act on the parameters of a stage, whatever the
 // microbatch, and have no row of values here.
@@ -39,7 +46,15 @@ struct Effects {
   Values releases;
 };
 
-const Effects& EffectsOf(ActionKind kind);
+// `remakes`: in a stage with R.
+const Effects& EffectsOf(ActionKind kind, bool remakes = false);
+
+inline const Effects& EffectsOf(const Plan& plan, StageId stage, ActionKind kind) {
+  return EffectsOf(kind, plan.stage(stage).remakes);
+}
+inline const Effects& EffectsOf(const Plan& plan, const Action& action) {
+  return EffectsOf(plan, action.stage, action.kind);
+}
 
 // The value that a send takes, or a receive gives.
 StageValue MessageOf(ActionKind send_or_recv);
@@ -54,19 +69,19 @@ class LiveValues {
   }
   // The needs of `action` that are not live.
   Values Missing(const Action& action) const {
-    const Values needs = EffectsOf(action.kind).needs;
+    const Values needs = EffectsOf(plan_, action).needs;
     return needs == 0 ? 0 : needs & ~of(action.stage, action.microbatch);
   }
   // The same for group[part]. Parts of a group run at once, so values given by earlier parts are
   // not yet live, and values released by earlier parts are no longer available.
   Values Missing(absl::Span<const Action> group, size_t part) const {
-    const Values needs = EffectsOf(group[part].kind).needs;
+    const Values needs = EffectsOf(plan_, group[part]).needs;
     if (needs == 0) return 0;
     Values there = of(group[part].stage, group[part].microbatch);
     for (size_t k = 0; k < part; ++k) {
       const bool same =
           group[k].stage == group[part].stage && group[k].microbatch == group[part].microbatch;
-      if (same) there &= static_cast<Values>(~EffectsOf(group[k].kind).releases);
+      if (same) there &= static_cast<Values>(~EffectsOf(plan_, group[k]).releases);
     }
     return needs & ~there;
   }
@@ -90,12 +105,14 @@ class LiveValues {
 std::string Describe(const Plan& plan, StageId stage, MicrobatchId microbatch, Values values);
 
 // The change in live stage activations on the rank, as memory is counted in the literature:
-// +1 at F, -1 at B or W.
+// +1 at F, -1 at B or W, also of a stage that recomputes; -1 at D and +1 at U.
 constexpr int ActivationChange(ActionKind kind) {
   switch (kind) {
     case ActionKind::kForward:
+    case ActionKind::kFetch:
       return 1;
     case ActionKind::kBackward:
+    case ActionKind::kOffload:
     case ActionKind::kWeightGradient:
       return -1;
     default:

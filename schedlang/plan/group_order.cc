@@ -322,7 +322,9 @@ bool SameGroup(absl::Span<const ActionKind> one, absl::Span<const ActionKind> ot
   if (one.size() != other.size()) return false;
   std::array<int, kActionKinds> more = {};  // of a kind in `one` than in `other`
   size_t at = 0;                            // of the next one that adds gradients in `other`
-  const auto adds = [](ActionKind kind) { return kind != ActionKind::kForward; };
+  const auto adds = [](ActionKind kind) {
+    return kind != ActionKind::kForward && kind != ActionKind::kRecompute;
+  };
   for (size_t k = 0; k < one.size(); ++k) {
     ++more[static_cast<size_t>(one[k])];
     --more[static_cast<size_t>(other[k])];

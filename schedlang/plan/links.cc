@@ -28,6 +28,9 @@ class Wirer {
     wiring_.layout = layout;
     wiring_.queues = QueuesOf(channels_, layout);
     wiring_.wires.resize(plan.actions.size());
+    const bool copies = std::any_of(plan.actions.begin(), plan.actions.end(),
+                                    [](const Action& action) { return IsCopy(action.kind); });
+    if (copies) wiring_.copies.resize(plan.actions.size());
     wiring_.whole = true;
   }
 
@@ -46,6 +49,8 @@ class Wirer {
   struct Made {
     uint32_t forward = kNoAction;
     uint32_t backward = kNoAction;  // B or I
+    uint32_t saved = kNoAction;     // F, R or U: of what the stage saves, or keeps for R
+    uint32_t hosted = kNoAction;    // D
     uint32_t input = kNoAction;     // the receives
     uint32_t gradient = kNoAction;
   };
@@ -92,10 +97,13 @@ class Wirer {
 
   void WireRank(int rank) {
     uint32_t group = kNoAction, collective = kNoAction, dropped = kNoAction;
+    offload_ = fetch_ = kNoAction;
     for (uint32_t i = plan_.first[rank]; i < plan_.first[rank + 1];) {
       const Action& action = plan_.actions[i];
       if (IsMessage(action.kind)) {
         WireMessage(i++);
+      } else if (IsCopy(action.kind)) {
+        WireCopy(i++, group);
       } else if (IsCollective(action.kind)) {
         Wire& wire = wiring_.wires[i];
         const bool gathers = action.kind == ActionKind::kUnshard;
@@ -118,7 +126,7 @@ class Wirer {
   void WireComputation(int rank, uint32_t i, uint32_t before) {
     const Action& action = plan_.actions[i];
     const Stage& stage = plan_.stage(action.stage);
-    const Values needs = EffectsOf(action.kind).needs;
+    const Values needs = EffectsOf(plan_, action).needs;
     Wire& wire = wiring_.wires[i];
     const Made& own = MadeOf(action.stage, action.microbatch);
     wire.before = before;
@@ -136,7 +144,8 @@ class Wirer {
            : here ? MadeOf(stage.next, action.microbatch).backward
                   : own.gradient);
     }
-    if (needs & kSaved) Need(own.forward);
+    if (needs & (kSaved | kKept)) NeedSaved(i, own.saved);
+    if (!wiring_.copies.empty()) wiring_.copies[i].freed = offload_;
     if (needs & kStash) Need(own.backward);
   }
 
@@ -144,7 +153,35 @@ class Wirer {
     const Action& action = plan_.actions[i];
     Made& made = MadeOf(action.stage, action.microbatch);
     if (action.kind == ActionKind::kForward) made.forward = i;
-    if (EffectsOf(action.kind).gives & kInGrad) made.backward = i;
+    const Values gives = EffectsOf(plan_, action).gives;
+    if (gives & (kSaved | kKept)) made.saved = i;
+    if (gives & kInGrad) made.backward = i;
+  }
+
+  // What the stage saved is given by a computation before this one, or by a U.
+  void NeedSaved(uint32_t i, uint32_t giver) {
+    Need(giver);
+    if (giver == kNoAction || plan_.actions[giver].kind != ActionKind::kFetch) return;
+    wiring_.copies[i].source = giver;
+  }
+
+  // `group`: the last computation before.
+  void WireCopy(uint32_t i, uint32_t group) {
+    const Action& action = plan_.actions[i];
+    Made& made = MadeOf(action.stage, action.microbatch);
+    CopyWire& copy = wiring_.copies[i];
+    copy.freed = offload_;
+    if (action.kind == ActionKind::kOffload) {
+      wiring_.wires[i].before = std::exchange(offload_, i);
+      copy.source = std::exchange(made.saved, kNoAction);
+      made.hosted = i;
+    } else {
+      wiring_.wires[i].before = std::exchange(fetch_, i);
+      copy.source = made.hosted;
+      copy.after = group;
+      made.saved = i;
+    }
+    Need(copy.source);
   }
 
   void WireMessage(uint32_t i) {
@@ -241,6 +278,8 @@ class Wirer {
   Wiring wiring_;
   std::vector<Made> made_;          // by stage and microbatch
   std::vector<uint32_t> gathered_;  // by stage: the UNSHARD that holds, on its rank
+  uint32_t offload_ = kNoAction;    // the rank's last D
+  uint32_t fetch_ = kNoAction;      // and its last U
   std::vector<uint32_t> filled_;    // by queue: the end of its calls so far
   std::vector<std::vector<uint32_t>> sends_, recvs_;  // by channel
 };

@@ -5,14 +5,20 @@
 // among the actions its wire names (a group: among those of all its parts):
 //
 //   computation  `before`: the group before it on its rank; `input`, `gradient`: the receives of
-//                values from other ranks; `gathered`: the UNSHARD of its stage
+//                values from other ranks; `gathered`: the UNSHARD of its stage; in a plan with
+//                copies `source` and `freed` (CopyWire)
 //   send         `before`: the last part of the call before it in its queue; `other`: its receive;
 //                `maker`: the computation that produces its value
 //   receive      `before`, `other`: its send, and `room`: with a bounded pool of receive buffers,
 //                the computation whose end frees a buffer
+//   copy         `before`: the D, or the U, before it on its rank, and those of CopyWire
 //   collective   `before`: the gather or reduction before it on its rank; `after`: the last
 //                computation listed before it, for an UNSHARD the last computation before the
 //                preceding RESHARD; `meeting`: `after` of all members of that reduction
+//
+// Memory has the order of the list, however long copies take: what a D frees is free for all that
+// is listed behind it, which waits for its end; a U takes memory behind what is listed before it. A
+// D itself begins as soon as its values exist.
 //
 // A runtime that issues a single list in order waits longer, on request (WiringAsWritten): a send
 // or a receive also waits for the last computation listed before it, and messages and computations
@@ -53,6 +59,14 @@ struct Wire {
   };
 };
 
+// The waits of an action for copies to and from the host, and of a copy.
+struct CopyWire {
+  uint32_t source = kNoAction;  // for a computation, the U that brings what it needs; for a U, the
+                                // D of its copy; for a D, the action that gave its values
+  uint32_t freed = kNoAction;   // the last D listed before
+  uint32_t after = kNoAction;   // for a U: the last computation listed before it
+};
+
 // The rank goes on to actions[before], or to its end, when actions[until], of its own, has ended.
 struct ListedWait {
   RankId rank;
@@ -83,6 +97,8 @@ struct Wiring {
   // By action, if messages are issued where they are written; empty: as early as they can be.
   std::vector<ListedBefore> listed;
   std::vector<ListedWait> waits;  // rank by rank, in the order of `before`
+  // By action, in a plan with copies; else empty.
+  std::vector<CopyWire> copies;
   // By collective, the computation that may meet its buckets (buckets.h), or kNoAction. Empty for a
   // plan without collectives.
   std::vector<uint32_t> meeters;

@@ -69,6 +69,10 @@ const PartRow& RowOfPart(int part);
 inline const char* PartName(int part) { return RowOfPart(part).name; }
 inline Lane LaneOf(int part) { return RowOfPart(part).lane; }
 
+// The kind whose parts an action of this kind has: an R has those of an F.
+constexpr ActionKind ProgramOf(ActionKind kind) {
+  return kind == ActionKind::kRecompute ? ActionKind::kForward : kind;
+}
 // True if an action of the kind runs the program, F, I or W: a B in parts is an I and a W.
 constexpr bool RunsProgram(ActionKind kind, ActionKind program) {
   return Performs(kind, program) ||

@@ -185,6 +185,13 @@ std::string Print(const Plan& plan) {
   return out;
 }
 
+void FindRemaking(Plan* plan) {
+  for (Stage& stage : plan->stages) stage.remakes = false;
+  for (const Action& action : plan->actions) {
+    if (action.kind == ActionKind::kRecompute) plan->stages[action.stage.value].remakes = true;
+  }
+}
+
 std::string WhereOf(const Plan& plan, const Action& action) {
   std::string out;
   AppendIterations(plan, action.iteration, &out);

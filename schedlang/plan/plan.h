@@ -45,12 +45,14 @@ enum class ActionKind : uint8_t {
 #include "schedlang/plan/actions.def"
 #undef X
 };
-inline constexpr int kActionKinds = 11;
+inline constexpr int kActionKinds = 14;
+inline constexpr int kComputeKinds = 5;  // F, B, I, W and R, the first ones
+inline constexpr int kOrderedKinds = 4;  // F, B, I and W: those of costs of orders, and of search
 
 const char* PrintedKind(ActionKind kind);    // "F", "SEND_F", …
 const char* MeaningOfKind(ActionKind kind);  // the table's third column
 
-constexpr bool IsCompute(ActionKind kind) { return kind <= ActionKind::kWeightGradient; }
+constexpr bool IsCompute(ActionKind kind) { return static_cast<int>(kind) < kComputeKinds; }
 // True for the letters of an action's parts: a B has weight gradients, as W.
 constexpr bool Performs(ActionKind kind, ActionKind letter) {
   return kind == letter || (kind == ActionKind::kBackward && letter == ActionKind::kWeightGradient);
@@ -63,6 +65,12 @@ constexpr bool IsRecv(ActionKind kind) {
 }
 
 constexpr bool IsMessage(ActionKind kind) { return IsSend(kind) || IsRecv(kind); }
+// Copies between a rank's device and its host, each way on a lane of its own (links.h).
+constexpr bool IsCopy(ActionKind kind) {
+  return kind == ActionKind::kOffload || kind == ActionKind::kFetch;
+}
+// True for the work of a rank alone: what is listed behind a copy has its values, or their memory.
+constexpr bool TakesTurn(ActionKind kind) { return IsCompute(kind) || IsCopy(kind); }
 constexpr bool IsCollective(ActionKind kind) { return kind >= ActionKind::kUnshard; }
 
 struct Action {
@@ -86,6 +94,8 @@ struct Stage {
   StageId previous;  // none for a pipe's first stage
   StageId next;      // none for a pipe's last stage
   int32_t pipe = 0;  // index into Plan::pipes
+  // True if the plan lists an R of the stage: its F keeps what R begins with (FindRemaking).
+  bool remakes = false;
 };
 
 // A pipe of a bidirectional schedule: stages in a row, and the microbatches that run through them.
@@ -144,7 +154,7 @@ struct OrderCosts {
 
   // F, B, I and W; empty for a kind whose cost the schedule does not say. F's is empty only in a
   // plan whose order is neither greedy nor searched.
-  std::array<std::vector<int64_t>, 4> actions;
+  std::array<std::vector<int64_t>, kOrderedKinds> actions;
   int64_t p2p = 0;  // a message to another rank
   Pair beside_backward;
   Pair beside_input;
@@ -182,8 +192,9 @@ struct Plan {
   std::vector<Stage> stages;
   std::vector<Pipe> pipes;  // empty: a single pipe, of all stages and microbatches
   Split split;
-  // By stage, 1 if it recomputes: of a microbatch it keeps its input only, and its B or I begins
-  // with its F again. Empty: no stage does.
+  // By stage, 1 if it recomputes: of a microbatch it keeps its input only, and its F is done again,
+  // by the stage's R actions or, if the plan lists none, as the beginning of its B or I. Empty: no
+  // stage does.
   std::vector<int> recompute;
   std::vector<Overlap> overlaps;
   // The chunks into which the sequences of a microbatch are cut inside a stage: their parts share
@@ -215,6 +226,9 @@ struct Plan {
     return pipes.empty() ? microbatches : pipes[stage(id).pipe].microbatches;
   }
 };
+
+// Sets Stage::remakes of all stages by the plan's actions.
+void FindRemaking(Plan* plan);
 
 // The other stage of a send or a receive: the message's destination or origin.
 StageId PeerStage(const Plan& plan, const Action& action);

@@ -21,7 +21,7 @@ constexpr int64_t kMostCost = int64_t{1'000'000'000} * 4096;
 constexpr int64_t kMostReached = 1'000'000'000'000'000'000;
 
 std::optional<ActionKind> ReadLetter(absl::string_view text) {
-  for (int k = 0; IsCompute(static_cast<ActionKind>(k)); ++k) {
+  for (int k = 0; k < kOrderedKinds; ++k) {
     if (text == PrintedKind(static_cast<ActionKind>(k))) return static_cast<ActionKind>(k);
   }
   return std::nullopt;

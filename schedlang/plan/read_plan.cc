@@ -37,6 +37,7 @@ class PlanReader {
                absl::StrCat("unexpected line after rank ", ranks_ - 1, ", the last of P=", ranks_));
       return std::nullopt;
     }
+    FindRemaking(&plan_);
     return std::move(plan_);
   }
 
@@ -208,12 +209,22 @@ class PlanReader {
                       absl::StrCat(Print(plan_, action), ": stage ", action.stage.value,
                                    " lives on rank ", home.value, ", not on rank ", rank.value));
     }
+    if (IsCopy(action.kind) && word.text.find('&') != absl::string_view::npos) {
+      return Complain(word.span,
+                      absl::StrCat(Print(plan_, action), " cannot be part of a group: a ",
+                                   "copy runs beside computations by itself"));
+    }
     if (action.joined && IsMessage(plan_.actions.back().kind) != IsMessage(action.kind)) {
       return Complain(word.span, absl::StrCat(Print(plan_, action),
                                               " cannot share its group: computation and messages "
                                               "do not mix"));
     }
-    if (IsCompute(action.kind)) return true;
+    const bool remade = plan_.recompute.empty() || plan_.recompute[action.stage.value] == 0;
+    if (action.kind == ActionKind::kRecompute && remade) {
+      return Complain(word.span, absl::StrCat(Print(plan_, action), ": no line 'recompute' says ",
+                                              "that stage ", action.stage.value, " recomputes"));
+    }
+    if (TakesTurn(action.kind)) return true;
     if (IsCollective(action.kind)) {
       return word.text.find('&') == absl::string_view::npos ||
              Complain(word.span, absl::StrCat(Print(plan_, action), " cannot be part of a group"));

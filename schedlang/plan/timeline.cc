@@ -211,6 +211,9 @@ Bubbles::Rank MeasureRank(absl::Span<const Event> events, int64_t* first_ns, int
       *last_ns = std::max(*last_ns, events[i].end_ns);
     }
     if (!IsCompute(events[i].kind)) {
+      // What a D copies leaves the device, and comes back with its U.
+      if (IsCopy(events[i].kind)) live += ActivationChange(events[i].kind);
+      rank.peak_activations = std::max(rank.peak_activations, live);
       i = end;
       continue;
     }

@@ -14,6 +14,7 @@ bool MayBeComputedAgain(StageValue value) {
   constexpr bool kOnce = false, kAgain = true;
   static constexpr bool kRows[] = {
 #define KEPT(value, printed, again, ...) again,
+#define HOSTED(value, printed, again, ...) again,
 #define MOVED(value, printed, again, ...) again,
 #include "schedlang/plan/values.def"
   };
@@ -24,6 +25,7 @@ const char* NameOf(MemoryClass memory_class) {
   static constexpr const char* kNames[] = {
 #define STATE(memory_class, printed, key, meaning) printed,
 #define KEPT(value, printed, ...) printed,
+#define HOSTED(value, printed, ...) printed,
 #include "schedlang/plan/values.def"
       "messages",
   };
@@ -33,6 +35,7 @@ const char* NameOf(MemoryClass memory_class) {
 MemoryClass ClassOf(StageValue value) {
   static constexpr MemoryClass kClasses[] = {
 #define KEPT(value, ...) MemoryClass::value,
+#define HOSTED(value, ...) MemoryClass::value,
 #define MOVED(value, ...) MemoryClass::kMessages,
 #include "schedlang/plan/values.def"
   };

@@ -27,8 +27,7 @@ struct StageBytes {
   int64_t operator[](StageValue value) const { return bytes[static_cast<size_t>(value)]; }
 };
 
-// Sets of values, one bit each, and a bit for the accumulated weight gradient: kInput, kOutput, …;
-// combine with |.
+// Sets of values, one bit each, also for those without memory: kInput, kOutput, …; combine with |.
 using Values = uint16_t;
 constexpr Values SetOf(StageValue value) {
   return static_cast<Values>(1u << static_cast<unsigned>(value));
@@ -36,6 +35,8 @@ constexpr Values SetOf(StageValue value) {
 #define VALUE(value, printed) inline constexpr Values value = SetOf(StageValue::value);
 #include "schedlang/plan/values.def"
 inline constexpr Values kWeightGrad = 1u << kStageValues;
+inline constexpr Values kToRemake = kWeightGrad << 1;
+inline constexpr Values kToOffload = kToRemake << 1;
 inline constexpr Values kSaved = kSavedForInput | kSavedForWeight;
 
 // The classes by which memory is counted over time: each state of a stage, each value that stays on
@@ -43,10 +44,13 @@ inline constexpr Values kSaved = kSavedForInput | kSavedForWeight;
 enum class MemoryClass : uint8_t {
 #define STATE(memory_class, printed, key, meaning) memory_class,
 #define KEPT(value, printed, ...) value,
+#define HOSTED(value, printed, ...) value,
 #include "schedlang/plan/values.def"
   kMessages,
 };
 inline constexpr int kMemoryClasses = static_cast<int>(MemoryClass::kMessages) + 1;
+// True for memory of the host, which no sum of a device's memory contains.
+constexpr bool IsOnHost(StageValue value) { return value == StageValue::kHosted; }
 const char* NameOf(MemoryClass memory_class);  // "weights", …, "saved for I", …
 MemoryClass ClassOf(StageValue value);
 

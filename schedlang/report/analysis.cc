@@ -91,6 +91,9 @@ class Analyst {
     for (uint32_t k = 0; k < Group(group).size(); ++k) {
       const Wire& wire = wires_[group + k];
       for (const uint32_t need : {wire.input, wire.gradient, wire.gathered}) take(need);
+      if (wiring_.copies.empty()) continue;
+      take(wiring_.copies[group + k].source);
+      take(wiring_.copies[group + k].freed);
     }
     for (const ListedWait& wait : wiring_.WaitsBefore(group)) {
       take(wait.until);
@@ -127,6 +130,8 @@ class Analyst {
     const int64_t there_ns = std::min(ThereNs(need), to_ns);
     if (IsCollective(plan_.actions[need].kind)) {
       AddIdle(rank, IdleCause::kCollective, from_ns, there_ns, group, need);
+    } else if (IsCopy(plan_.actions[need].kind)) {
+      AddIdle(rank, IdleCause::kCopy, from_ns, there_ns, group, need);
     } else if (IsSend(plan_.actions[need].kind)) {
       AddIdle(rank, IdleCause::kQueue, from_ns, there_ns, group, need);
     } else {
@@ -182,6 +187,11 @@ class Analyst {
     }
     if (IsCollective(kind)) return Later(wires_[i].after, wires_[i].before, i);
     if (IsCompute(kind)) return Later(wires_[i].before, NeedOf(i), i);
+    if (IsCopy(kind)) {
+      const CopyWire& copy = wiring_.copies[i];
+      const uint32_t freed = kind == ActionKind::kFetch ? copy.freed : kNoAction;
+      return Later(Later(copy.source, wires_[i].before, i), Later(copy.after, freed, i), i);
+    }
     const uint32_t send = IsSend(kind) ? i : wires_[i].other;
     const uint32_t recv = wires_[send].other;
     // Among equals the value's own maker, then the buffer's user: these hold the message up in any
@@ -235,8 +245,9 @@ class Analyst {
 }  // namespace
 
 const char* NameOf(IdleCause cause) {
-  static constexpr const char* kNames[kIdleCauses] = {
-      "warm-up", "cool-down", "activation", "gradient", "queue", "collective", "memory", "other"};
+  static constexpr const char* kNames[kIdleCauses] = {"warm-up",  "cool-down", "activation",
+                                                      "gradient", "queue",     "collective",
+                                                      "memory",   "copy",      "other"};
   return kNames[static_cast<int>(cause)];
 }
 
@@ -286,6 +297,7 @@ std::optional<Plan> PlanOf(const Timeline& timeline) {
     }
     ++index;
   }
+  FindRemaking(&plan);
   return plan;
 }
 

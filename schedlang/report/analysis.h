@@ -36,9 +36,10 @@ enum class IdleCause : uint8_t {
   kQueue,
   kCollective,
   kMemory,
+  kCopy,
   kOther,
 };
-inline constexpr int kIdleCauses = 8;
+inline constexpr int kIdleCauses = 9;
 const char* NameOf(IdleCause cause);  // "warm-up", …
 
 // A stretch without computation on a rank, for a single reason. Waits for buckets within a

@@ -16,6 +16,7 @@ class Bounder {
   Bounder(const Plan& plan, const CostModel& costs) : plan_(plan), costs_(costs) {
     least_.assign(plan.stages.size(), {kNever, kNever});
     most_forward_.assign(plan.ranks(), 0);
+    most_again_ = most_forward_;
     bound_.ranks.resize(plan.ranks());
     for (int r = 0; r < plan.ranks(); ++r) Measure(r);
     MeasureWays();
@@ -35,7 +36,8 @@ class Bounder {
       if (rank.work_ns == 0 && rank.idle_ns == 0 && !used_[r]) continue;
       rank.head_ns = least[r].head_ns;
       rank.tail_ns = ends_with_weights_[r] ? 0 : least[r].tail_ns;
-      rank.idle_ns = std::max<int64_t>(0, least[r].trip_ns - peak_[r] * most_forward_[r]);
+      rank.idle_ns =
+          std::max<int64_t>(0, least[r].trip_ns - peak_[r] * (most_forward_[r] + most_again_[r]));
       if (bound_.rank.valid() && rank.sum_ns() <= bound_.makespan_ns) continue;
       bound_.makespan_ns = rank.sum_ns();
       bound_.rank = RankId(r);
@@ -63,6 +65,10 @@ class Bounder {
         (change > 0 ? live : released) += change;
         if (part.kind == ActionKind::kWeightGradient) {
           weights = true;
+          continue;
+        }
+        if (part.kind == ActionKind::kRecompute) {
+          most_again_[r] = std::max(most_again_[r], cost_ns);
           continue;
         }
         const bool forward = part.kind == ActionKind::kForward;
@@ -124,6 +130,7 @@ class Bounder {
   std::vector<std::array<int64_t, 2>> least_;  // by stage: of its forwards, of its backwards
   std::vector<Way> ways_;                      // by stage
   std::vector<int64_t> most_forward_;          // by rank
+  std::vector<int64_t> most_again_;            // by rank: of an R
   std::vector<int64_t> peak_;                  // by rank: activations
   std::vector<bool> ends_with_weights_;
   std::vector<bool> used_;

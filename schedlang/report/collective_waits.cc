@@ -24,6 +24,9 @@ GroupNeeds NeedsOf(const Plan& plan, const std::vector<Event>& events, const Wir
       needs.gathered_ns = std::max(needs.gathered_ns, GatheredNs(events[wire.gathered]));
     }
     needs.others_ns = std::max({needs.others_ns, end_of(wire.input), end_of(wire.gradient)});
+    if (wiring.copies.empty()) continue;
+    const CopyWire& copy = wiring.copies[i];
+    needs.others_ns = std::max({needs.others_ns, end_of(copy.source), end_of(copy.freed)});
   }
   for (const ListedWait& wait : wiring.WaitsBefore(group)) {
     needs.others_ns = std::max(needs.others_ns, end_of(wait.until));

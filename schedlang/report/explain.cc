@@ -3,6 +3,7 @@
 #include "schedlang/report/explain.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -21,7 +22,8 @@ constexpr uint32_t kNone = UINT32_MAX;
 class PlaceTable {
  public:
   explicit PlaceTable(const Plan& plan)
-      : microbatches_(static_cast<size_t>(plan.microbatches)),
+      : plan_(plan),
+        microbatches_(static_cast<size_t>(plan.microbatches)),
         rows_(plan.stages.size() * microbatches_ * kKinds, kNone),
         group_of_(plan.actions.size(), kNone),
         group_before_(plan.actions.size(), kNone) {
@@ -46,7 +48,7 @@ class PlaceTable {
   // The computation that gives the value; kNone without such a computation.
   uint32_t Giver(StageId stage, MicrobatchId m, Values value) const {
     for (int kind = 0; IsCompute(static_cast<ActionKind>(kind)); ++kind) {
-      if ((EffectsOf(static_cast<ActionKind>(kind)).gives & value) == 0) continue;
+      if ((EffectsOf(plan_, stage, static_cast<ActionKind>(kind)).gives & value) == 0) continue;
       const uint32_t i = Find(stage, m, static_cast<ActionKind>(kind));
       if (i != kNone) return i;
     }
@@ -57,7 +59,7 @@ class PlaceTable {
   uint32_t GroupBefore(uint32_t group) const { return group_before_[group]; }
 
  private:
-  static constexpr size_t kKinds = static_cast<size_t>(ActionKind::kRecvBackward) + 1;
+  static constexpr size_t kKinds = static_cast<size_t>(ActionKind::kFetch) + 1;
 
   size_t Index(StageId stage, MicrobatchId m, ActionKind kind) const {
     return (static_cast<size_t>(stage.value) * microbatches_ + static_cast<size_t>(m.value)) *
@@ -65,6 +67,7 @@ class PlaceTable {
            static_cast<size_t>(kind);
   }
 
+  const Plan& plan_;
   const size_t microbatches_;
   std::vector<uint32_t> rows_;
   std::vector<uint32_t> group_of_;      // by computation
@@ -138,6 +141,8 @@ class Explainer {
     const ActionKind kind = plan_.actions[action].kind;
     if (IsCompute(kind)) {
       ExplainGroup(&link);
+    } else if (link.begin_ns > 0 && IsCopy(kind)) {
+      ExplainCopy(&link);
     } else if (link.begin_ns > 0) {
       IsMessage(kind) ? ExplainMessage(&link) : ExplainCollective(&link);
     }
@@ -172,6 +177,30 @@ class Explainer {
       link->cause = gathered;
       link->part = link->action + k;
     }
+    for (uint32_t k = 0; k < parts.size() && !wiring_.copies.empty(); ++k) {
+      if (link->reason != WaitReason::kNothing) return;
+      const CopyWire& copy = wiring_.copies[link->action + k];
+      EndsWith({copy.source, copy.freed}, start_ns, link);
+    }
+  }
+
+  // Makes the link that of the first of these copies and computations that ended then, if any did.
+  void EndsWith(std::initializer_list<uint32_t> causes, int64_t ns, WaitLink* link) const {
+    for (const uint32_t cause : causes) {
+      if (!EndsAt(cause, ns)) continue;
+      const bool copies = IsCopy(plan_.actions[cause].kind);
+      link->reason = copies ? WaitReason::kCopy : WaitReason::kRank;
+      link->cause = copies ? cause : places_.GroupOf(cause);
+      return;
+    }
+  }
+
+  void ExplainCopy(WaitLink* link) const {
+    const CopyWire& copy = wiring_.copies[link->action];
+    const bool fetches = plan_.actions[link->action].kind == ActionKind::kFetch;
+    const uint32_t freed = fetches ? copy.freed : kNoAction;
+    EndsWith({copy.source, copy.after, freed, wiring_.wires[link->action].before}, link->begin_ns,
+             link);
   }
 
   // Makes the link the message's, if the message came when the group started.

@@ -29,8 +29,9 @@ enum class WaitReason : uint8_t {
   kBuffer,      // for a message: `cause` had just given back a receive buffer
   kCollective,  // for a collective: the rank's collective before ended just then
   kOtherRank,   // for a reduction: `cause`, its part on another rank, could not start earlier
+  kCopy,        // for a group or a copy: `cause`, a copy of its rank, ended just then
 };
-constexpr int kWaitReasons = 9;
+constexpr int kWaitReasons = 10;
 
 // An event of the step and its reason. Groups are named by the index of their first part in
 // plan.actions, messages by their send.

@@ -27,8 +27,8 @@ int64_t RemadeBy(ActionKind kind, const StageMemory& stage) {
 class RankMemoryWalk {
  public:
   RankMemoryWalk(const Plan& plan, const Timeline& timeline, const std::vector<StageMemory>& sizes,
-                 RankId rank)
-      : plan_(plan), timeline_(timeline), sizes_(sizes), rank_(rank) {}
+                 RankId rank, bool of_host)
+      : plan_(plan), timeline_(timeline), sizes_(sizes), rank_(rank), of_host_(of_host) {}
 
   MemoryCurve Run() {
     if (sizes_.empty()) {
@@ -41,7 +41,8 @@ class RankMemoryWalk {
 
  private:
   void Add(int64_t time_ns, MemoryClass memory_class, int64_t amount) {
-    if (amount != 0) changes_.push_back({time_ns, amount, memory_class});
+    const bool on_host = memory_class == MemoryClass::kHosted;
+    if (amount != 0 && on_host == of_host_) changes_.push_back({time_ns, amount, memory_class});
   }
   void Hold(int64_t from_ns, int64_t to_ns, MemoryClass memory_class, int64_t amount) {
     Add(from_ns, memory_class, amount);
@@ -92,12 +93,12 @@ class RankMemoryWalk {
   // From the start of the producer of a value to the end of its last reader; a value held by both
   // stages on one rank is not counted, since nothing moves.
   void CountValues(const Event& e) {
-    const Effects& effects = EffectsOf(e.kind);
+    const auto& [needs, gives, releases] = EffectsOf(plan_, e.stage, e.kind);
     for (int v = 0; v < kStageValues; ++v) {
       const auto value = static_cast<StageValue>(v);
       const std::tuple key(e.stage.value, e.microbatch.value, value);
-      if (effects.gives & SetOf(value)) given_[key] = e.start_ns;
-      if ((effects.releases & SetOf(value)) == 0) continue;
+      if (gives & SetOf(value)) given_[key] = e.start_ns;
+      if ((releases & SetOf(value)) == 0) continue;
       const auto from = given_.find(key);
       if (from == given_.end()) continue;
       Hold(from->second, e.end_ns, ClassOf(value), BytesOf(e.stage, value));
@@ -162,6 +163,7 @@ class RankMemoryWalk {
   const Timeline& timeline_;
   const std::vector<StageMemory>& sizes_;
   const RankId rank_;
+  const bool of_host_;  // counts the host's memory, and not the device's
   std::vector<Change> changes_;
   // The time when a value of a stage and microbatch was given.
   std::map<std::tuple<int32_t, int32_t, StageValue>, int64_t> given_;
@@ -218,7 +220,12 @@ MemoryCurves MemoryOver(const Plan& lowered, const Timeline& timeline,
   MemoryCurves curves;
   curves.in_bytes = !sizes.empty();
   for (int r = 0; r < lowered.ranks(); ++r) {
-    curves.ranks.push_back(RankMemoryWalk(lowered, timeline, sizes, RankId(r)).Run());
+    curves.ranks.push_back(RankMemoryWalk(lowered, timeline, sizes, RankId(r), false).Run());
+  }
+  const bool copies = std::any_of(lowered.actions.begin(), lowered.actions.end(),
+                                  [](const Action& action) { return IsCopy(action.kind); });
+  for (int r = 0; r < lowered.ranks() && copies && curves.in_bytes; ++r) {
+    curves.hosts.push_back(RankMemoryWalk(lowered, timeline, sizes, RankId(r), true).Run());
   }
   return curves;
 }

@@ -7,7 +7,7 @@
 // a sent value from the start of its producer's group until its arrival. Parameters that are
 // gathered are held from UNSHARD to RESHARD, gradients that are shared out later whole from the
 // first weight gradient to the end of REDUCE_GRAD. Activations are counted as in the literature:
-// from the start of F to the end of B or W.
+// from the start of F to the end of B or W, but not from the end of a D to the start of its U.
 #pragma once
 
 #include <array>
@@ -41,6 +41,7 @@ struct MemoryCurve {
 struct MemoryCurves {
   bool in_bytes = false;  // otherwise stage activations
   std::vector<MemoryCurve> ranks;
+  std::vector<MemoryCurve> hosts;  // by rank, its copies on the host; empty: there are none
 };
 
 // `sizes` by stage; empty: activations are counted. Cost: n log n in the actions of a rank.

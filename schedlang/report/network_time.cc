@@ -230,6 +230,12 @@ class NetworkMeter {
         if (need == kNoAction) continue;
         if (needs.last == kNoAction || EndOf(need) > EndOf(needs.last)) needs.last = need;
       }
+      if (wiring_.copies.empty()) continue;
+      for (const uint32_t need :
+           {wiring_.copies[group + k].source, wiring_.copies[group + k].freed}) {
+        if (need == kNoAction) continue;
+        if (needs.last == kNoAction || EndOf(need) > EndOf(needs.last)) needs.last = need;
+      }
     }
     return needs;
   }
@@ -273,6 +279,7 @@ class NetworkMeter {
   int CauseOf(uint32_t need) const {
     const ActionKind kind = plan_.actions[need].kind;
     return static_cast<int>(IsCollective(kind)                 ? IdleCause::kCollective
+                            : IsCopy(kind)                     ? IdleCause::kCopy
                             : kind == ActionKind::kRecvForward ? IdleCause::kActivation
                                                                : IdleCause::kGradient);
   }

@@ -48,6 +48,13 @@ void ScalePair(const CostModel& before, ActionKind kind, const std::vector<int64
 void ScaleParts(const Plan& plan, ActionKind kind, double factor, CostModel* costs) {
   const bool whole = kind == ActionKind::kBackward;
   if (costs->parts.empty()) return;
+  if (kind == ActionKind::kRecompute) {  // its parts are those of F, which stay
+    for (auto& [group, takes_ns] : costs->overlapped) {
+      if (group[0].first != kind) continue;
+      takes_ns = std::llround(static_cast<double>(takes_ns) * factor);
+    }
+    return;
+  }
   CostModel priced = *costs;
   for (PartCosts& parts : priced.parts) {
     for (int part = 0; part < kParts; ++part) {
@@ -59,21 +66,23 @@ void ScaleParts(const Plan& plan, ActionKind kind, double factor, CostModel* cos
   PriceGroups(plan, &priced);
   // Groups without an action of the kind keep their times.
   for (auto& [group, takes_ns] : costs->overlapped) {
-    const bool has = std::any_of(group.begin(), group.end(),
-                                 [kind](const auto& action) { return action.first == kind; });
+    const bool has = std::any_of(group.begin(), group.end(), [kind](const auto& action) {
+      return ProgramOf(action.first) == kind;
+    });
     if (has) takes_ns = priced.overlapped.at(group);
   }
 }
 
-// Scales the costs of a kind of computation. A recomputed F scales as F, also within a B or an I.
+// Scales the costs of a kind of computation. An F done again scales as F and as R.
 void ScaleKind(const Plan& plan, ActionKind kind, double factor, CostModel* costs) {
   AddAgain(-1, costs);
   const CostModel before = *costs;
   std::vector<int64_t>* const of[] = {&costs->forward, &costs->backward, &costs->input_gradient,
-                                      &costs->weight_gradient};
+                                      &costs->weight_gradient, &costs->recompute};
   Scale(of[static_cast<int>(kind)], factor);
   const bool forward = kind == ActionKind::kForward;
-  if (forward) Scale(&costs->again, factor);
+  if (forward || kind == ActionKind::kRecompute) Scale(&costs->again, factor);
+  if (forward) Scale(&costs->recompute, factor);
   if (forward || kind == ActionKind::kBackward) {
     ScalePair(before, kind, before.backward, factor, &costs->forward_backward);
     ScalePair(before, kind, before.backward, factor, &costs->saved_beside_backward);
@@ -111,6 +120,7 @@ void ScaleNetwork(const Plan& plan, double factor, CostModel* costs) {
   };
   scale(&costs->forward, forward);
   scale(&costs->again, forward);
+  scale(&costs->recompute, forward);
   scale(&costs->input_gradient, input);
   scale(&costs->backward, whole);
   PriceGroups(plan, costs);
@@ -147,6 +157,12 @@ std::vector<Knob> MessageKnobs() {
        }},
       {"twice the bandwidth", [](const CostModel& c) { return AnyHop(c, &Hop::transfer_ns); },
        [](CostModel* c) { ForHops(c, [](Hop* hop) { hop->transfer_ns /= 2; }); }},
+      {"copies 10% faster",
+       [](const CostModel& c) { return AnyAbove(c.offload) || AnyAbove(c.fetch); },
+       [](CostModel* c) {
+         Scale(&c->offload, 0.9);
+         Scale(&c->fetch, 0.9);
+       }},
       {"collectives 10% faster",
        [](const CostModel& c) { return AnyAbove(c.unshard) || AnyAbove(c.reduce); },
        [](CostModel* c) {
@@ -214,7 +230,7 @@ CostModel WithSlowRank(const Plan& plan, CostModel costs, RankId rank, double sh
     for (auto* const list :
          {&costs.forward, &costs.backward, &costs.input_gradient, &costs.weight_gradient,
           &costs.forward_backward, &costs.forward_input, &costs.saved_beside_backward,
-          &costs.saved_beside_input, &costs.again}) {
+          &costs.saved_beside_input, &costs.again, &costs.recompute}) {
       scale(list, s);
     }
   }

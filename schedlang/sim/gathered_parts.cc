@@ -13,6 +13,7 @@ namespace {
 uint32_t AwaitedGather(const Plan& plan, const Wiring& wiring, const CostModel& costs,
                        absl::Span<const Event> events, uint32_t i, int64_t start_ns) {
   if (wiring.meeters.empty() || !IsCut(costs, plan.actions[i].stage)) return kNoAction;
+  if (plan.actions[i].kind == ActionKind::kRecompute) return kNoAction;  // it begins with all
   const uint32_t gather = GatherMetBy(plan, wiring, i);
   if (gather == kNoAction) return kNoAction;
   const Event& event = events[gather];
@@ -71,7 +72,8 @@ std::vector<PartTime> PartsBesideGathers(const Plan& plan, const Wiring& wiring,
         there_ns[k] =
             BucketsFrom(events[gather], BucketsOf(costs, action.stage), start_ns + from_ns);
       }
-      members.push_back({action.kind, &costs.parts[action.stage.value], action.stage, there_ns[k]});
+      members.push_back(
+          {ProgramOf(action.kind), &costs.parts[action.stage.value], action.stage, there_ns[k]});
     }
     const auto own = group.subspan(first, together);
     int64_t end_ns = from_ns;

@@ -4,6 +4,7 @@
 #include "schedlang/sim/simulate.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 
@@ -31,12 +32,13 @@ class LaneClock {
         cursor_(plan.first.begin(), plan.first.end() - 1),
         now_ns_(plan.ranks(), 0),
         data_parallel_ns_(plan.ranks(), 0),
+        copy_ends_ns_(plan.ranks(), {0, 0}),
         waiting_(plan.ranks(), kNoAction),
         lacks_(plan.ranks(), kNoAction),
         meetings_(wiring.reductions.count()),
         queues_(wiring.queues.all.size()),
         costs_of_{costs.forward.data(), costs.backward.data(), costs.input_gradient.data(),
-                  costs.weight_gradient.data()} {
+                  costs.weight_gradient.data(), costs.recompute.data()} {
     for (Event& event : events_) event.start_ns = event.end_ns = kUnknown;
     for (size_t q = 0; q < queues_.size(); ++q) queues_[q].next = wiring.first_call[q];
     for (const auto& [action, comes] : wiring.reductions.members) {
@@ -124,6 +126,7 @@ class LaneClock {
         if (!Compute(rank, &i, last)) break;
       } else {
         ++i;
+        if (IsCopy(action.kind)) CopyOf(rank, i - 1);
         if (!IsCollective(action.kind)) continue;
         Collect(rank, i - 1);
         while (!meet_.empty()) {
@@ -154,8 +157,10 @@ class LaneClock {
           lacks_[rank] = need;
           return false;
         }
-        start_ns = std::max(start_ns, need == wire.gathered ? GatheredNs(events_[need]) : there_ns);
+        start_ns =
+            std::max(start_ns, MeetsGather(end, need) ? GatheredNs(events_[need]) : there_ns);
       }
+      if (!wiring_.copies.empty()) start_ns = std::max(start_ns, CopiedNs(end));
       ++end;
     } while (end < last && plan_.actions[end].joined);
     const int64_t cost_ns =
@@ -173,6 +178,32 @@ class LaneClock {
     now_ns_[rank] = end_ns;
     *cursor = end;
     return true;
+  }
+
+  // When the copies for which the action waits have ended: its rank has come to all of them.
+  int64_t CopiedNs(uint32_t i) const {
+    const CopyWire& copy = wiring_.copies[i];
+    return std::max(EndOf(copy.source), EndOf(copy.freed));
+  }
+
+  void CopyOf(int rank, uint32_t i) {
+    const Action& action = plan_.actions[i];
+    const bool out = action.kind == ActionKind::kOffload;
+    const CopyWire& copy = wiring_.copies[i];
+    int64_t& free_ns = copy_ends_ns_[rank][out ? 0 : 1];
+    Event& event = events_[i];
+    event.start_ns =
+        std::max(free_ns, out ? EndOf(copy.source) : std::max(CopiedNs(i), EndOf(copy.after)));
+    event.end_ns = event.start_ns + (out ? costs_.offload : costs_.fetch)[action.stage.value];
+    free_ns = event.end_ns;
+  }
+
+  // True if the computation needs only the first bucket of `need` to begin. An R of a stage in
+  // parts begins with all parameters.
+  bool MeetsGather(uint32_t i, uint32_t need) const {
+    const Action& action = plan_.actions[i];
+    if (need != wiring_.wires[i].gathered) return false;
+    return action.kind != ActionKind::kRecompute || !IsCut(costs_, action.stage);
   }
 
   // The end of the group at `begin` with so much work, which may wait for buckets of parameters.
@@ -355,12 +386,13 @@ class LaneClock {
   std::vector<Event>& events_;    // a started message that has not moved has only its start
   std::vector<uint32_t> cursor_;  // by rank
   std::vector<int64_t> now_ns_;   // by rank: when its computation so far ends
-  std::vector<int64_t> data_parallel_ns_;  // by rank: when its collectives so far end
-  std::vector<uint32_t> waiting_;          // by rank: the reduction at which its collectives wait
-  std::vector<uint32_t> lacks_;            // by rank: the action awaited by its computation
+  std::vector<int64_t> data_parallel_ns_;             // by rank: when its collectives so far end
+  std::vector<std::array<int64_t, 2>> copy_ends_ns_;  // by rank: of its D and its U so far
+  std::vector<uint32_t> waiting_;  // by rank: the reduction at which its collectives wait
+  std::vector<uint32_t> lacks_;    // by rank: the action awaited by its computation
   std::vector<Meeting> meetings_;
   std::vector<QueueState> queues_;
-  const int64_t* const costs_of_[4];  // by kind, then stage: of a computation alone
+  const int64_t* const costs_of_[kComputeKinds];  // by kind, then stage: of a computation alone
   SharedLinks links_;
   std::vector<int> ready_;      // ranks to advance
   std::vector<int> free_;       // queues to look at

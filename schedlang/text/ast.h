@@ -174,7 +174,7 @@ struct If {
   std::optional<Block> otherwise;
 };
 
-// A part of a group: an action (`letter` is F, B, I or W), or the name of an order.
+// A part of a group: an action (`letter` is F, B, I, W, R, D or U), or the name of an order.
 struct Part {
   Span span;
   char letter = 0;  // 0: the next action of the order called `name`
@@ -325,20 +325,21 @@ struct Option {
   std::optional<Expr> value;
 };
 
-// `= base(arguments) then defer W by count …`: the definition of a derived schedule, instead of a
-// body.
+// `= base(arguments) then defer W by count then recompute by count …`: the definition of a derived
+// schedule, instead of a body.
 struct Derived {
   struct Argument {
     std::optional<Name> name;
     Expr value;
   };
-  struct Defer {
+  struct Then {
     Span span;
+    Name word;  // defer (W), recompute
     Expr count;
   };
   Name base;
   std::vector<Argument> arguments;
-  std::vector<Defer> defers;
+  std::vector<Then> thens;
 };
 
 struct Schedule {

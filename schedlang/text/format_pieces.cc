@@ -72,14 +72,23 @@ bool IsWordOfLanguage(const std::vector<FormatPiece>& pieces, size_t i) {
   return pieces[i].kind == Kind::kName && !FollowsDot(pieces, i) && IsKeyword(pieces[i].text);
 }
 
+// R, D and U are letters only where they begin an action, and names elsewhere.
+bool BeginsFurther(const std::vector<FormatPiece>& pieces, size_t i) {
+  const bool begins = i == 0 || IsOneOf(pieces[i - 1], "{};&:") || pieces[i - 1].comment;
+  return begins && IsFurtherLetter(pieces[i].text) && i + 1 < pieces.size() &&
+         !IsOneOf(pieces[i + 1], "};&=");
+}
+
 bool IsLetter(const std::vector<FormatPiece>& pieces, size_t i) {
-  return pieces[i].kind == Kind::kName && !FollowsDot(pieces, i) && IsActionLetter(pieces[i].text);
+  return pieces[i].kind == Kind::kName && !FollowsDot(pieces, i) &&
+         (IsActionLetter(pieces[i].text) || BeginsFurther(pieces, i));
 }
 
 // `defer W by e`, `hold at most e`, `within memory e`: words only in those places.
 bool IsWordInPlace(const std::vector<FormatPiece>& pieces, size_t i) {
   return i > 0 &&
-         ((Is(pieces[i], "by") && Is(pieces[i - 1], "W")) ||
+         ((Is(pieces[i], "by") && (Is(pieces[i - 1], "W") || Is(pieces[i - 1], "recompute") ||
+                                   Is(pieces[i - 1], "offload"))) ||
           (Is(pieces[i], "most") && Is(pieces[i - 1], "at")) || Is(pieces[i - 1], "within"));
 }
 

@@ -3,8 +3,8 @@
 //   file       = { use | schedule }
 //   use        = 'use' string ';'
 //   schedule   = 'schedule' name '(' option { ',' option } ')' ( block | derived )
-//   derived    = '=' name '(' argument { ',' argument } ')' { 'then' 'defer' 'W' 'by' expression }
-//                ';'
+//   derived    = '=' name '(' argument { ',' argument } ')' { then } ';'
+//   then       = 'then' ( 'defer' 'W' | 'recompute' | 'offload' ) 'by' expression
 //   argument   = [ name '=' ] expression
 //   option     = name [ '=' expression ]
 //   block      = '{' { statement } '}'
@@ -29,7 +29,7 @@
 //              | 'tighten' end
 //              | 'fill' 'W' end
 //              | 'hold' 'at' 'most' expression end
-//              | 'prefer' letter { ',' letter } end
+//              | 'prefer' preferred { ',' preferred } end
 //              | 'costs' cost { ',' cost } end
 //              | 'minimize' ( 'makespan' | 'span' | 'period' ) end
 //              | 'within' ( 'activations' | 'memory' ) expression end
@@ -41,7 +41,7 @@
 //   part_name  = ( letter | number [ '.' letter ] ) '.' name
 //   stages     = 'stages' expression 'on' [ 'reversed' ] name [ '->' expression ] end
 //   group      = part { '&' part } end
-//   part       = ( 'F' | 'B' | 'I' ) expression [ '@' expression ]
+//   part       = ( 'F' | 'B' | 'I' | 'R' | 'D' | 'U' ) expression [ '@' expression ]
 //              | 'W' [ expression [ '@' expression ] ]
 //              | name
 //   cost       = ( letter | 'p2p' | 'saved_for_I' | 'saved_for_W' | 'stash' | 'input' ) value
@@ -53,6 +53,7 @@
 //   operand    = { 'not' | '-' } ( number | name [ '(' expression { ',' expression } ')' ]
 //                                | name '[' expression ']' | '(' expression ')' )
 //   letter     = 'F' | 'B' | 'I' | 'W'
+//   preferred  = letter | 'R'
 //
 // The resolver decides the place of a statement. A rule either reads a token (the terminals below)
 // or builds a node from the results of its parts; spans come from the tokens.
@@ -72,10 +73,10 @@ namespace {
 
 namespace x3 = boost::spirit::x3;
 using terminals::kAfterBareW, terminals::kBinary, terminals::kCollective, terminals::kCostKey,
-    terminals::kEnd, terminals::kFileName, terminals::kLayout, terminals::kLayoutString,
-    terminals::kLetter, terminals::kLimited, terminals::kMessage, terminals::kNewName,
-    terminals::kNumberToken, terminals::kObjective, terminals::kPrefix, terminals::kUsedName,
-    terminals::Position, terminals::Word;
+    terminals::kEnd, terminals::kFileName, terminals::kFurtherLetter, terminals::kLayout,
+    terminals::kLayoutString, terminals::kLetter, terminals::kLimited, terminals::kMessage,
+    terminals::kNewName, terminals::kNumberToken, terminals::kObjective, terminals::kPreferred,
+    terminals::kPrefix, terminals::kUsedName, terminals::Position, terminals::Word;
 
 // Semantic actions: assign a parser's result. A token turns into its span or its name.
 
@@ -315,7 +316,7 @@ const x3::rule<struct CostsTag, Costs> costs = "'costs'";
 const x3::rule<struct OrderRuleTag, Statement> order_rule = "a statement";
 const x3::rule<struct EndOfStatementTag> end = "';'";
 const x3::rule<struct ArgumentTag, Derived::Argument> argument = "an expression";
-const x3::rule<struct DeferTag, Derived::Defer> defer = "'then'";
+const x3::rule<struct ThenTag, Derived::Then> then = "'then'";
 const x3::rule<struct DerivedTag, Derived> derived = "'='";
 const x3::rule<struct OptionTag, Option> option = "a name";
 const x3::rule<struct ScheduleTag, Schedule> schedule = "'schedule'";
@@ -426,6 +427,7 @@ const auto stage_and_microbatch =
 const auto part_def =
     (Word("W")[kActionLetter] >> (&kAfterBareW | stage_and_microbatch)) |
     (kLetter[kActionLetter] >> stage_and_microbatch) |
+    (&(kFurtherLetter >> !kAfterBareW) >> kFurtherLetter[kActionLetter] >> stage_and_microbatch) |
     kUsedName[kOrderName];
 
 const auto group_def =
@@ -447,8 +449,8 @@ const auto hold_def =
     end;
 
 const auto prefer_def =
-    Word("prefer")[into<&Prefer::span>] > kLetter[append<&Prefer::letters>] >
-    *(Word(",") > kLetter[append<&Prefer::letters>]) > end;
+    Word("prefer")[into<&Prefer::span>] > kPreferred[append<&Prefer::letters>] >
+    *(Word(",") > kPreferred[append<&Prefer::letters>]) > end;
 
 const auto cost_def =
     kCostKey[into<&Costs::Row::key>] >
@@ -507,14 +509,17 @@ const auto argument_def =
     -((kUsedName >> &Word("="))[into<&Derived::Argument::name>] > Word("=")) >>
     x3::expect[expression[into<&Derived::Argument::value>]];
 
-const auto defer_def =
-    Word("then")[into<&Derived::Defer::span>] > Word("defer") > Word("W") > Word("by") >
-    expression[into<&Derived::Defer::count>];
+const auto then_def =
+    Word("then")[into<&Derived::Then::span>] >
+    ((Word("defer")[into<&Derived::Then::word>] > Word("W")) |
+     Word("recompute")[into<&Derived::Then::word>] |
+     x3::expect[Word("offload", "'defer', 'recompute' or 'offload'")[into<&Derived::Then::word>]]) >
+    Word("by") > expression[into<&Derived::Then::count>];
 
 const auto derived_def =
     Word("=") > kUsedName[into<&Derived::base>] > Word("(") >
     argument[append<&Derived::arguments>] > *(Word(",") > argument[append<&Derived::arguments>]) >
-    Word(")") > *defer[append<&Derived::defers>] > Word(";", "'then' or ';'");
+    Word(")") > *then[append<&Derived::thens>] > Word(";", "'then' or ';'");
 
 const auto option_def =
     kNewName[into<&Option::name>] >> -(Word("=") > expression[into<&Option::value>]);
@@ -534,7 +539,7 @@ BOOST_SPIRIT_DEFINE(block, statement, let, require, stages, pipe, pad, chunks, a
                     by_stage, for_all, split, recompute, overlap_part, overlap, rank, order, repeat,
                     arm, if_else, part, group, collective, at, tighten, fill, hold, prefer, cost,
                     costs, minimize, within, pairs, iterations, place_row, place, layers,
-                    order_rule, end, option, argument, defer, derived, schedule, use, file)
+                    order_rule, end, option, argument, then, derived, schedule, use, file)
 
 }  // namespace
 

@@ -37,7 +37,7 @@ std::string HintForStatement(absl::string_view word) {
   const std::string closest = ClosestName(std::string(word), StatementWords());
   if (!closest.empty()) return absl::StrCat("; did you mean '", closest, "'?");
   const bool letter = word.size() == 1 && absl::ascii_isupper(word[0]);
-  return letter ? "; the actions are F, B, I and W" : "";
+  return letter ? "; the actions are F, B, I, W, R, D and U" : "";
 }
 
 // A construct of another language, and its counterpart here: the token that the grammar found, its

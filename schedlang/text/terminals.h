@@ -121,6 +121,11 @@ inline constexpr Such kLimited("'activations' or 'memory'", [](const Token& t) {
   return t.text == "activations" || t.text == "memory";
 });
 inline constexpr Such kLetter("an action", [](const Token& t) { return IsActionLetter(t.text); });
+inline constexpr Such kFurtherLetter("an action",
+                                     [](const Token& t) { return IsFurtherLetter(t.text); });
+inline constexpr Such kPreferred("an action", [](const Token& t) {
+  return IsActionLetter(t.text) || t.text == "R";
+});
 inline constexpr Such kPrefix("an operator",
                               [](const Token& t) { return IsPrefixOperator(t.text); });
 inline constexpr Such kBinary("an operator",

@@ -1,3 +1,5 @@
+// A table of all words of the language, each with its sort and its help; other questions about
+// words are answered from it.
 #include "schedlang/text/words.h"
 
 #include <algorithm>
@@ -15,6 +17,16 @@ constexpr WordRow kWords[] = {
      "`I s`: the input gradient of stage s only; its weight gradient is left for later"},
     {"W", WordSort::kLetter,
      "`W s`: the weight gradient that an `I s` left for later; `W` alone: the oldest of the rank"},
+    {"R", WordSort::kInPlace,
+     "`R s`: what stage s did not keep, made again for its B or I; for stages that `recompute`"},
+    {"D", WordSort::kInPlace,
+     "`D s`: copies what stage s kept of a microbatch to the memory of the host, beside "
+     "computations; "
+     "what comes behind it has the memory"},
+    {"U", WordSort::kInPlace,
+     "`U s`: copies it back, from when the computation before it has ended; its R, B or I waits "
+     "for "
+     "it"},
     // A file
     {"use", WordSort::kStatement,
      "`use \"1f1b.sched\";` takes the schedules of another file; `use \"1f1b\";` of the library"},
@@ -29,7 +41,9 @@ constexpr WordRow kWords[] = {
      "`pad microbatches to e;`: the counters see e microbatches; actions past M are dropped"},
     {"split", WordSort::kStatement, "`split …;`: which layers of the model each stage holds"},
     {"recompute", WordSort::kStatement,
-     "`recompute …;`: which stages keep only what entered them, and do their F again before a B or "
+     "`recompute …;`: which stages keep only what entered them, and do their F again, in an R or "
+     "at "
+     "the beginning of a B or I; `then recompute by e`: all do, each R e actions before its B or "
      "I"},
     {"overlap", WordSort::kStatement,
      "`overlap F & F;`: groups of these actions share their rank, part by part; with a block "
@@ -98,7 +112,9 @@ constexpr WordRow kWords[] = {
      "`rank r greedy { … }`: no rank idles while it can start something that is allowed"},
     {"search", WordSort::kKeyword,
      "`rank r search { … }`: an optimiser finds the order of every rank"},
-    {"then", WordSort::kKeyword, "`= base(…) then defer W by e;`: the base's order, changed"},
+    {"then", WordSort::kKeyword,
+     "`= base(…) then defer W by e;` `… then recompute by e;` `… then offload by "
+     "e;`: the base's order, changed"},
     {"and", WordSort::kKeyword, "`a and b`: 1 if both hold; b is evaluated only if a holds"},
     {"or", WordSort::kKeyword, "`a or b`: 1 if one holds; b is evaluated only if a does not"},
     {"not", WordSort::kKeyword, "`not a`: 1 if a is 0"},
@@ -142,7 +158,10 @@ constexpr WordRow kWords[] = {
     {"defer", WordSort::kInPlace,
      "`then defer W by e`: every B becomes an I, its weight gradient follows e input gradients "
      "later"},
-    {"by", WordSort::kInPlace, "`then defer W by e`"},
+    {"offload", WordSort::kInPlace,
+     "`then offload by e`: what a rank keeps long goes to its host, each U e actions before its B "
+     "or I"},
+    {"by", WordSort::kInPlace, "`then defer W by e` `then recompute by e` `then offload by e`"},
 };
 
 bool Is(absl::string_view text, WordSort sort) {
@@ -163,6 +182,8 @@ const WordRow* FindWord(absl::string_view text) {
 bool IsActionLetter(absl::string_view text) {
   return text == "F" || text == "B" || text == "I" || text == "W";
 }
+
+bool IsFurtherLetter(absl::string_view text) { return text == "R" || text == "D" || text == "U"; }
 
 bool IsKeyword(absl::string_view text) {
   return Is(text, WordSort::kStatement) || Is(text, WordSort::kKeyword);

@@ -30,6 +30,8 @@ const WordRow* FindWord(absl::string_view text);
 
 // F, B, I, W.
 bool IsActionLetter(absl::string_view text);
+// R, D and U: letters where an action begins, and free as names.
+bool IsFurtherLetter(absl::string_view text);
 
 // A word that is reserved everywhere: `repeat`, `and`, …
 bool IsKeyword(absl::string_view text);

@@ -20,6 +20,17 @@ class TorchWriter {
     if (!plan_.pipes.empty()) {
       Complain(plan_.header, "torch has one pipe; a schedule of several cannot be exported");
     }
+    for (const Action& action : plan_.actions) {
+      const bool remakes = action.kind == ActionKind::kRecompute;
+      if (!remakes && !IsCopy(action.kind)) continue;
+      Complain(SpanOf(plan_, action),
+               absl::StrCat(Print(plan_, action),
+                            remakes ? ": torch's runtime has no action that computes an F again; "
+                                      "stringline.torch performs it in a loop of its own"
+                                    : ": torch's runtime has no copies to the host"))
+          .where = WhereOf(plan_, action);
+      break;
+    }
     for (int r = 0; r < plan_.ranks(); ++r) WriteRank(plan_.of(RankId(r)), r);
     if (diagnostics_->findings().size() != before) return std::nullopt;
     return std::move(out_);

@@ -25,7 +25,8 @@ std::vector<ActionKind> KindsOf(const Plan& plan) {
     if (action.joined || !IsCompute(action.kind)) return {};
     kinds.insert(action.kind);
   }
-  const bool has_both = kinds.count(ActionKind::kBackward) > 0 && kinds.size() > 2;
+  const bool has_both =
+      kinds.count(ActionKind::kBackward) > 0 && kinds.count(ActionKind::kInputGradient) > 0;
   if (has_both || plan.actions.size() > kMostGreedyActions) return {};
   return {kinds.begin(), kinds.end()};
 }

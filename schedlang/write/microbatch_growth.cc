@@ -14,8 +14,8 @@ namespace {
 constexpr int64_t kLargestStep = 64;
 
 struct Amounts {
-  std::map<std::pair<int, bool>, int64_t> done;  // by role and direction (true: forward)
-  std::map<int, int64_t> owed;                   // weight gradients by role; kOldest: of any
+  std::map<std::pair<int, ActionKind>, int64_t> done;  // by role and F, B or R; an I counts as B
+  std::map<int, int64_t> owed;                         // weight gradients by role; kOldest: of any
 };
 
 void AddBody(const std::vector<int>& body, const std::vector<Sign>& signs, const OrderUse& orders,
@@ -27,7 +27,8 @@ void AddBody(const std::vector<int>& body, const std::vector<Sign>& signs, const
         --amounts->owed[part.role];
         continue;
       }
-      ++amounts->done[{part.role, part.kind == ActionKind::kForward}];
+      const bool input = part.kind == ActionKind::kInputGradient;
+      ++amounts->done[{part.role, input ? ActionKind::kBackward : part.kind}];
       const bool leaves = part.role == kFromOrder
                               ? orders.leaves_weight && part.kind == ActionKind::kBackward
                               : part.kind == ActionKind::kInputGradient;

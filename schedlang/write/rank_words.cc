@@ -29,25 +29,29 @@ class Alphabet {
 // The language's counters along a plan's actions.
 class Counting {
  public:
-  explicit Counting(const Plan& plan) : forward_(plan.stages.size()), back_(plan.stages.size()) {}
+  explicit Counting(const Plan& plan)
+      : forward_(plan.stages.size()),
+        back_(plan.stages.size()),
+        again_(plan.stages.size()),
+        offloads_(plan.stages.size()) {}
 
-  void StartRank() { deferred_.clear(); }
+  void StartRank() {
+    deferred_.clear();
+    offloaded_.clear();
+  }
   // Takes the action. True if it is the next of its kind and stage by the counters.
   bool Take(const Action& action) {
     const auto stage = static_cast<size_t>(action.stage.value);
     const int microbatch = action.microbatch.value;
     if (action.kind == ActionKind::kForward) return forward_[stage].Take(microbatch);
+    if (action.kind == ActionKind::kRecompute) return again_[stage].Take(microbatch);
+    if (action.kind == ActionKind::kOffload) {
+      offloaded_.push_back(action);
+      return offloads_[stage].Take(microbatch);
+    }
+    if (action.kind == ActionKind::kFetch) return TakeOldest(action, &offloaded_);
     if (action.kind != ActionKind::kWeightGradient) return back_[stage].Take(microbatch);
-    const auto is_stage = [&](const Action& a) { return a.stage == action.stage; };
-    const auto oldest = std::find_if(deferred_.begin(), deferred_.end(), is_stage);
-    const auto at = std::find_if(oldest, deferred_.end(), [&](const Action& a) {
-      return is_stage(a) && a.microbatch == action.microbatch;
-    });
-    if (at == deferred_.end()) return false;
-    is_oldest_of_rank_ = at == deferred_.begin();
-    const bool is_next = at == oldest;
-    deferred_.erase(at);
-    return is_next;
+    return TakeOldest(action, &deferred_);
   }
   // True if the last weight gradient taken was the oldest of the rank.
   bool is_oldest_of_rank() const { return is_oldest_of_rank_; }
@@ -72,8 +76,22 @@ class Counting {
       return is_next;
     }
   };
-  std::vector<Numbers> forward_, back_;
-  std::vector<Action> deferred_;  // oldest first
+  // Takes the entry of the action's stage and microbatch. True if it is the stage's oldest.
+  bool TakeOldest(const Action& action, std::vector<Action>* entries) {
+    const auto is_stage = [&](const Action& a) { return a.stage == action.stage; };
+    const auto oldest = std::find_if(entries->begin(), entries->end(), is_stage);
+    const auto at = std::find_if(oldest, entries->end(), [&](const Action& a) {
+      return is_stage(a) && a.microbatch == action.microbatch;
+    });
+    if (at == entries->end()) return false;
+    is_oldest_of_rank_ = at == entries->begin();
+    const bool is_next = at == oldest;
+    entries->erase(at);
+    return is_next;
+  }
+
+  std::vector<Numbers> forward_, back_, again_, offloads_;
+  std::vector<Action> deferred_, offloaded_;  // oldest first
   bool is_oldest_of_rank_ = false;
 };
 
@@ -129,7 +147,10 @@ OrderedWords OrderedWordsOf(const RankWords& words) {
     for (const int number : words.words[r]) {
       Sign sign = words.signs[static_cast<size_t>(number)];
       for (SignPart& part : sign) {
-        if (part.kind == ActionKind::kWeightGradient || IsCollective(part.kind)) continue;
+        if (part.kind == ActionKind::kWeightGradient || part.kind == ActionKind::kRecompute ||
+            IsCopy(part.kind) || IsCollective(part.kind)) {
+          continue;
+        }
         const bool is_forward = part.kind == ActionKind::kForward;
         (is_forward ? out.forward : out.backward)[r].push_back(alphabet.NumberOf({part}));
         part = {is_forward ? ActionKind::kForward : ActionKind::kBackward, kFromOrder, -1};

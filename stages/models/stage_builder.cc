@@ -86,10 +86,8 @@ absl::StatusOr<std::vector<StageProgram>> BuildPrograms(
     } else {
       stage->Send(x);
     }
-    SL_ASSIGN_OR_RETURN(
-        StageProgram program,
-        MakeStageProgram(std::move(*stage).Finish(first, last),
-                         {.what = recompute.Of(s), .for_weights = recompute.for_weights}));
+    SL_ASSIGN_OR_RETURN(StageProgram program,
+                        MakeStageProgram(std::move(*stage).Finish(first, last), recompute.Of(s)));
     programs.push_back(std::move(program));
   }
   return programs;

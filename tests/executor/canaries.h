@@ -6,7 +6,9 @@
 #include <chrono>
 #include <deque>
 #include <random>
+#include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "executor/engine/stage_work.h"
@@ -55,6 +57,10 @@ class Canaries final : public StageWork {
     memory_ = *std::move(memory);
     for (const RankMemory& rank : memory_.ranks) {
       blocks_.push_back(static_cast<char*>(*device->Allocate(rank.block)));
+      hosts_.push_back(static_cast<char*>(*device->AllocateHost(rank.host)));
+    }
+    for (const Action& action : plan.actions) {
+      if (action.kind == ActionKind::kFetch) fetched_.insert({action.stage, action.microbatch});
     }
   }
 
@@ -66,7 +72,14 @@ class Canaries final : public StageWork {
     task.delay_us = delays_ && random_() % 4 == 0 ? static_cast<int>(random_() % 200) : 0;
     switch (action.kind) {
       case ActionKind::kForward:
-        Fill(action, {C::kInput}, {C::kSavedForInput, C::kSavedForWeight, C::kOutput}, &task);
+        if (plan_.stage(action.stage).remakes) {
+          Fill(action, {C::kInput}, {C::kKept, C::kOutput}, &task);
+        } else {
+          Fill(action, {C::kInput}, {C::kSavedForInput, C::kSavedForWeight, C::kOutput}, &task);
+        }
+        break;
+      case ActionKind::kRecompute:
+        Fill(action, {C::kKept}, {C::kSavedForInput, C::kSavedForWeight}, &task);
         break;
       case ActionKind::kBackward:
         Fill(action, {C::kSavedForInput, C::kSavedForWeight, C::kOutGrad}, {C::kInGrad}, &task);
@@ -80,6 +93,20 @@ class Canaries final : public StageWork {
         Fill(action, {C::kSavedForWeight, C::kStash}, {}, &task);
     }
     return Piece{{Run, &task, 0}, {}, {}};
+  }
+
+  absl::StatusOr<Work> Copy(const Action& action) override {
+    using C = StageValue;
+    Task& task = tasks_.emplace_back();
+    task.owner = this;
+    task.delay_us = delays_ && random_() % 4 == 0 ? static_cast<int>(random_() % 200) : 0;
+    const bool remakes = plan_.stage(action.stage).remakes;
+    const std::vector<C> kept =
+        remakes ? std::vector<C>{C::kKept} : std::vector<C>{C::kSavedForInput, C::kSavedForWeight};
+    const bool out = action.kind == ActionKind::kOffload;
+    Fill(action, out ? kept : std::vector<C>{C::kHosted}, out ? std::vector<C>{C::kHosted} : kept,
+         &task);
+    return Work{Run, &task, 0};
   }
 
   Bytes Payload(const Action& action) const override {
@@ -102,9 +129,19 @@ class Canaries final : public StageWork {
     std::vector<Place> needs, gives;
   };
 
-  char* AddressOf(StageId stage, MicrobatchId microbatch, StageValue value) const {
-    const int64_t offset = memory_.OffsetOf(stage, microbatch, value);
-    return offset < 0 ? nullptr : blocks_[plan_.stage(stage).rank.value] + offset;
+  char* AddressOf(StageId stage, MicrobatchId microbatch, StageValue value,
+                  bool back = false) const {
+    const int64_t offset = memory_.OffsetOf(stage, microbatch, value, back);
+    const int rank = plan_.stage(stage).rank.value;
+    if (offset < 0) return nullptr;
+    return (value == StageValue::kHosted ? hosts_[rank] : blocks_[rank]) + offset;
+  }
+  // True for an action behind the U that brings the value back.
+  bool IsBack(const Action& action, StageValue value) const {
+    if (action.kind == ActionKind::kForward || action.kind == ActionKind::kOffload) return false;
+    if (!fetched_.contains({action.stage, action.microbatch})) return false;
+    if (plan_.stage(action.stage).remakes) return value == StageValue::kKept;
+    return value == StageValue::kSavedForInput || value == StageValue::kSavedForWeight;
   }
 
   int64_t BytesOf(StageId stage, StageValue value) const {
@@ -127,7 +164,7 @@ class Canaries final : public StageWork {
             const std::vector<StageValue>& gives, Task* task) const {
     auto add = [&](const std::vector<StageValue>& classes, std::vector<Place>* places) {
       for (StageValue value : classes) {
-        char* address = AddressOf(action.stage, action.microbatch, value);
+        char* address = AddressOf(action.stage, action.microbatch, value, IsBack(action, value));
         if (address == nullptr) continue;
         places->push_back({reinterpret_cast<uint32_t*>(address),
                            BytesOf(action.stage, value) / static_cast<int64_t>(sizeof(uint32_t)),
@@ -161,7 +198,8 @@ class Canaries final : public StageWork {
   const bool delays_;
   std::vector<StageSizes> sizes_;
   MemoryPlan memory_;
-  std::vector<char*> blocks_;
+  std::vector<char*> blocks_, hosts_;  // by rank
+  std::set<std::pair<StageId, MicrobatchId>> fetched_;
   std::deque<Task> tasks_;
   std::atomic<int> spoiled_{0};
   std::atomic<int64_t> looked_at_{0};

@@ -64,11 +64,16 @@ std::vector<StageProgram> ProgramsFor(const Plan& plan, TinyFamily family, Recom
   SL_CHECK(split.ok()) << split.status();
   AnyShape shape = TinyModel(family, layers);
   shape.dtype = dtype;
-  const auto pipe =
-      BuildModelStages(shape, *split, {.expert_ranks = 1, .recompute = {.what = recompute}});
-  SL_CHECK(pipe.ok()) << pipe.status();
   std::vector<StageProgram> programs;
-  for (size_t p = 0; p < pipes; ++p) programs.insert(programs.end(), pipe->begin(), pipe->end());
+  for (size_t p = 0; p < pipes; ++p) {
+    RecomputePolicy policy = {.what = recompute};
+    for (int s = 0; s < stages; ++s) {
+      policy.remakes.push_back(plan.stages[p * static_cast<size_t>(stages) + s].remakes);
+    }
+    const auto pipe = BuildModelStages(shape, *split, {.expert_ranks = 1, .recompute = policy});
+    SL_CHECK(pipe.ok()) << pipe.status();
+    programs.insert(programs.end(), pipe->begin(), pipe->end());
+  }
   return programs;
 }
 
@@ -175,6 +180,23 @@ TEST(MemoryAgrees, PlannedCheckedAllocatedAndSimulated) {
               << static_cast<int>(recompute) << ": planned " << over(totals.planned)
               << " of what is alive, with slots of one size " << over(totals.one_size) << "\n";
     EXPECT_LT(over(totals.planned), 1.35);
+  }
+}
+
+// With R and copies, too: the device's memory as planned, and the host's beside it.
+TEST(MemoryAgrees, WithRAndCopiesToTheHost) {
+  for (const char* const name : {"1f1b", "zb_h1", "zb_v", "dualpipe", "interleaved"}) {
+    for (const auto& [remakes, copies] : {std::pair(true, false), {false, true}, {true, true}}) {
+      for (const TinyFamily family : {TinyFamily::kGpt, TinyFamily::kMoe}) {
+        SCOPED_TRACE(testing::Message()
+                     << name << " " << NameOf(family) << " R " << remakes << " copies " << copies);
+        const std::optional<Plan> plan = ChangedPlan(name, 4, 12, remakes, copies);
+        ASSERT_TRUE(plan.has_value());
+        Totals totals;
+        CompareMemory(*plan, family, Recompute::kAll, DType::kF32, &totals);
+        if (HasFailure()) return;
+      }
+    }
   }
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "executor/engine/mesh.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/elaborate/elaborate.h"
@@ -41,6 +42,28 @@ inline std::optional<Plan> LibraryPlan(const std::string& name, int p, int m,
   const auto plan = Elaborate(*file, "", {{"P", p}, {"M", m}}, &diagnostics);
   if (!plan.has_value()) return std::nullopt;
   return Lower(resident > 0 ? AddCollectives(*plan, resident) : *plan, layout);
+}
+
+// The library's schedule with R right before B and I (`remakes`), with copies to the host and back
+// (`copies`), or with both; lowered.
+inline std::optional<Plan> ChangedPlan(const std::string& name, int p, int m, bool remakes,
+                                       bool copies) {
+  const std::string changes =
+      absl::StrCat(remakes ? " then recompute by 0" : "", copies ? " then offload by 0" : "");
+  std::string text;
+  const auto source =
+      ReadSource(std::string(STRINGLINE_SOURCE_DIR "/schedules/") + name + ".sched");
+  SL_CHECK(source.ok()) << source.status();
+  absl::StrAppend(&text, source->text(),
+                  "schedule changed(P, M) = ", name == "1f1b" ? "one_f_one_b" : name, "(P, M)",
+                  changes, ";\n");
+  const Source changed("changed.sched", text);
+  Diagnostics diagnostics;
+  const auto file = Parse(changed, &diagnostics);
+  SL_CHECK(file.has_value()) << Render(diagnostics, changed);
+  const auto plan = Elaborate(*file, "changed", {{"P", p}, {"M", m}}, &diagnostics);
+  if (!plan.has_value()) return std::nullopt;
+  return Lower(*plan);
 }
 
 // The lowered plan with a REDUCE_GRAD for each stage, as several copies of the pipeline need it.

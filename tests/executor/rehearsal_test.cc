@@ -119,6 +119,9 @@ TEST(Rehearsal, EndsExactlyWhenTheCheckerSaysSo) {
     draw(&costs.backward);
     draw(&costs.input_gradient);
     draw(&costs.weight_gradient);
+    draw(&costs.recompute);
+    draw(&costs.offload);
+    draw(&costs.fetch);
     std::vector<int64_t> times;
     draw(&times);
     const auto owned = CpuDevice::Make(1 + i / 3 % 3);

@@ -142,7 +142,8 @@ TEST(RunConfig, RecomputeIsAWordOrOneAStage) {
   EXPECT_EQ(each->recompute.by_stage,
             (std::vector<Recompute>{Recompute::kNone, Recompute::kAll, Recompute::kAttn}));
   EXPECT_THAT(ReadWith("train", ", recompute: [none, some]").status().message(),
-              testing::HasSubstr(":4: train.recompute: expected none or attn or experts or all, "
+              testing::HasSubstr(":4: train.recompute: expected none or attn or experts or all or "
+                                 "schedule, "
                                  "got 'some'"));
   EXPECT_THAT(ReadWith("train", ", recompute: {}").status().message(),
               testing::HasSubstr("train.recompute: expected a word, or a list of words"));

@@ -25,6 +25,15 @@ import colour_sight  # noqa: E402
 WRITER, FOLDER = sys.argv[1], pathlib.Path(sys.argv[2])
 PROGRAM = pathlib.Path(__file__).parents[2] / "tools/view/page"
 SHARED = {}
+# The pixels of the picture as `data`.
+PIXELS = """
+    const canvas = document.getElementById('lower');
+    const copy = document.createElement('canvas');
+    [copy.width, copy.height] = [canvas.width, canvas.height];
+    const context = copy.getContext('2d', {willReadFrequently: true});
+    context.drawImage(canvas, 0, 0);
+    const data = new Uint32Array(context.getImageData(0, 0, copy.width, copy.height).data.buffer);
+"""
 
 
 def setUpModule():
@@ -75,17 +84,19 @@ class PageTest(unittest.TestCase):
     def text(self, id):
         return self.script("return document.getElementById(arguments[0]).innerText", id)
 
+    def colours(self):
+        """The colours of the picture, as numbers."""
+        chromium.frame(self.browser)
+        return self.script(PIXELS + "return [...new Set(data)];")
+
+    def has_colour(self, rgb):
+        red, green, blue = rgb
+        return (255 << 24) + (blue << 16) + (green << 8) + red in self.colours()
+
     def pixels(self):
         """The number of colours in the picture, and a sum that changes with the picture."""
         chromium.frame(self.browser)
-        return self.script("""
-            const canvas = document.getElementById('lower');
-            const copy = document.createElement('canvas');
-            [copy.width, copy.height] = [canvas.width, canvas.height];
-            const context = copy.getContext('2d', {willReadFrequently: true});
-            context.drawImage(canvas, 0, 0);
-            const data = new Uint32Array(
-              context.getImageData(0, 0, copy.width, copy.height).data.buffer);
+        return self.script(PIXELS + """
             const colors = new Set();
             let sum = 0;
             for (let i = 0; i < data.length; ++i) {
@@ -120,22 +131,77 @@ class PageTest(unittest.TestCase):
 
     def test_draws_in_both_themes(self):
         seen = set()
-        for name in ("small", "zb", "parts", "alone", "sharded", "large"):
+        for name in ("small", "zb", "parts", "alone", "sharded", "offloaded", "large"):
             for dark in (False, True):
                 self.open(name, dark=dark)
                 colors, total = self.pixels()
                 self.assertGreater(colors, 30, name)
                 seen.add(total)
                 self.shoot(f"{name}-{'dark' if dark else 'light'}")
-        self.assertEqual(len(seen), 12, "no two pictures are alike")
+        self.assertEqual(len(seen), 14, "no two pictures are alike")
 
     def test_colour_blind_readers_tell_kinds_apart(self):
         self.open("small")
         for dark in (False, True):
             paint = self.inside(["paint"], f"makePaint('{'dark' if dark else 'light'}', 1).rgb")
-            kinds = [paint[4 * kind:4 * kind + 4] for kind in range(4)]
+            numbers = self.inside(["data"], "[...Array(COMPUTE_KINDS).keys(), OFFLOAD, FETCH]")
+            kinds = [paint[4 * kind:4 * kind + 4] for kind in numbers]
             for sight in colour_sight.SIGHTS:
                 self.assertGreater(colour_sight.least_distance(kinds, sight), 12, (sight, dark))
+
+    def test_numbers_of_kinds_are_those_of_the_data(self):
+        self.open("small")
+        page = (FOLDER / "small.html").read_text()
+        heads = json.loads(re.search(r'id="headers">(.*?)</script>', page, re.S)[1])
+        names = [name for name, _ in heads[0]["kinds"]]
+        numbers = self.inside(["data"],
+                              "({SEND_F, RECV_F, SEND_B, RECV_B, D: OFFLOAD, U: FETCH, UNSHARD,"
+                              " REDUCE_GRAD})")
+        self.assertEqual({names[number]: number for number in numbers.values()}, numbers)
+        counts = self.inside(["data", "words", "paint"],
+                             "[COMPUTE_KINDS, COMPUTE_NAMES.length, KIND_TONES.length]")
+        self.assertEqual(counts, [names.index("SEND_F")] * 3)
+        self.assertEqual(self.inside(["paint"], "ACTION_TONES.length"), len(names))
+        self.assertEqual(self.inside(["data", "paint"], "CAUSE_TONES.length"),
+                         len(heads[0]["causes"]))
+        looks = self.inside(["data", "paint"], "CAUSE_TONES.map((tone) => Object.values(tone))")
+        self.assertEqual(len({str(look) for look in looks}), len(looks), "every cause has a look")
+
+    def test_copies_have_lanes(self):
+        self.open("offloaded")
+        legend = self.text("legend")
+        for words in ("D copy to the host", "U copy from the host", "idle: copy"):
+            self.assertEqual(legend.count(words), 1, legend)
+        lanes = self.script("return JSON.parse(document.getElementById('headers').textContent)[0]"
+                            ".ranks.map((rank) => rank.lanes.filter(([kind]) => kind === 4))")
+        self.assertEqual(lanes, 3 * [[[4, "to host"], [4, "from host"]]] + [[]])
+        tones = self.inside(["data", "paint"], "[OFFLOAD, FETCH].map((kind) => "
+                            "makePaint('light', 1).rgb[toneAt(kind, 0, 0)])")
+        for tone in tones:
+            self.assertTrue(self.has_colour(tone), tone)
+        self.find("0D3")
+        details = self.text("details")
+        for part in ("copy what a stage kept of a microbatch to the memory of the host",
+                     "moves beside computation, on lane to host", "Needs", "0F3", "Needed by",
+                     "0U3"):
+            self.assertIn(part, details)
+        self.shoot("copies")
+        self.find("0B3")
+        self.assertRegex(self.text("details"), r"Needs(.|\n)*0U3(.|\n)*Messages")
+        self.find("0F2")
+        self.assertIn("waited 2 us: 0F2 waits for the end of 0D0, a copy", self.text("details"))
+        self.key("l")  # without lanes the copies' colours are not there
+        self.key("Escape")
+        for tone in tones:
+            self.assertFalse(self.has_colour(tone), tone)
+        self.find("0U3")
+        self.assertIn("from host", self.text("details"))
+        # Many in a pixel have a colour between their own and the ground's.
+        self.open("crowded")
+        ground = self.inside(["paint"], "THEMES.light.band")
+        mixed = [self.inside(["paint"], "mix(...arguments, 0.5)", ground, tone) for tone in tones]
+        for tone in mixed:
+            self.assertTrue(self.has_colour(tone), tone)
 
     def test_pipes_are_numbered_through_the_step(self):
         self.open("pipes")

@@ -25,15 +25,16 @@ struct Staged {
 };
 
 struct StagedSpec {
-  std::string file;  // below schedules/
+  std::string file;  // in the folder
   std::vector<std::string> parameters;
   std::string costs;
   CommLayout layout = CommLayout::kEdge;
 };
 
-std::unique_ptr<Staged> Stage(const StagedSpec& spec) {
+std::unique_ptr<Staged> Stage(const StagedSpec& spec,
+                              const std::string& folder = STRINGLINE_SOURCE_DIR "/schedules") {
   const auto parameters = ParseParameters(spec.parameters);
-  const std::string path = absl::StrCat(STRINGLINE_SOURCE_DIR "/schedules/", spec.file);
+  const std::string path = absl::StrCat(folder, "/", spec.file);
   auto step = OpenSimulated({path, "", *parameters}, {.text = spec.costs}, {spec.layout});
   SL_CHECK(step.ok() && step->timeline) << spec.file;
   auto staged = std::make_unique<Staged>();
@@ -44,6 +45,21 @@ std::unique_ptr<Staged> Stage(const StagedSpec& spec) {
   staged->memory = MemoryOver(staged->plan, staged->timeline, step->costs->memory);
   return staged;
 }
+
+// All ranks but the last copy what a microbatch holds to the host, and back for its backward.
+constexpr const char* kOffloaded =
+    "schedule offloaded(P, M) {\n"
+    "  stages P on line;\n"
+    "  rank r {\n"
+    "    let first = min(P - r, M);\n"
+    "    let copies = r < P - 1;\n"
+    "    F r;\n"
+    "    repeat first - 1 { F r; if copies { D r } }\n"
+    "    repeat M - first { if copies { U r } B r; F r; if copies { D r } }\n"
+    "    repeat first - 1 { if copies { U r } B r }\n"
+    "    B r;\n"
+    "  }\n"
+    "}\n";
 
 // Names and source lines as an enemy would choose them.
 std::unique_ptr<Staged> Hostile() {
@@ -122,6 +138,12 @@ int WritePages(const std::string& folder) {
   write("stages", {"interleaved.sched", {"P=4", "M=8", "V=4"}, costs});
   write("large", {"1f1b.sched", {"P=64", "M=512"}, costs});
   write("million", {"1f1b.sched", {"P=64", "M=2650"}, costs});
+  const std::string file = "offloaded.sched";
+  SL_CHECK(WriteFileAtomically(absl::StrCat(folder, "/", file), kOffloaded).ok()) << folder;
+  const auto offloaded = Stage({file, {"P=4", "M=8"}, "F=10,B=20,D=12,U=12,p2p=2"}, folder);
+  WriteOrDie(folder + "/offloaded.html", {offloaded->Page()});
+  const auto crowded = Stage({file, {"P=2", "M=2000"}, "F=10,B=20,D=12,U=12,p2p=2"}, folder);
+  WriteOrDie(folder + "/crowded.html", {crowded->Page()});
   const auto one = Stage({"1f1b.sched", {"P=4", "M=8"}, costs});
   const auto other = Stage({"zb_h1.sched", {"P=4", "M=8"}, costs});
   WriteOrDie(folder + "/two.html", {one->Page(), other->Page()});

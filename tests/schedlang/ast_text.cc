@@ -182,8 +182,9 @@ std::string Text(const ast::Derived& n) {
     absl::StrAppend(&out, " ", a.name ? a.name->text + "=" : "", TextOf(a.value));
   }
   absl::StrAppend(&out, ")");
-  for (const ast::Derived::Defer& d : n.defers) {
-    absl::StrAppend(&out, " (defer W ", TextOf(d.count), ")");
+  for (const ast::Derived::Then& then : n.thens) {
+    const char* const of = then.word.text == "defer" ? " W " : " ";
+    absl::StrAppend(&out, " (", then.word.text, of, TextOf(then.count), ")");
   }
   return out;
 }

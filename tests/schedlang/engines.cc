@@ -35,10 +35,11 @@ Plan PlanOf(const std::vector<int>& rank_of_stage, int microbatches, const Lists
     for (size_t i = 0; i < list.size(); ++i) {
       plan.actions.push_back(list[i]);
       if (i == 0) plan.actions.back().joined = false;
-      if (!IsCompute(list[i].kind)) plan.lowered = true;
+      if (!TakesTurn(list[i].kind)) plan.lowered = true;
     }
     plan.first.push_back(static_cast<uint32_t>(plan.actions.size()));
   }
+  FindRemaking(&plan);
   return plan;
 }
 
@@ -67,6 +68,24 @@ std::vector<Action> WorkOf(const std::vector<int>& stages, int microbatches, boo
       } else {
         work.push_back(Make(ActionKind::kBackward, stage, m));
       }
+    }
+  }
+  return work;
+}
+
+std::vector<Action> WithR(std::vector<Action> work) {
+  for (size_t i = 0; i < work.size(); ++i) {
+    if (work[i].kind != ActionKind::kForward) continue;
+    work.push_back(Make(ActionKind::kRecompute, work[i].stage.value, work[i].microbatch.value));
+  }
+  return work;
+}
+
+std::vector<Action> WithCopies(std::vector<Action> work) {
+  for (size_t i = 0; i < work.size(); ++i) {
+    if (work[i].kind != ActionKind::kForward) continue;
+    for (const ActionKind kind : {ActionKind::kOffload, ActionKind::kFetch}) {
+      work.push_back(Make(kind, work[i].stage.value, work[i].microbatch.value));
     }
   }
   return work;
@@ -101,11 +120,12 @@ class Family {
     ForEachOrder(&lists, 0, [&] { Visit(PlanOf(rank_of_stage, microbatches, lists)); });
   }
 
-  // Every list of at most `length` actions over F, B, I, W of a stage and two microbatches.
+  // Every list of at most `length` actions over F, B, I, W, R of a stage and two microbatches.
   void ShortLists(int length) {
     std::vector<Action> alphabet;
     for (int m = 0; m < 2; ++m) {
-      for (int k = 0; k < 4; ++k) alphabet.push_back(Make(static_cast<ActionKind>(k), 0, m));
+      for (int k = 0; k < kComputeKinds; ++k)
+        alphabet.push_back(Make(static_cast<ActionKind>(k), 0, m));
     }
     Lists lists(1);
     Extend(alphabet, length, &lists);
@@ -139,15 +159,20 @@ int Pick(std::mt19937_64& random, size_t n) {
 
 // The actions that each stage can do next, when messages arrive at once.
 std::vector<Action> Performable(const LiveValues& live, const std::vector<std::vector<char>>& split,
-                                int stages, int microbatches) {
+                                const std::vector<std::vector<char>>& copied, int stages,
+                                int microbatches) {
   std::vector<Action> out;
   for (int s = 0; s < stages; ++s) {
     for (int m = 0; m < microbatches; ++m) {
-      for (int k = 0; k < 4; ++k) {
+      for (int k = 0; k < kComputeKinds; ++k) {
         const Action action = Make(static_cast<ActionKind>(k), s, m);
         const bool other_form = split[s][m] ? action.kind == ActionKind::kBackward
                                             : action.kind == ActionKind::kInputGradient;
         if (!other_form && live.Missing(action) == 0) out.push_back(action);
+      }
+      for (const ActionKind kind : {ActionKind::kOffload, ActionKind::kFetch}) {
+        const Action action = Make(kind, s, m);
+        if (copied[s][m] && live.Missing(action) == 0) out.push_back(action);
       }
     }
   }
@@ -171,15 +196,20 @@ void Deliver(const Plan& shape, const Action& action, LiveValues* live) {
 Lists RandomOrder(const std::vector<int>& rank_of_stage, int ranks, int microbatches,
                   std::mt19937_64& random) {
   const int stages = static_cast<int>(rank_of_stage.size());
-  const Plan shape = PlanOf(rank_of_stage, microbatches, Lists(ranks));
+  Plan shape = PlanOf(rank_of_stage, microbatches, Lists(ranks));
+  for (Stage& stage : shape.stages) stage.remakes = Pick(random, 3) == 0;
   std::vector<std::vector<char>> split(stages, std::vector<char>(microbatches));
   for (auto& row : split) {
     for (char& cell : row) cell = static_cast<char>(Pick(random, 2));
   }
+  auto copied = split;
+  for (auto& row : copied) {
+    for (char& cell : row) cell = static_cast<char>(Pick(random, 3) == 0);
+  }
   Lists lists(ranks);
   LiveValues live(shape);
   while (true) {
-    const std::vector<Action> next = Performable(live, split, stages, microbatches);
+    const std::vector<Action> next = Performable(live, split, copied, stages, microbatches);
     if (next.empty()) return lists;
     const Action action = next[Pick(random, next.size())];
     live.Perform(action);
@@ -239,6 +269,11 @@ int64_t ForEachSmallPlan(const std::function<void(const Plan&)>& visit) {
   family.ShortLists(4);
   family.Orders({0}, 2, {WorkOf({0}, 2, false)}, true);
   family.Orders({0}, 2, {WorkOf({0}, 2, true)}, true);
+  family.Orders({0}, 1, {WithR(WorkOf({0}, 1, true))}, true);
+  family.Orders({0}, 1, {WithCopies(WithR(WorkOf({0}, 1, true)))}, false);
+  family.Orders({0}, 1, {WithCopies(WorkOf({0}, 1, false))}, false);
+  family.Orders({0}, 2, {WithR(WorkOf({0}, 2, false))}, true);
+  family.Orders({0, 1}, 1, {WithR(WorkOf({0}, 1, true)), WorkOf({1}, 1, false)}, false);
   family.Orders({0, 0}, 1, {WorkOf({0, 1}, 1, false)}, true);
   family.Orders({0, 1}, 2, {WorkOf({0}, 2, false), WorkOf({1}, 2, false)}, false);
   family.Orders({0, 1}, 1, {WorkOf({0}, 1, true), WorkOf({1}, 1, true)}, false);

@@ -18,14 +18,19 @@ namespace {
 using Value = std::tuple<char, int, int>;  // the kind of value, its stage and microbatch
 
 // The values that an action takes and gives on its own rank: a activation in, o activation out, s
-// saved, g gradient in, i gradient out, t stash, w weight gradient.
+// saved, k kept for R, h on the host, g gradient in, i gradient out, t stash, w weight gradient.
 struct Use {
   std::vector<Value> takes, gives;
 };
 
 class JudgedPlan {
  public:
-  JudgedPlan(const Plan& plan, const World& world) : plan_(plan), world_(world) {}
+  JudgedPlan(const Plan& plan, const World& world)
+      : plan_(plan), world_(world), remakes_(plan.stages.size(), false) {
+    for (const Action& action : plan.actions) {
+      if (action.kind == ActionKind::kRecompute) remakes_[action.stage.value] = true;
+    }
+  }
 
   // Everything that does not depend on timing. False when the plan is already wrong.
   bool Prepare() {
@@ -87,14 +92,16 @@ class JudgedPlan {
   bool DoesEverythingOnce() const {
     std::map<Value, int> count;
     for (const Action& a : plan_.actions) {
-      const char kind = "FBIW"[std::min(3, static_cast<int>(a.kind))];
-      if (static_cast<int>(a.kind) < 4) ++count[{kind, a.stage.value, a.microbatch.value}];
+      const std::string kind = PrintedKind(a.kind);
+      if (kind.size() == 1) ++count[{kind[0], a.stage.value, a.microbatch.value}];
     }
     for (int s = 0; s < static_cast<int>(plan_.stages.size()); ++s) {
       const int all =
           plan_.pipes.empty() ? plan_.microbatches : plan_.pipes[plan_.stages[s].pipe].microbatches;
       for (int m = 0; m < all; ++m) {
         const auto n = [&](char kind) { return count[{kind, s, m}]; };
+        if (n('R') != (remakes_[s] ? 1 : 0)) return false;
+        if (n('D') > 1 || n('U') != n('D')) return false;
         const bool whole = n('B') == 1 && n('I') == 0 && n('W') == 0;
         const bool split = n('B') == 0 && n('I') == 1 && n('W') == 1;
         if (n('F') != 1 || (!whole && !split)) return false;
@@ -115,7 +122,11 @@ class JudgedPlan {
     switch (a.kind) {
       case ActionKind::kForward:
         if (stage.previous.valid()) use.takes.push_back(v('a', s));
-        use.gives.push_back(v('s', s));
+        if (remakes_[s]) {
+          use.gives.push_back(v('k', s));
+        } else {
+          use.gives.push_back(v('s', s));
+        }
         if (!stage.next.valid()) {
           use.gives.push_back(v('g', s));
         } else {
@@ -134,6 +145,15 @@ class JudgedPlan {
         break;
       case ActionKind::kWeightGradient:
         use = {{v('t', s)}, {v('w', s)}};
+        break;
+      case ActionKind::kRecompute:
+        use = {{v('k', s)}, {v('s', s)}};
+        break;
+      case ActionKind::kOffload:
+        use = {{v(remakes_[s] ? 'k' : 's', s)}, {v('h', s)}};
+        break;
+      case ActionKind::kFetch:
+        use = {{v('h', s)}, {v(remakes_[s] ? 'k' : 's', s)}};
         break;
       case ActionKind::kSendForward:
         use.takes = {v('o', s)};
@@ -177,11 +197,10 @@ class JudgedPlan {
           if (it != received.end()) computation.receives.push_back(it->second);
         }
         gives.insert(gives.end(), use.gives.begin(), use.gives.end());
-        const int kind = static_cast<int>(actions[i].kind);
-        if (kind < 4 || kind > 7) continue;
+        if (!IsMessage(actions[i].kind)) continue;
         int link = 0, number = 0;
         if (!ReadMessage(r, actions[i], &link, &number)) return false;
-        const bool send = kind == 4 || kind == 6;
+        const bool send = IsSend(actions[i].kind);
         if (!send) received[use.gives[0]] = {link, number};
         Call& call = calls[QueueOf(r, link)];
         call.item = item;
@@ -195,7 +214,7 @@ class JudgedPlan {
         if (queues_[queue].empty()) items_[r].back().push_back(queue);  // its first call
         queues_[queue].push_back(call);
       }
-      if (static_cast<int>(actions[begin].kind) < 4) computations_[r].push_back(computation);
+      if (TakesTurn(actions[begin].kind)) computations_[r].push_back(computation);
       begin = end;
     }
     return std::all_of(there.begin(), there.end(),
@@ -343,6 +362,7 @@ class JudgedPlan {
 
   const Plan& plan_;
   const World world_;
+  std::vector<bool> remakes_;                         // by stage: has an R
   std::vector<std::vector<std::vector<int>>> items_;  // by rank, item: queues beginning there
   std::vector<std::vector<Computation>> computations_;
   std::vector<std::vector<Call>> queues_;

@@ -98,11 +98,15 @@ GreedySchedule DrawGreedy(std::mt19937* random) {
                                  ? "pipe a { stages P on line; microbatches M / 2; } "
                                    "pipe b { stages P on reversed line; microbatches M - M / 2; } "
                                  : absl::StrCat("stages ", drawn.stages, " on ", layout, "; ");
-  const char* const kPrefer[] = {"B, F", "F, B", "I, F, W", "I, W, F", "W, I, F", "B, I, W, F"};
+  const char* const kPrefer[] = {"B, F",    "F, B",       "I, F, W",   "I, W, F",
+                                 "W, I, F", "B, I, W, F", "B, R, F",   "B, F, R",
+                                 "R, B, F", "I, R, F, W", "I, F, W, R"};
+  const std::string prefer = kPrefer[pick(11)];
+  const bool remakes = prefer.find('R') != std::string::npos;
   // Rules that hold back may leave a rank without an end; another test covers them.
-  drawn.begin =
-      absl::StrCat("schedule s(P, M) { ", placed, "rank r greedy { prefer ", kPrefer[pick(6)], "; ",
-                   !pipes && per_rank == 1 && pick(2) == 0 ? "hold at most P - r; " : "");
+  drawn.begin = absl::StrCat("schedule s(P, M) { ", placed, remakes ? "recompute all; " : "",
+                             "rank r greedy { prefer ", prefer, "; ",
+                             !pipes && per_rank == 1 && pick(2) == 0 ? "hold at most P - r; " : "");
   return drawn;
 }
 
@@ -130,6 +134,7 @@ CostModel GreedyCostModel(const Plan& plan) {
       lists[k]->push_back(plan.costs.of(static_cast<ActionKind>(k), static_cast<int>(s) - first));
     }
   }
+  model.recompute = model.forward;
   model.hop = plan.costs.p2p;
   return model;
 }
@@ -171,7 +176,7 @@ TEST(GreedyCostsTest, TheOrderIsRightAndTakesWhatItWasMadeFor) {
     const size_t prefer = drawn.begin.find("prefer ") + 7;
     for (size_t r = 0; r < rules.size(); ++r) {
       for (const char c : drawn.begin.substr(prefer, drawn.begin.find(';', prefer) - prefer)) {
-        const size_t kind = absl::string_view("FBIW").find(c);
+        const size_t kind = absl::string_view("FBIWR").find(c);
         if (kind != absl::string_view::npos) {
           rules[r].prefer.push_back(static_cast<ActionKind>(kind));
         }
@@ -190,10 +195,16 @@ TEST(GreedyCostsTest, TheOrderIsRightAndTakesWhatItWasMadeFor) {
     }
     const auto timeline = Simulate(lowered, GreedyCostModel(*plan));
     ASSERT_TRUE(timeline.ok()) << timeline.status();
-    ASSERT_EQ(MakespanOf(*timeline), order.makespan) << text;
+    const int64_t makespan = MakespanOf(*timeline);
+    ASSERT_LE(makespan, order.makespan) << text;
+    // An R that the rule does not yet allow may begin earlier in the list.
+    const bool remakes = drawn.begin.find("recompute") != std::string::npos;
+    if (!remakes) {
+      ASSERT_EQ(makespan, order.makespan) << text;
+    }
     const auto own = ResolveCosts(CostSpec(), lowered);
     ASSERT_TRUE(own.ok()) << own.status();
-    ASSERT_EQ(MakespanOf(*Simulate(lowered, *own)), order.makespan * 1'000'000) << text;
+    ASSERT_EQ(MakespanOf(*Simulate(lowered, *own)), makespan * 1'000'000) << text;
   }
 }
 

@@ -18,7 +18,7 @@ namespace stringline {
 namespace {
 
 Plan DrawPlan(std::mt19937_64& random) {
-  Plan plan = RandomRightPlan(random, 6, 4);
+  Plan plan = RandomRightPlan(random, 6, 4, /*copies=*/true);
   if (Below(random, 2) == 0) plan = AddCollectives(plan, 1 + static_cast<int>(Below(random, 3)));
   return Lower(plan);
 }
@@ -85,8 +85,15 @@ TEST(LiveMemory, ActivationsAreCountedFromForwardToTheLastGradient) {
       for (uint32_t i = plan.first[r]; i < plan.first[r + 1]; ++i) {
         const Action& action = plan.actions[i];
         if (action.kind != ActionKind::kForward) continue;
+        const auto at = [&](ActionKind kind) {
+          return Find(plan, kind, action.stage, action.microbatch.value);
+        };
+        const uint32_t offload = at(ActionKind::kOffload);
+        const bool moves = offload < plan.actions.size();
+        if (moves) lived.push_back({i, offload, 1});
         lived.push_back(
-            {i, EndOfBack(plan, action.stage, action.microbatch.value, ActionKind::kWeightGradient),
+            {moves ? at(ActionKind::kFetch) : i,
+             EndOfBack(plan, action.stage, action.microbatch.value, ActionKind::kWeightGradient),
              1});
       }
       if (lived.empty()) continue;
@@ -134,8 +141,8 @@ std::vector<StageSizes> DrawSizes(const Plan& plan, std::mt19937_64& random) {
   for (size_t s = 0; s < sizes.size(); ++s) {
     sizes[s].resident = static_cast<int64_t>(Below(random, 1000));
     sizes[s].gathered = static_cast<int64_t>(Below(random, 1000));
-    for (const StageValue value :
-         {StageValue::kSavedForInput, StageValue::kSavedForWeight, StageValue::kStash}) {
+    for (const StageValue value : {StageValue::kKept, StageValue::kSavedForInput,
+                                   StageValue::kSavedForWeight, StageValue::kStash}) {
       sizes[s].of_microbatch[value] = static_cast<int64_t>(Below(random, 1000));
     }
     const StageId next = plan.stages[s].next;
@@ -179,8 +186,17 @@ class LivedBytes {
     const uint32_t back = EndOfBack(plan_, s, m, ActionKind::kInputGradient);
     const uint32_t last = EndOfBack(plan_, s, m, ActionKind::kWeightGradient);
     const auto none = static_cast<uint32_t>(plan_.actions.size());
-    lived_.push_back({i, back, Bytes(s, kSavedForInput)});
-    lived_.push_back({i, last, Bytes(s, kSavedForWeight)});
+    const uint32_t again = At(ActionKind::kRecompute, s, m);
+    const uint32_t from = again == none ? i : again;
+    const uint32_t offload = At(ActionKind::kOffload, s, m), fetch = At(ActionKind::kFetch, s, m);
+    const auto add = [&](StageValue value, bool is_moved, uint32_t begin, uint32_t end) {
+      const bool moves = offload != none && is_moved;
+      if (moves) lived_.push_back({begin, offload, Bytes(s, value)});
+      lived_.push_back({moves ? fetch : begin, end, Bytes(s, value)});
+    };
+    if (again != none) add(kKept, true, i, last);
+    add(kSavedForInput, again == none, from, back);
+    add(kSavedForWeight, again == none, from, last);
     if (back != last) lived_.push_back({back, last, Bytes(s, kStash)});
     const StageId next = plan_.stage(s).next, previous = plan_.stage(s).previous;
     if (OnThisRank(s, next)) {  // nothing moves: a single value for both sides

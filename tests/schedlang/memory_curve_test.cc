@@ -100,10 +100,20 @@ class HeldParts {
     const Event* const weight = Find(ActionKind::kWeightGradient, s, m);
     const Event& back = whole != nullptr ? *whole : *input;
     const StageMemory& size = sizes_[s];
-    Add(forward->start_ns, back.end_ns, MemoryClass::kSavedForInput,
-        size[MemoryClass::kSavedForInput]);
-    Add(forward->start_ns, (whole != nullptr ? whole : weight)->end_ns,
-        MemoryClass::kSavedForWeight, size[MemoryClass::kSavedForWeight]);
+    const Event* const again = Find(ActionKind::kRecompute, s, m);
+    const int64_t last_ns = (whole != nullptr ? whole : weight)->end_ns;
+    const int64_t from_ns = (again != nullptr ? again : forward)->start_ns;
+    // From F or R on, or until the end of a D and from the start of its U.
+    const Event* const offload = Find(ActionKind::kOffload, s, m);
+    const Event* const fetch = Find(ActionKind::kFetch, s, m);
+    const auto add = [&](MemoryClass of, bool is_moved, int64_t begin_ns, int64_t end_ns) {
+      const bool moves = offload != nullptr && is_moved;
+      if (moves) Add(begin_ns, offload->end_ns, of, size[of]);
+      Add(moves ? fetch->start_ns : begin_ns, end_ns, of, size[of]);
+    };
+    if (again != nullptr) add(MemoryClass::kKept, true, forward->start_ns, last_ns);
+    add(MemoryClass::kSavedForInput, again == nullptr, from_ns, back.end_ns);
+    add(MemoryClass::kSavedForWeight, again == nullptr, from_ns, last_ns);
     int64_t remade = size.remade_for_input;
     if (whole != nullptr) remade += size.remade_for_weight;
     Add(back.start_ns, back.end_ns, MemoryClass::kSavedForInput, remade);
@@ -215,15 +225,16 @@ struct DrawnStep {
 
 DrawnStep DrawStep(std::mt19937_64& random) {
   DrawnStep step;
-  Plan plan = RandomRightPlan(random, 5, 3);
+  Plan plan = RandomRightPlan(random, 5, 3, /*copies=*/true);
   if (Below(random, 2) == 0) plan = AddCollectives(plan, 1 + static_cast<int>(Below(random, 3)));
   step.plan = Lower(plan);
   const auto draw = [&](size_t most) { return static_cast<int64_t>(1 + Below(random, most)); };
   CostModel& costs = step.costs;
   costs.hop = draw(9);
   for (size_t s = 0; s < plan.stages.size(); ++s) {
-    for (auto* const times : {&costs.forward, &costs.backward, &costs.input_gradient,
-                              &costs.weight_gradient, &costs.unshard, &costs.reduce}) {
+    for (auto* const times :
+         {&costs.forward, &costs.backward, &costs.input_gradient, &costs.weight_gradient,
+          &costs.recompute, &costs.offload, &costs.fetch, &costs.unshard, &costs.reduce}) {
       times->push_back(draw(20));
     }
     StageMemory memory;
@@ -269,18 +280,22 @@ TEST(MemoryCurve, CountsActivationsWhereNoSizesAreKnown) {
     EXPECT_TRUE(FindOverfull(curves, 1).empty());
     for (int r = 0; r < step.plan.ranks(); ++r) {
       std::map<std::pair<int, int>, HeldPart> held;
+      std::vector<HeldPart> parts;
       for (uint32_t i = step.plan.first[r]; i < step.plan.first[r + 1]; ++i) {
         const Action& action = step.plan.actions[i];
         HeldPart& part = held[{action.stage.value, action.microbatch.value}];
         part.memory_class = MemoryClass::kSavedForInput;
         const Event& event = timeline->events[i];
         if (action.kind == ActionKind::kForward) part.from_ns = event.start_ns, part.bytes = 1;
+        if (action.kind == ActionKind::kOffload) {
+          parts.push_back({part.from_ns, event.end_ns, MemoryClass::kSavedForInput, 1});
+        }
+        if (action.kind == ActionKind::kFetch) part.from_ns = event.start_ns;
         const bool last =
             action.kind == ActionKind::kBackward || action.kind == ActionKind::kWeightGradient;
         if (last) part.to_ns = event.end_ns;
       }
       int64_t peak = 0;
-      std::vector<HeldPart> parts;
       for (const auto& [key, part] : held) parts.push_back(part);
       for (const HeldPart& part : parts) {
         const int64_t now = SumOf(HeldAt(parts, part.from_ns));

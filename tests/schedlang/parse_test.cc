@@ -233,9 +233,9 @@ const ParseCase kStatements[] = {
      "x.sched:2:10: error: 'for' begins no statement; 'repeat n { F r }' does it n times\n"
      "    2 | rank r { for i in M { F r } }\n"
      "      |          ^~~\n"},
-    {"rank r { R r }",
-     "x.sched:2:10: error: 'R' begins no statement; the actions are F, B, I and W\n"
-     "    2 | rank r { R r }\n"
+    {"rank r { X r }",
+     "x.sched:2:10: error: 'X' begins no statement; the actions are F, B, I, W, R, D and U\n"
+     "    2 | rank r { X r }\n"
      "      |          ^\n"},
     {"rank r { // two\n }",
      "x.sched:2:10: error: expected a statement or '}' before '/'; comments begin with #\n"
@@ -347,6 +347,8 @@ const ParseCase kStatements[] = {
      "x.sched:2:23: error: expected '{' before ','\n"
      "    2 | rank r { repeat P as i, j { } }\n"
      "      |                       ^\n"},
+    {"rank r { R r; R r + 1 @ 2 }", "(schedule s (P M) (rank r (R r) (R (+ r 1) @ 2)))\n"},
+    {"rank r { let R = 2; F R; R; }", "(schedule s (P M) (rank r (let R 2) (F R) (next R)))\n"},
     // Pipes, and a schedule's statements besides its orders
     {"pipe down { stages P on line; microbatches M / 2 }",
      "(schedule s (P M) (pipe down (stages P line) (/ M 2)))\n"},

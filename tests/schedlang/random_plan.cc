@@ -44,15 +44,17 @@ void PutLists(const RankLists& lists, Plan* plan) {
   for (const auto& list : lists) {
     for (size_t i = 0; i < list.size(); ++i) {
       plan->actions.push_back(list[i]);
-      const bool can = i > 0 && !IsCollective(list[i].kind) && !IsCollective(list[i - 1].kind) &&
+      const auto joins = [](ActionKind kind) { return IsCompute(kind) || IsMessage(kind); };
+      const bool can = i > 0 && joins(list[i].kind) && joins(list[i - 1].kind) &&
                        IsMessage(list[i].kind) == IsMessage(list[i - 1].kind);
       if (!can) plan->actions.back().joined = false;
     }
     plan->first.push_back(static_cast<uint32_t>(plan->actions.size()));
   }
+  FindRemaking(plan);
 }
 
-Plan RandomRightPlan(std::mt19937_64& random, int most_stages, int most_microbatches) {
+Plan RandomRightPlan(std::mt19937_64& random, int most_stages, int most_microbatches, bool copies) {
   const int ranks = 1 + static_cast<int>(Below(random, 4));
   const int stages = std::max(ranks, 1 + static_cast<int>(Below(random, most_stages)));
   const int microbatches = 1 + static_cast<int>(Below(random, most_microbatches));
@@ -63,8 +65,16 @@ Plan RandomRightPlan(std::mt19937_64& random, int most_stages, int most_microbat
   if (Below(random, 3) == 0) pipes.push_back({down.rbegin(), down.rend()});
   Plan plan = EmptyPlan(pipes, microbatches);
   const int all = static_cast<int>(plan.stages.size());
-  // By stage and microbatch: nothing, F, I, and B or W are done.
+  for (Stage& stage : plan.stages) stage.remakes = Below(random, 4) == 0;
+  for (const Stage& stage : plan.stages) plan.recompute.push_back(stage.remakes ? 1 : 0);
+  // By stage and microbatch: nothing, F, I, and B or W are done; and whether R is.
   std::vector<std::vector<int>> did(all, std::vector<int>(microbatches));
+  std::vector<std::vector<bool>> remade(all, std::vector<bool>(microbatches));
+  // Likewise: no D is wanted, one is wanted, is done, and U is done.
+  std::vector<std::vector<int>> copied(all, std::vector<int>(microbatches));
+  for (auto& row : copied) {
+    for (int& state : row) state = copies && Below(random, 4) == 0 ? 1 : 0;
+  }
   RankLists lists(ranks);
   const auto ready = [&](RankId rank) {
     std::vector<Action> out;
@@ -74,7 +84,16 @@ Plan RandomRightPlan(std::mt19937_64& random, int most_stages, int most_microbat
         const int before = stage.previous.valid() ? did[stage.previous.value][m] : 1;
         const int behind = stage.next.valid() ? did[stage.next.value][m] : 2;
         if (did[s][m] == 0 && before > 0) out.push_back(MakeAction(ActionKind::kForward, s, m));
-        if (did[s][m] == 1 && behind >= 2) {
+        const bool lacks_r = stage.remakes && !remade[s][m];
+        if (did[s][m] == 1 && copied[s][m] == 1 && lacks_r == stage.remakes) {
+          out.push_back(MakeAction(ActionKind::kOffload, s, m));
+        }
+        if (copied[s][m] == 2) {
+          out.push_back(MakeAction(ActionKind::kFetch, s, m));
+          continue;
+        }
+        if (did[s][m] == 1 && lacks_r) out.push_back(MakeAction(ActionKind::kRecompute, s, m));
+        if (did[s][m] == 1 && behind >= 2 && !lacks_r) {
           out.push_back(
               MakeAction((s + m) % 2 ? ActionKind::kBackward : ActionKind::kInputGradient, s, m));
         }
@@ -88,10 +107,19 @@ Plan RandomRightPlan(std::mt19937_64& random, int most_stages, int most_microbat
     auto next = ready(RankId(r));
     std::shuffle(next.begin(), next.end(), random);
     next.resize(std::min(next.size(), 1 + Below(random, 2)));
+    if (next.size() == 2 && (IsCopy(next[0].kind) || IsCopy(next[1].kind))) next.pop_back();
     idle = next.empty() ? idle + 1 : 0;
     for (size_t i = 0; i < next.size(); ++i) {
       next[i].joined = i > 0;
       lists[r].push_back(next[i]);
+      if (IsCopy(next[i].kind)) {
+        ++copied[next[i].stage.value][next[i].microbatch.value];
+        continue;
+      }
+      if (next[i].kind == ActionKind::kRecompute) {
+        remade[next[i].stage.value][next[i].microbatch.value] = true;
+        continue;
+      }
       int& state = did[next[i].stage.value][next[i].microbatch.value];
       state = next[i].kind == ActionKind::kForward         ? 1
               : next[i].kind == ActionKind::kInputGradient ? 2
@@ -99,6 +127,7 @@ Plan RandomRightPlan(std::mt19937_64& random, int most_stages, int most_microbat
     }
   }
   PutLists(lists, &plan);
+  if (std::count(plan.recompute.begin(), plan.recompute.end(), 1) == 0) plan.recompute.clear();
   return plan;
 }
 

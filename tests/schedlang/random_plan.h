@@ -22,6 +22,7 @@ void PutLists(const RankLists& lists, Plan* plan);
 
 // A right plan, not lowered: computations in an order in which each can follow the last, some of
 // them in groups.
-Plan RandomRightPlan(std::mt19937_64& random, int most_stages, int most_microbatches);
+Plan RandomRightPlan(std::mt19937_64& random, int most_stages, int most_microbatches,
+                     bool copies = false);
 
 }  // namespace stringline

@@ -44,7 +44,7 @@ std::vector<int64_t> RandomCosts(std::mt19937_64& random, size_t stages, int64_t
 RandomCase MakeRandomCase(std::mt19937_64& random, bool sharing = false) {
   RandomCase made;
   made.layout = static_cast<CommLayout>(Below(random, kCommLayouts));
-  Plan plan = RandomRightPlan(random, 6, 4);
+  Plan plan = RandomRightPlan(random, 6, 4, /*copies=*/true);
   if (Below(random, 3) == 0) plan = AddCollectives(plan, 1 + static_cast<int>(Below(random, 3)));
   made.plan = Lower(plan, made.layout);
   int need = 1;
@@ -58,6 +58,9 @@ RandomCase MakeRandomCase(std::mt19937_64& random, bool sharing = false) {
   costs.backward = RandomCosts(random, stages, 40);
   costs.input_gradient = RandomCosts(random, stages, 20);
   costs.weight_gradient = RandomCosts(random, stages, 20);
+  costs.recompute = RandomCosts(random, stages, 20);
+  costs.offload = RandomCosts(random, stages, 30);
+  costs.fetch = RandomCosts(random, stages, 30);
   if (Below(random, 2) == 0) costs.forward_backward = RandomCosts(random, stages, 50);
   if (Below(random, 2) == 0) costs.unshard = RandomCosts(random, stages, 30);
   if (Below(random, 2) == 0) costs.reduce = RandomCosts(random, stages, 30);
@@ -147,7 +150,8 @@ TEST(SimulatorTruth, EqualsTheSlowModelWhereMessagesAreIssuedAsWritten) {
       ++hung;
       const Timeline until = SimulateAsFarAsItGoes(made.plan, wiring, made.costs);
       for (uint32_t i = 0; i < made.plan.actions.size(); ++i) {
-        if (IsCollective(made.plan.actions[i].kind)) continue;  // gathers behind a stuck action
+        // Gathers and copies behind a stuck action.
+        if (IsCollective(made.plan.actions[i].kind) || IsCopy(made.plan.actions[i].kind)) continue;
         ASSERT_EQ(until.events[i].end_ns, slow.end_ns[i])
             << Print(made.plan, made.plan.actions[i]) << "\n"
             << what;
@@ -296,9 +300,10 @@ TEST(SimulatorTruth, ShorterNeverMakesLonger) {
   for (int n = 0; n < 5'000; ++n) {
     RandomCase made = MakeRandomCase(random);
     CostModel& costs = made.costs;
-    const auto lists = {&costs.forward,         &costs.backward,         &costs.input_gradient,
-                        &costs.weight_gradient, &costs.forward_backward, &costs.unshard,
-                        &costs.reduce};
+    const auto lists = {
+        &costs.forward,          &costs.backward, &costs.input_gradient, &costs.weight_gradient,
+        &costs.forward_backward, &costs.unshard,  &costs.reduce,         &costs.recompute,
+        &costs.offload,          &costs.fetch};
     // All times are multiples of 60: up to six buckets of a time are then equal.
     for (auto* const list : lists) {
       for (int64_t& ns : *list) ns *= 60;

@@ -111,11 +111,14 @@ class SlowModel {
     if (IsMessage(At(i).kind)) return TryMessage(i, moments);
     if (times_.end_ns[i] >= 0 || At(i).joined) return false;
     if (IsCollective(At(i).kind)) return TryCollective(i, moments);
+    if (IsCopy(At(i).kind)) return TryCopy(i, moments);
     const auto group = GroupAt(plan_.actions, i);
     // The group before this group has ended.
     for (uint32_t k = i; k-- > plan_.first[rank_[i]];) {
       if (IsCompute(At(k).kind) && !EndedAction(k)) return false;
     }
+    // All copies to the host that are listed before have ended: their memory is free.
+    if (!AreCopied(i)) return false;
     if (!IsPastWaits(i)) return false;
     for (const Action& part : group) {
       if (!HasNeeds(part, i)) return false;
@@ -133,6 +136,30 @@ class SlowModel {
       times_.end_ns[k] = end;
     }
     moments->push_back(end);
+    return true;
+  }
+
+  bool AreCopied(uint32_t until) const {
+    for (uint32_t k = plan_.first[rank_[until]]; k < until; ++k) {
+      if (At(k).kind == ActionKind::kOffload && !EndedAction(k)) return false;
+    }
+    return true;
+  }
+
+  // A copy follows those of its direction. A D begins as soon as its F has ended; a U when
+  // everything listed before it has, but other U.
+  bool TryCopy(uint32_t i, std::vector<int64_t>* moments) {
+    const bool out = At(i).kind == ActionKind::kOffload;
+    for (uint32_t k = plan_.first[rank_[i]]; k < i; ++k) {
+      const bool same = At(k).kind == At(i).kind;
+      const bool before = !out && (IsCompute(At(k).kind) || IsCopy(At(k).kind));
+      const bool gives = At(k).kind == ActionKind::kForward && At(k).stage == At(i).stage &&
+                         At(k).microbatch == At(i).microbatch;
+      if ((same || before || gives) && !EndedAction(k)) return false;
+    }
+    times_.start_ns[i] = now_;
+    times_.end_ns[i] = now_ + (out ? costs_.offload : costs_.fetch)[At(i).stage.value];
+    moments->push_back(times_.end_ns[i]);
     return true;
   }
 
@@ -162,6 +189,10 @@ class SlowModel {
     };
     if ((needs & kInput) && !arrived(stage.previous, ActionKind::kRecvForward)) return false;
     if ((needs & kOutGrad) && !arrived(stage.next, ActionKind::kRecvBackward)) return false;
+    const int brought = Find(ActionKind::kFetch, part.stage, part.microbatch);
+    const bool reads =
+        part.kind != ActionKind::kForward && part.kind != ActionKind::kWeightGradient;
+    if (reads && brought >= 0 && !EndedAction(static_cast<uint32_t>(brought))) return false;
     const int gather = GatherOf(part, group);
     return gather < 0 || IsAlone(group) || EndedAction(static_cast<uint32_t>(gather));
   }

@@ -48,15 +48,17 @@ Tens DrawCosts(std::mt19937_64& random, size_t stages, bool in_parts) {
   if (in_parts) {
     for (int part = 0; part < kParts; ++part) draw(PartName(part), 1, 9);
   } else {
-    for (const char* const key : {"F", "B", "I", "W"}) draw(key, 1, 30);
+    for (const char* const key : {"F", "B", "I", "W", "R"}) draw(key, 1, 30);
   }
   return tens;
 }
 
-// The costs with a kind made a tenth cheaper. In parts, B is I and W.
+// The costs with a kind made a tenth cheaper. In parts, B is I and W. An R is an F done again.
 CostSpec WithFaster(const Tens& tens, ActionKind kind) {
   const std::string name = PrintedKind(kind);
-  return SpecOf(tens, [&](const std::string& key) { return key == name ? 9 : 10; });
+  return SpecOf(tens, [&](const std::string& key) {
+    return key == name || (key == "R" && name == "F") ? 9 : 10;
+  });
 }
 
 // F, whose costs have a single key, against a simulation with nine tenths of this cost; B likewise.
@@ -69,7 +71,7 @@ TEST(Variations, AreWhatASimulationOfTheirCostsSays) {
     Tens tens = DrawCosts(random, plan.stages.size(), /*in_parts=*/false);
     std::vector<int64_t> recompute;
     for (size_t s = 0; s < plan.stages.size(); ++s) {
-      recompute.push_back(static_cast<int64_t>(Below(random, 2)));
+      recompute.push_back(plan.stages[s].remakes ? 1 : static_cast<int64_t>(Below(random, 2)));
     }
     const auto resolved = [&](CostSpec spec) {
       spec.values["recompute"] = recompute;
@@ -78,7 +80,7 @@ TEST(Variations, AreWhatASimulationOfTheirCostsSays) {
     const CostModel costs = resolved(SpecOf(tens, [](const std::string&) { return 10; }));
     for (const Variation& variation : WhatIf(plan, costs)) {
       if (absl::StartsWith(variation.name, "rank")) continue;
-      const size_t kind = absl::string_view("FBIW").find(variation.name[0]);
+      const size_t kind = absl::string_view("FBIWR").find(variation.name[0]);
       ASSERT_NE(kind, absl::string_view::npos) << variation.name;
       const CostModel faster = resolved(WithFaster(tens, static_cast<ActionKind>(kind)));
       EXPECT_EQ(StepOf(plan, variation.costs), StepOf(plan, faster)) << variation.name << "\n"

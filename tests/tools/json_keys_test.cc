@@ -217,6 +217,8 @@ const Asked kAsked[] = {
     {"report", "report hanayo P=2 M=4"},
     {"report", "report tests/golden/report/moe.timeline"},
     {"report", "report tests/golden/sim/recompute.plan --cost F=2,B=4"},
+    {"report",
+     "report tests/golden/sim/copies.plan --cost F=2,B=4,message=3MB,memory.saved_for_I=9MB,D=3"},
     {"report", "report zb_h1 P=4 M=8" SL_LLAMA " --mesh data=16 --sharding optimizer"},
     {"report",
      "report gpipe P=2 M=2 --cost F=10,B=20,memory.saved_for_I=400,memory.capacity=600,jitter=5% "

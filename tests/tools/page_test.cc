@@ -2,10 +2,12 @@
 // tests/page/browser_test.py tests its looks and behaviour.
 #include <gtest/gtest.h>
 
+#include "tests/tools/simulated_timeline.h"
 #include "tests/tools/tool_run.h"
 #include "tools/view/page/columns.h"
 #include "tools/view/page/html.h"
 #include "tools/view/page/page_data.h"
+#include "tools/view/page/page_links.h"
 
 namespace stringline {
 namespace {
@@ -63,6 +65,50 @@ TEST(PageTest, KeepsWhatWasObserved) {
   EXPECT_EQ(columns()["observed_start"][1], 1);
   const PageData data = PageDataOf({nullptr, nullptr, timeline, analysis, nullptr, "x"});
   EXPECT_EQ(data.header["reconstructed"], "1 of 1 starts reconstructed, by at most 2 us");
+}
+
+// Copies have lanes of their own, and stand between a forward and its backward.
+TEST(PageTest, CopiesHaveLanesAndLinks) {
+  const Timeline timeline = TimelineWithCopies();
+  const std::optional<Plan> plan = PlanOf(timeline);
+  ASSERT_TRUE(plan);
+  const Analysis analysis = Analyze(*plan, timeline);
+  const PageTimeline page = {&*plan, nullptr, timeline, analysis, nullptr, "x"};
+  const PageLanes lanes = LanesOf(page);
+  const PageNeeds needs = NeedsOf(page);
+  const auto event = [&](ActionKind kind, int stage, int microbatch) {
+    size_t i = 0;
+    while (timeline.events[i].kind != kind || timeline.events[i].stage != StageId(stage) ||
+           timeline.events[i].microbatch != MicrobatchId(microbatch)) {
+      ++i;
+    }
+    return static_cast<int64_t>(i);
+  };
+  for (int m = 0; m < 2; ++m) {
+    const int64_t forward = event(ActionKind::kForward, 0, m);
+    const int64_t away = event(ActionKind::kOffload, 0, m);
+    const int64_t back = event(ActionKind::kFetch, 0, m);
+    const int64_t backward = event(ActionKind::kBackward, 0, m);
+    const auto lane_of = [&](int64_t i) { return lanes.lanes[0][lanes.of[i]]; };
+    EXPECT_EQ(lane_of(away).kind, PageLaneKind::kCopies);
+    EXPECT_EQ(lane_of(away).name, "to host");
+    EXPECT_EQ(lane_of(back).kind, PageLaneKind::kCopies);
+    EXPECT_EQ(lane_of(back).name, "from host");
+    EXPECT_EQ(needs.own[away], forward);
+    EXPECT_EQ(needs.own[back], away);
+    EXPECT_EQ(needs.own[backward], back);
+    EXPECT_EQ(needs.giver[backward], event(ActionKind::kBackward, 1, m));
+    EXPECT_EQ(needs.giver[back], -1);
+    // A stage without copies needs its forward.
+    EXPECT_EQ(needs.own[event(ActionKind::kBackward, 1, m)], event(ActionKind::kForward, 1, m));
+  }
+  const auto header = PageDataOf(page).header;
+  const auto kind = static_cast<size_t>(ActionKind::kOffload);
+  const auto cause = static_cast<size_t>(IdleCause::kCopy);
+  EXPECT_EQ(header["kinds"][kind][0], "D");
+  EXPECT_EQ(header["causes"].size(), size_t{kIdleCauses});
+  EXPECT_EQ(header["causes"][cause], "copy");
+  EXPECT_EQ(header["ranks"][0]["causes"][cause], 3'500);
 }
 
 TEST(PageTest, NothingFromFilesIsMarkup) {

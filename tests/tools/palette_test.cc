@@ -1,5 +1,5 @@
-// Readers without a kind of cone tell the four kinds of computation apart, in the terminal and in
-// SVG; the page's colours are tests/page/browser_test.py's.
+// Readers without a kind of cone tell the kinds of computation apart, in the terminal and in SVG;
+// the page's colours are tests/page/browser_test.py's.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -76,7 +76,7 @@ Rgb FromHex(const std::string& text) {
 }
 
 // By kind, all shades of this kind.
-using Shades = std::array<std::vector<Rgb>, 4>;
+using Shades = std::array<std::vector<Rgb>, kComputeKinds>;
 
 void ExpectApart(const Shades& kinds, double least, const std::string& what) {
   for (const Sight& sight : kSights) {
@@ -132,7 +132,7 @@ TEST(PaletteTest, StagesInSvg) {
   for (const bool grey : {false, true}) {
     for (const Sight& sight : kSights) {
       std::vector<double> lightness;
-      for (int kind = 0; kind < 4; ++kind) {
+      for (int kind = 0; kind < kComputeKinds; ++kind) {
         const Rgb light = FromHex(SvgFill(static_cast<ActionKind>(kind), 0, grey));
         const Rgb dark = FromHex(SvgFill(static_cast<ActionKind>(kind), 1, grey));
         EXPECT_GE(DistanceOf(light, dark, sight), 7) << sight.name << " " << kind << grey;
@@ -151,7 +151,7 @@ TEST(PaletteTest, StagesInSvg) {
 // A rank's second stage is darker, for everyone.
 TEST(PaletteTest, StagesInTheTerminal) {
   for (const Sight& sight : kSights) {
-    for (int kind = 0; kind < 4; ++kind) {
+    for (int kind = 0; kind < kComputeKinds; ++kind) {
       const Rgb first = PaintOf(static_cast<ActionKind>(kind), 0, 0, 0);
       const Rgb second = PaintOf(static_cast<ActionKind>(kind), 1, 0, 0);
       EXPECT_GE(DistanceOf(first, second, sight), 8) << sight.name << " " << kind;

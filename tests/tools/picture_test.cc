@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "tests/tools/simulated_timeline.h"
 #include "tests/tools/tool_run.h"
 #include "tools/view/compare.h"
 #include "tools/view/paint.h"
@@ -104,6 +105,41 @@ TEST(PictureTest, EveryPartOfAGroupIsDrawn) {
       }
       EXPECT_TRUE(found) << line << letter;
       ++at;
+    }
+  }
+}
+
+// 500 ns are four columns. Each copy bears its letter and its microbatch, and with colours a colour
+// that no computation has.
+TEST(PictureTest, CopiesHaveLanes) {
+  const Timeline timeline = TimelineWithCopies();
+  Picture picture{100, Colors::kNone};
+  const std::string without = Draw(timeline, picture);
+  EXPECT_EQ(without.find("host"), std::string::npos) << without;
+  EXPECT_EQ(without.find_first_of("DU"), std::string::npos) << without;
+  picture.lanes = true;
+  const std::string text = Draw(timeline, picture);
+  const std::vector<std::string> lines = Lines(text);
+  const auto dots = [](int count) {
+    std::string line;
+    for (int i = 0; i < count; ++i) line += "·";
+    return line;
+  };
+  EXPECT_EQ(lines[3], "to host    " + dots(8) + "D0──────────D1──────────" + dots(44) + "   32%");
+  EXPECT_EQ(lines[4], "from host  " + dots(20) + "U0──────────────────U1──────────────────" +
+                          dots(16) + "   53%");
+  EXPECT_NE(text.find("to host, from host: copies to and from the host\n"), std::string::npos);
+  EXPECT_NE(text.find("F forward   B backward   · idle"), std::string::npos) << text;
+  picture.colors = Colors::kTrue;
+  const std::vector<std::string> colored = Lines(Draw(timeline, picture));
+  for (const auto& [line, kind] :
+       {std::pair(3, ActionKind::kOffload), std::pair(4, ActionKind::kFetch)}) {
+    for (int m = 0; m < 2; ++m) {
+      const std::string paint = Background(PaintOf(kind, 0, m, m), Colors::kTrue);
+      EXPECT_NE(colored[line].find(paint), std::string::npos) << colored[line];
+      for (int other = 0; other < kComputeKinds; ++other) {
+        EXPECT_NE(PaintOf(static_cast<ActionKind>(other), 0, m, m), PaintOf(kind, 0, m, m));
+      }
     }
   }
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "tests/tools/simulated_timeline.h"
 #include "tests/tools/tool_run.h"
 #include "tools/view/lane_rows.h"
 
@@ -108,6 +109,30 @@ TEST(LaneRowsTest, MessagesAndCollectivesHaveRows) {
             "rank 3: 1F0@1800+1000 1B0@2800+2000 1F1@4800+1000 1B1@5800+2000\n"
             "rank 4: 0F0@1500+300 0F1@2500+300\n");
   EXPECT_FALSE(HasLanes(StepIn(kStep)));
+}
+
+// Copies to the host and from the host overlap each other, so each way has a row.
+TEST(LaneRowsTest, CopiesHaveRows) {
+  const Timeline timeline = TimelineWithCopies();
+  ASSERT_TRUE(HasLanes(timeline));
+  const LaneRows rows = RowsByLane(timeline);
+  EXPECT_EQ(rows.names, std::vector<std::string>({"rank 0", "to host", "from host", "rank 1"}));
+  EXPECT_EQ(rows.kinds, std::vector<LaneKind>({LaneKind::kCompute, LaneKind::kToHost,
+                                               LaneKind::kFromHost, LaneKind::kCompute}));
+  EXPECT_EQ(rows.ranks, std::vector<int>({0, 0, 0, 1}));
+  EXPECT_EQ(Print(rows.timeline),
+            "timeline simulated offloaded P=2 M=2\n"
+            "rank 0: 0F0@0+1000 0F1@1000+1000 0B0@5000+2000 0B1@7500+2000\n"
+            "rank 1: 0F0@1000+1500 0F1@2500+1500\n"
+            "rank 2: 0F0@2500+2500 0F1@5000+2500\n"
+            "rank 3: 1F0@1000+1000 1B0@2000+2000 1F1@4000+1000 1B1@5000+2000\n");
+  EXPECT_EQ(DrawnKind(LaneKind::kToHost, ActionKind::kForward), ActionKind::kOffload);
+  EXPECT_EQ(DrawnKind(LaneKind::kFromHost, ActionKind::kForward), ActionKind::kFetch);
+  EXPECT_EQ(DrawnKind(LaneKind::kCompute, ActionKind::kForward), ActionKind::kForward);
+  // Copies that take no time have no row.
+  EXPECT_FALSE(
+      HasLanes(StepIn("timeline simulated s P=1 M=1\n"
+                      "rank 0: 0F0@0+1000 0D0@1000+0 0U0@1000+0 0B0@1000+2000\n")));
 }
 
 // Every wait of a library schedule ends or begins with an event on its lanes.

@@ -153,6 +153,86 @@ TEST(SvgTest, FoldedBandsAreTheWholeStep) {
   EXPECT_NE(DrawSvg({&step}, style), svg);
 }
 
+// A box for each copy, at its time and with its number, in a row for each way.
+TEST(SvgTest, CopiesHaveLanes) {
+  const Timeline step = TimelineWithCopies();
+  for (const bool grey : {false, true}) {
+    SvgStyle style;
+    style.grey = grey;
+    style.lanes = true;
+    const std::string svg = DrawSvg({&step}, style);
+    const std::vector<Tick> ticks = TicksOf(svg);
+    ASSERT_GE(ticks.size(), 2u) << svg;
+    std::map<ActionKind, double> height;
+    for (const ActionKind kind : {ActionKind::kOffload, ActionKind::kFetch}) {
+      const std::string fill = SvgFill(kind, 0, grey);
+      const std::vector<SvgBox> boxes = BoxesOf(svg, fill);
+      size_t seen = 0;
+      for (const Event& event : step.events) {
+        if (event.kind != kind) continue;
+        ASSERT_LT(seen, boxes.size());
+        EXPECT_NEAR(boxes[seen].x, PlaceOf(ticks, event.start_ns), 0.05);
+        EXPECT_NEAR(boxes[seen].x + boxes[seen].width, PlaceOf(ticks, event.end_ns), 0.05);
+        EXPECT_EQ(boxes[seen].y, boxes[0].y);
+        height[kind] = boxes[seen].y;
+        ++seen;
+      }
+      EXPECT_EQ(seen, boxes.size());
+      for (const char* const number : {"0", "1"}) {
+        const std::regex numbered(
+            absl::StrCat("fill='", fill, "'[^>]* rx='3'/>\n<text [^>]*>", number, "</text>"));
+        EXPECT_TRUE(std::regex_search(svg, numbered)) << svg;
+      }
+    }
+    EXPECT_LT(height[ActionKind::kOffload], height[ActionKind::kFetch]);
+    for (const char* const words : {">to host<", ">from host<", "copies to and from the host",
+                                    ">forward<", ">backward<", "numbers: microbatch"}) {
+      EXPECT_TRUE(absl::StrContains(svg, words)) << words;
+    }
+  }
+}
+
+// Rows of copies too narrow to tell apart become bands, in the copies' colour.
+TEST(SvgTest, ManyCopiesBecomeBands) {
+  Timeline step = TimelineWithCopies();
+  const Event copy = step.events[4];
+  ASSERT_EQ(copy.kind, ActionKind::kOffload);
+  std::vector<Event> copies(2'000, copy);
+  for (size_t i = 0; i < copies.size(); ++i) {
+    copies[i].start_ns = static_cast<int64_t>(2 * i);
+    copies[i].end_ns = copies[i].start_ns + 1;
+  }
+  step.events.insert(step.events.begin() + 5, copies.begin(), copies.end());
+  step.first = {0, step.first[1] + 2'000, step.first[2] + 2'000};
+  SvgStyle style;
+  style.lanes = true;
+  const std::string svg = DrawSvg({&step}, style);
+  const std::regex band(
+      absl::StrCat("<path d='[^']*' fill='", SvgFill(ActionKind::kOffload, 1, false), "'/>"));
+  EXPECT_TRUE(std::regex_search(svg, band)) << svg;
+  EXPECT_TRUE(absl::StrContains(svg, "heights: shares of time"));
+}
+
+// Without lanes the picture is that of the computations.
+TEST(SvgTest, CopiesLeaveOtherPicturesAsTheyAre) {
+  const Timeline step = TimelineWithCopies();
+  Timeline computed = step;
+  computed.events.clear();
+  computed.first = {0};
+  for (int r = 0; r < step.ranks(); ++r) {
+    for (const Event& event : step.of(RankId(r))) {
+      if (!IsCopy(event.kind)) computed.events.push_back(event);
+    }
+    computed.first.push_back(static_cast<uint32_t>(computed.events.size()));
+  }
+  ASSERT_LT(computed.events.size(), step.events.size());
+  for (const bool fold : {false, true}) {
+    SvgStyle style;
+    style.fold = fold;
+    EXPECT_EQ(DrawSvg({&step}, style), DrawSvg({&computed}, style));
+  }
+}
+
 TEST(SvgTest, HasABackgroundOfItsOwn) {
   const Timeline step = SimulatedTimeline("1f1b P=2 M=4");
   SvgStyle style;

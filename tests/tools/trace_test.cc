@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/plan/timeline.h"
+#include "tests/tools/simulated_timeline.h"
 #include "tests/tools/tool_run.h"
 #include "tools/view/svg_bands.h"
 
@@ -206,6 +207,39 @@ TEST(TraceTest, PerfettoHasPartsOnTheirLanes) {
   const size_t slices = DecodePerfetto(ReadText(path)).slices.size();
   ASSERT_EQ(run("show " + recorded + " --perfetto " + path), 0);
   EXPECT_EQ(DecodePerfetto(ReadText(path)).slices.size(), slices);
+}
+
+// Copies each way have a track of their own, in both forms.
+TEST(TraceTest, CopiesHaveTracks) {
+  const std::string path = ScratchFolder() + "/copies.timeline";
+  WriteText(path, Print(TimelineWithCopies()));
+  const std::multiset<SliceRow> expected = {{"rank 0", "to host", "0D0", 1'000, 1'500},
+                                            {"rank 0", "to host", "0D1", 2'500, 1'500},
+                                            {"rank 0", "from host", "0U0", 2'500, 2'500},
+                                            {"rank 0", "from host", "0U1", 5'000, 2'500}};
+  const std::string show = absl::StrCat("show ", path);
+  const Answer perfetto = RunToolIn(SourceFolder(), Words(show + " --perfetto " + path + ".pf"));
+  ASSERT_EQ(perfetto.status, 0) << perfetto.err;
+  std::multiset<SliceRow> found;
+  for (const SliceRow& slice : DecodePerfetto(ReadText(path + ".pf")).slices) {
+    if (std::get<1>(slice).find("host") != std::string::npos) found.insert(slice);
+  }
+  EXPECT_EQ(found, expected);
+  const Answer chrome = RunToolIn(SourceFolder(), Words(show + " --chrome " + path + ".json"));
+  ASSERT_EQ(chrome.status, 0) << chrome.err;
+  std::map<std::pair<int, int>, std::string> tracks;
+  found.clear();
+  const auto trace = nlohmann::json::parse(ReadText(path + ".json"));
+  for (const auto& event : trace["traceEvents"]) {
+    const std::pair<int, int> at = {event["pid"], event.value("tid", -1)};
+    if (event["name"] == "thread_name") tracks[at] = event["args"]["name"];
+    if (event["ph"] != "X" || tracks[at].find("host") == std::string::npos) continue;
+    const double start = event["ts"], length = event["dur"];
+    found.insert({absl::StrCat("rank ", at.first), tracks[at], event["name"],
+                  static_cast<int64_t>(start * 1e3 + 0.5),
+                  static_cast<int64_t>(length * 1e3 + 0.5)});
+  }
+  EXPECT_EQ(found, expected);
 }
 
 TEST(TraceTest, ChromeHasEveryEvent) {

@@ -175,6 +175,34 @@ def frozen_jobs(stringline, ranks):
     yield {**job, "name": f"{job['name']}, wrapped by FSDP, the first stage frozen"}
 
 
+def remade_jobs(stringline, ranks):
+    """Stages that compute their forward again in R: only the loop can."""
+    names = {"1f1b": "one_f_one_b"}
+    for schedule in ("1f1b", "zb_h1", "zb_v", "interleaved", "chimera"):
+        base = names.get(schedule, schedule)
+        text = f'use "{schedule}"; schedule again(P, M) = {base}(P, M) then recompute by 0;'
+        job = job_of(stringline, schedule, ranks, **{"source": text, "class": "Loop"})
+        yield {**job, "name": f"{job['name']}, with R"}
+
+
+def check_random_state(torch):
+    """Draws inside are those of before, and draws behind go on as if there had been none."""
+    from stringline.torch.random_state import RandomState
+
+    dropout, x = torch.nn.Dropout(), torch.ones(1000)
+    torch.manual_seed(5)
+    state = RandomState(dropout)
+    first, second = dropout(x), dropout(x)
+    with state.restored():
+        again = dropout(x)
+    third = dropout(x)
+    torch.manual_seed(5)
+    expected = [dropout(x) for _ in range(3)]
+    for seen, right in zip((first, second, third), expected):
+        torch.testing.assert_close(seen, right)
+    torch.testing.assert_close(again, first)
+
+
 def run_job(group, job):
     outcome, seen = group.run(job, SECONDS)
     passed = outcome == job.get("expected", rank_group.RIGHT)
@@ -187,6 +215,7 @@ def main():
     stringline = import_package(sys.argv[1])
     torch = whole_model.load_torch()[0]
     print("torch", torch.__version__, flush=True)
+    check_random_state(torch)
     good = True
     for ranks in RANKS:
         jobs = [
@@ -195,6 +224,7 @@ def main():
         ]
         jobs += other_sources(stringline, sys.argv[2], ranks)
         jobs += frozen_jobs(stringline, ranks)
+        jobs += remade_jobs(stringline, ranks)
         if ranks == 2:
             jobs += wrong_uses.jobs()
         with rank_group.RankGroup(ranks, perform) as group:

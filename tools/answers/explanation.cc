@@ -103,6 +103,11 @@ std::string Why(const ExplainedPlan& at, const WaitLink& link) {
     case WaitReason::kOtherRank:
       return absl::StrCat("waited for rank ", at.Rank(link.cause), " to come with ",
                           at.Name(link.cause));
+    case WaitReason::kCopy:
+      return IsCopy(at.plan.actions[link.action].kind)
+                 ? absl::StrCat("came after ", at.Name(link.cause))
+                 : absl::StrCat("waited ", PrintTime(link.idle_ns), " for the end of ",
+                                at.Name(link.cause), ", a copy");
     case WaitReason::kMessage:
       break;
   }

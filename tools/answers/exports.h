@@ -14,7 +14,8 @@ namespace stringline {
 // Why lanes have nothing to draw.
 inline constexpr char kNoLanes[] =
     "`lanes`: nothing but computations takes time; give costs for messages (p2p, message with "
-    "bandwidth), collectives (unshard, reduce) or the parts of a computation (F.attn, F.dispatch, "
+    "bandwidth), collectives (unshard, reduce), copies (D, U) or the parts of a computation "
+    "(F.attn, F.dispatch, "
     "…; 'stringline sim --help' lists them), or a timeline that has them";
 
 // Files that grow with the step: the least bytes of an event.

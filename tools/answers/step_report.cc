@@ -81,20 +81,38 @@ void PrintWhatIf(const TimeReport& report, std::ostream& out) {
   }
 }
 
+// The classes that make up a rank's peak: of those that only some schedules have, the ones in use.
+std::vector<MemoryClass> ClassesOf(const MemoryCurves& memory) {
+  std::vector<MemoryClass> classes;
+  for (int c = 0; c < kMemoryClasses; ++c) {
+    const auto memory_class = static_cast<MemoryClass>(c);
+    if (memory_class == MemoryClass::kHosted) continue;  // not on the device
+    const bool seen = memory_class != MemoryClass::kKept ||
+                      std::any_of(memory.ranks.begin(), memory.ranks.end(),
+                                  [c](const MemoryCurve& curve) { return curve.at_peak[c] > 0; });
+    if (seen) classes.push_back(memory_class);
+  }
+  return classes;
+}
+
 void PrintMemory(const TimeReport& report, std::ostream& out) {
   if (!report.memory.in_bytes) return;
+  const std::vector<MemoryClass> classes = ClassesOf(report.memory);
   out << "\n  rank          peak  at it:";
-  for (int c = 0; c < kMemoryClasses; ++c) {
-    out << absl::StreamFormat(" %12s", NameOf(static_cast<MemoryClass>(c)));
-  }
+  for (const MemoryClass c : classes) out << absl::StreamFormat(" %12s", NameOf(c));
+  if (!report.memory.hosts.empty()) out << "   on its host";
   out << "\n";
   int64_t largest = 0;
   for (const MemoryCurve& curve : report.memory.ranks) largest = std::max(largest, curve.peak);
   for (size_t r = 0; r < report.memory.ranks.size(); ++r) {
     const MemoryCurve& curve = report.memory.ranks[r];
     out << absl::StreamFormat("  %4d %13s        ", r, PrintBytesBeside(largest, curve.peak, 3));
-    for (const int64_t bytes : curve.at_peak) {
+    for (const MemoryClass c : classes) {
+      const int64_t bytes = curve.at_peak[static_cast<size_t>(c)];
       out << absl::StreamFormat(" %12s", bytes == 0 ? "" : PrintBytesBeside(largest, bytes, 3));
+    }
+    if (!report.memory.hosts.empty()) {
+      out << absl::StreamFormat(" %13s", PrintBytesBeside(largest, report.memory.hosts[r].peak, 3));
     }
     out << "\n";
   }
@@ -114,11 +132,13 @@ void PrintRuns(const CostModel& costs, const TimeReport& report, std::ostream& o
 
 Json MemoryAsJson(const MemoryCurves& memory) {
   Json ranks = Json::array();
-  for (const MemoryCurve& curve : memory.ranks) {
+  for (size_t r = 0; r < memory.ranks.size(); ++r) {
+    const MemoryCurve& curve = memory.ranks[r];
     Json rank = {{"peak", curve.peak}, {"at_us", Microseconds(curve.peak_ns)}};
-    for (int c = 0; memory.in_bytes && c < kMemoryClasses; ++c) {
-      rank["by_class"][NameOf(static_cast<MemoryClass>(c))] = curve.at_peak[c];
+    for (const MemoryClass c : ClassesOf(memory)) {
+      if (memory.in_bytes) rank["by_class"][NameOf(c)] = curve.at_peak[static_cast<size_t>(c)];
     }
+    if (!memory.hosts.empty()) rank["host_peak"] = memory.hosts[r].peak;
     ranks.push_back(std::move(rank));
   }
   return {{"unit", memory.in_bytes ? "bytes" : "activations"}, {"ranks", std::move(ranks)}};

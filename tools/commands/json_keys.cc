@@ -264,6 +264,7 @@ constexpr JsonKey kReport[] = {
     {"memory.ranks[].peak", "integer", ""},
     {"memory.ranks[].at_us", "us", "when that is"},
     {"memory.ranks[].by_class.*", "bytes", "of the peak, with bytes"},
+    {"memory.ranks[].host_peak", "bytes", "of its copies on the host, if the schedule has such"},
     {"ranks[]", "network", "where parts of computations are known; of all ranks at the top, too"},
     {"collectives", "waits", "where gathers or reductions take time: of all ranks"},
     {"collectives.exposed_us", "us", "by how much the makespan is longer for them"},

@@ -14,6 +14,8 @@
 #include "executor/training/trainer.h"
 #include "schedlang/ask/library_plan.h"
 #include "schedlang/base/status.h"
+#include "schedlang/orders/place_copies.h"
+#include "schedlang/orders/place_recomputes.h"
 #include "stages/layers.h"
 #include "stages/models/model.h"
 #include "tools/gpu/sections.h"
@@ -61,8 +63,15 @@ absl::StatusOr<StepNumbers> OneStep(const Plan& plan, bool experts,
   const size_t pipes = std::max<size_t>(1, plan.pipes.size());
   const auto stages = static_cast<int>(plan.stages.size() / pipes);
   SL_ASSIGN_OR_RETURN(const std::vector<int> layers, SplitEven(stages, stages));
-  SL_ASSIGN_OR_RETURN(const std::vector<StageProgram> pipe,
-                      BuildModelStages(CheckedModel(experts, stages), layers));
+  RecomputePolicy recompute;
+  for (int s = 0; s < stages; ++s) {
+    const bool remakes = plan.stages[static_cast<size_t>(s)].remakes;
+    recompute.by_stage.push_back(remakes ? Recompute::kAll : Recompute::kNone);
+    recompute.remakes.push_back(remakes);
+  }
+  SL_ASSIGN_OR_RETURN(
+      const std::vector<StageProgram> pipe,
+      BuildModelStages(CheckedModel(experts, stages), layers, {.recompute = recompute}));
   std::vector<StageProgram> programs;
   for (size_t p = 0; p < pipes; ++p) programs.insert(programs.end(), pipe.begin(), pipe.end());
   SL_ASSIGN_OR_RETURN(
@@ -151,6 +160,22 @@ void CheckTraining(const std::string& folder, const std::vector<int>& ranks, Che
       }
     }
     if (!trained) rows->Fail(file.stem().string(), "no plan for any number of ranks");
+  }
+  const std::vector<int64_t> at_once = {0, 0};
+  for (const char* schedule : {"1f1b", "zb_v"}) {
+    const std::optional<Plan> plan = PlanOfSchedule(folder, schedule, 2, 6);
+    if (!plan.has_value()) {
+      rows->Fail(schedule, "no plan");
+      continue;
+    }
+    const std::string name = absl::StrCat(schedule, " P=2, ");
+    const Plan remade = PlaceRecomputes(*plan, at_once);
+    for (const bool experts : {false, true}) {
+      const std::string model = experts ? "experts" : "gpt";
+      CheckOne(name + "R, " + model, remade, experts, rows);
+      CheckOne(name + "copies to the host, " + model, PlaceCopies(*plan, at_once), experts, rows);
+      CheckOne(name + "R and copies, " + model, PlaceCopies(remade, at_once), experts, rows);
+    }
   }
   for (const char* schedule : {"1f1b", "zb_v", "dualpipe_v"}) {
     const std::string name = absl::StrCat(schedule, " P=2 experts, chunks 2");

@@ -20,6 +20,7 @@ namespace stringline {
 namespace {
 
 constexpr const char* kLetters = "F B I W";
+constexpr const char* kPreferred = "F B I W R";
 constexpr const char* kCostKeys = "F B I W p2p";
 constexpr const char* kSearchCostKeys = "F B I W p2p saved_for_I saved_for_W stash input";
 
@@ -33,6 +34,8 @@ constexpr FollowRow kFollows[] = {
     {"", "on", "line loop v wave reversed"},
     {"on", "reversed", "line loop v wave"},
     {"", "split", "even balanced any"},
+    {"then", "recompute", "by"},
+    {"then", "offload", "by"},
     {"", "recompute", "none all any"},
     {"", "place", "any line v loop wave"},
     {"", "pad", "microbatches"},
@@ -40,13 +43,12 @@ constexpr FollowRow kFollows[] = {
     {"", "hold", "at"},
     {"hold", "at", "most"},
     {"", "fill", "W"},
-    {"", "prefer", kLetters},
     {"", "minimize", "makespan span period"},
     {"", "within", "activations memory"},
     {"", "pairs", kLetters},
     {"", "overlap", kLetters},
     {"", "else", "if"},
-    {"", "then", "defer"},
+    {"", "then", "defer recompute offload"},
     {"then", "defer", "W"},
     {"defer", "W", "by"},
     // New names, and ends.
@@ -75,7 +77,7 @@ constexpr StatementRow kStatements[] = {
     {BlockSort::kPipe, "stages microbatches", ""},
     {BlockSort::kOverlap, "compute network", ""},
     {BlockSort::kLane, kLetters, ""},
-    {BlockSort::kSequence, "let require repeat if unshard reshard reduce F B I W", "order"},
+    {BlockSort::kSequence, "let require repeat if unshard reshard reduce F B I W R D U", "order"},
     {BlockSort::kTimetable, "let require repeat if at", "tighten fill"},
     {BlockSort::kGreedy, "let require", "hold prefer costs"},
     {BlockSort::kSearch, "let require",
@@ -174,7 +176,10 @@ class Completer {
     if (block != nullptr && block->sort == BlockSort::kLane) return Words(kLetters);
     if (IsInNewNames(1)) return;
     if (Statement() == "costs" && BeginsCost(1)) return CostKeys();
-    if (Statement() == "prefer" && brackets_ == 0 && Before() == ",") return Words(kLetters);
+    const bool prefers = Statement() == "prefer" && brackets_ == 0;
+    if (prefers && (Before() == "prefer" || Before() == ",")) {
+      return Words(IsInSearch() ? kLetters : kPreferred);
+    }
     if (Before() == "&") {
       Words(kLetters);
       if (Statement() != "overlap" && Statement() != "pairs") Orders();
@@ -206,19 +211,22 @@ class Completer {
     return count_ == begin_ + k || (brackets_ == 0 && Before(k) == ",");
   }
 
-  // Only a search has costs of memory.
-  void CostKeys() {
+  bool IsInSearch() const {
     const NamedBlock* const block = names_.BlockBehind(count_ - 1);
-    const bool search = block != nullptr && block->sort == BlockSort::kSearch;
-    Words(search ? kSearchCostKeys : kCostKeys);
+    return block != nullptr && block->sort == BlockSort::kSearch;
   }
+
+  // Only a search has costs of memory.
+  void CostKeys() { Words(IsInSearch() ? kSearchCostKeys : kCostKeys); }
 
   bool IsOperandEnd() const {
     const Token& before = tokens_[count_ - 1];
     if (before.kind == Token::Kind::kNumber || before.kind == Token::Kind::kString) return true;
     if (before.text == ")" || before.text == "]") return true;
     if (before.kind != Token::Kind::kName) return false;
-    const bool by = before.text == "by" && Before(2) == "W" && Before(3) == "defer";
+    const bool of_then =
+        Before(3) == "then" && (Before(2) == "recompute" || Before(2) == "offload");
+    const bool by = before.text == "by" && (of_then || (Before(2) == "W" && Before(3) == "defer"));
     const bool most = before.text == "most" && Before(2) == "at" && Before(3) == "hold";
     const bool key = Statement() == "costs" && BeginsCost(2);
     if (by || most || key || Before(2) == "within") return false;
@@ -267,7 +275,7 @@ class Completer {
     for (const absl::string_view word : absl::StrSplit(words, ' ', absl::SkipEmpty())) {
       const WordRow* const row = stringline::FindWord(word);
       if (row == nullptr) continue;
-      const bool action = row->sort == WordSort::kLetter;
+      const bool action = row->sort == WordSort::kLetter || IsFurtherLetter(row->word);
       result_.items.push_back({action ? Completion::Sort::kAction : Completion::Sort::kWord,
                                row->word, action ? "an action" : "a word of the language",
                                row->meaning});
@@ -369,7 +377,7 @@ class Completer {
 
   // `then defer W by r`: the base's name of the rank.
   void RankOfBase() {
-    if (Statement() != "schedule" || !HasWord("defer")) return;
+    if (Statement() != "schedule" || !HasWord("then")) return;
     const DefinedName* const rank = names_.RankNameOf(names_.ScheduleAt(offset_));
     if (rank != nullptr) Name(*rank);
   }

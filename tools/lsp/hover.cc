@@ -74,7 +74,8 @@ void AppendPicture(const Plan& plan, std::string* text) {
 std::string WordText(const Token& token, const WordRow& word, const Plan* plan) {
   std::string text = absl::StrCat(word.meaning, "\n\n");
   if (plan == nullptr) return text;
-  if (word.sort == WordSort::kLetter) absl::StrAppend(&text, PerformedAt(*plan, token.span));
+  const bool is_action = word.sort == WordSort::kLetter || IsFurtherLetter(word.word);
+  if (is_action) absl::StrAppend(&text, PerformedAt(*plan, token.span));
   if (token.text == "schedule" || token.text == "rank") AppendPicture(*plan, &text);
   if (token.text == "rank") {
     absl::StrAppend(&text, Titled(*plan, RankLines(*plan, [](const Action&) { return true; })));

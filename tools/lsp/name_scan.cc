@@ -320,6 +320,7 @@ class NameScan {
   // True for a word with a meaning at this place that is no name: a layout, a way to split, …
   bool IsWordInPlace() const {
     if (InnermostIs(NamedBlock::Sort::kOverlap) || Follows("on") || Follows("then")) return true;
+    if (IsLetterInPlace()) return true;
     if (Follows("reversed") && Follows("on", 2)) return true;
     const bool says_which =
         word_ == "split" || word_ == "recompute" || word_ == "minimize" || word_ == "within";
@@ -328,7 +329,19 @@ class NameScan {
     if (word_ == "place" && begins_place) return true;
     const bool begins_cost = Follows("costs") || (Follows(",") && brackets_ == 0);
     if (word_ == "costs" && begins_cost && IsCostKey(tokens_[i_].text)) return true;
-    return (Follows("at") && Follows("hold", 2)) || (Follows("W") && Follows("defer", 2));
+    const bool changes = Follows("then", 2) && (Follows("recompute") || Follows("offload"));
+    return (Follows("at") && Follows("hold", 2)) || (Follows("W") && Follows("defer", 2)) ||
+           changes;
+  }
+
+  // R, D and U are letters where they begin an action, and R among those that a greedy block
+  // prefers.
+  bool IsLetterInPlace() const {
+    const absl::string_view text = tokens_[i_].text;
+    if (!IsFurtherLetter(text)) return false;
+    if (word_ == "prefer") return text == "R";
+    const bool begins = i_ == begin_ || Follows(":") || Follows("&");
+    return begins && !Is(i_ + 1, ";") && !Is(i_ + 1, "}") && !Is(i_ + 1, "&");
   }
 
   void Use() {

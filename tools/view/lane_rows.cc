@@ -10,9 +10,9 @@
 namespace stringline {
 namespace {
 
-constexpr int kLaneKinds = 5;
-constexpr const char* kNames[kLaneKinds] = {"rank", "network", "activations", "gradients",
-                                            "collectives"};
+constexpr int kLaneKinds = 7;
+constexpr const char* kNames[kLaneKinds] = {"rank",        "network", "activations", "gradients",
+                                            "collectives", "to host", "from host"};
 
 struct StandIn {
   ActionKind collective;
@@ -31,7 +31,8 @@ Event EventOfPart(const Timeline& timeline, const PartEvent& part) {
   event.start_ns = part.start_ns;
   event.end_ns = part.end_ns;
   const ActionKind of = RowOfPart(part.part).of;
-  if (of != ActionKind::kInputGradient) event.kind = of;
+  // An R keeps its kind, though its parts are those of F.
+  if (of != ActionKind::kInputGradient && of != ProgramOf(event.kind)) event.kind = of;
   return event;
 }
 
@@ -40,6 +41,8 @@ LaneKind LaneBelow(const Event& event) {
   if (event.start_ns == event.end_ns) return LaneKind::kCompute;
   if (event.kind == ActionKind::kRecvForward) return LaneKind::kActivations;
   if (event.kind == ActionKind::kRecvBackward) return LaneKind::kGradients;
+  if (event.kind == ActionKind::kOffload) return LaneKind::kToHost;
+  if (event.kind == ActionKind::kFetch) return LaneKind::kFromHost;
   return IsCollective(event.kind) ? LaneKind::kCollectives : LaneKind::kCompute;
 }
 
@@ -98,7 +101,9 @@ class LaneSorter {
 
   Event StandInOf(Event event) const {
     event.joined = false;
-    if (event.kind == ActionKind::kRecvForward) event.kind = ActionKind::kForward;
+    if (event.kind == ActionKind::kRecvForward || IsCopy(event.kind)) {
+      event.kind = ActionKind::kForward;
+    }
     if (event.kind == ActionKind::kRecvBackward) event.kind = gradient_;
     for (const StandIn& row : kStandIns) {
       if (event.kind != row.collective) continue;
@@ -152,6 +157,11 @@ char LetterOfCollective(ActionKind stand_in) {
     if (row.computation == stand_in) return row.letter;
   }
   return '?';
+}
+
+ActionKind DrawnKind(LaneKind lane, ActionKind stand_in) {
+  if (!IsOfCopies(lane)) return stand_in;
+  return lane == LaneKind::kToHost ? ActionKind::kOffload : ActionKind::kFetch;
 }
 
 }  // namespace stringline

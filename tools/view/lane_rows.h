@@ -1,6 +1,6 @@
 // A timeline with a row for each lane instead of each rank: a rank's computation, part by part, and
 // below the lanes for which it may wait: its all-to-alls, the messages on their way to the rank,
-// its collectives. For pictures that are drawn row by row.
+// its collectives, its copies to and from the host. For pictures that are drawn row by row.
 #pragma once
 
 #include <string>
@@ -10,7 +10,20 @@
 
 namespace stringline {
 
-enum class LaneKind : uint8_t { kCompute, kNetwork, kActivations, kGradients, kCollectives };
+enum class LaneKind : uint8_t {
+  kCompute,
+  kNetwork,
+  kActivations,
+  kGradients,
+  kCollectives,
+  kToHost,
+  kFromHost,
+};
+
+// True for the lanes of copies.
+constexpr bool IsOfCopies(LaneKind lane) { return lane >= LaneKind::kToHost; }
+// True for lanes in colours of their own, not those of the computations that stand for events.
+constexpr bool HasOwnColors(LaneKind lane) { return lane >= LaneKind::kCollectives; }
 
 struct LaneRows {
   // In a picture row r takes the place of rank r. All its events have kinds of computations,
@@ -24,6 +37,8 @@ struct LaneRows {
   //   gradients          the same, as B, or as I if no gradient is a B's
   //   collectives        UNSHARD as F, RESHARD as I, REDUCE_GRAD as W; the stage stands in place of
   //                      the microbatch
+  //   to host            D as F
+  //   from host          U as F
   Timeline timeline;
   std::vector<std::string> names;  // by row: "rank 3", "network"
   std::vector<LaneKind> kinds;     // by row
@@ -39,5 +54,9 @@ bool HasLanes(const Timeline& timeline);
 
 // "U2": the first letter of a computation that stands for a collective.
 char LetterOfCollective(ActionKind stand_in);
+
+// The kind of action that a row's event is drawn as: D or U in the lanes of copies, elsewhere its
+// own.
+ActionKind DrawnKind(LaneKind lane, ActionKind stand_in);
 
 }  // namespace stringline

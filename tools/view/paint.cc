@@ -27,6 +27,12 @@ Tone ToneOf(ActionKind kind) {
       return {0.916, 0.107, 86, -4};
     case ActionKind::kInputGradient:
       return {0.736, 0.15, 10, -4};
+    case ActionKind::kRecompute:
+      return {0.51, 0.2, 291, -4};
+    case ActionKind::kOffload:
+      return {0.87, 0.15, 101, 0};
+    case ActionKind::kFetch:
+      return {0.4, 0.055, 134, 0};
     default:
       return {0.52, 0.165, 135, 4};
   }

@@ -31,9 +31,9 @@ Grain GrainOf(const Timeline& timeline) {
 }
 
 // The contenders for a slice: kinds; a group is a kind of its own, and so is idling.
-constexpr int kGroup = 4;
-constexpr int kIdle = 5;
-constexpr int kContenders = 6;
+constexpr int kGroup = kComputeKinds;
+constexpr int kIdle = kGroup + 1;
+constexpr int kContenders = kIdle + 1;
 
 int ContenderOf(absl::Span<const Event> events, size_t i) {
   const bool group = i + 1 < events.size() && events[i + 1].joined;
@@ -44,7 +44,7 @@ int ContenderOf(absl::Span<const Event> events, size_t i) {
 struct Slice {
   std::array<int64_t, kContenders> total_ns = {};
   std::array<int64_t, kContenders> largest_ns = {};
-  std::array<int, kContenders> event = {-1, -1, -1, -1, -1, -1};
+  std::array<int, kContenders> event = {-1, -1, -1, -1, -1, -1, -1};
 
   void Give(int contender, int index, int64_t ns) {
     total_ns[contender] += ns;

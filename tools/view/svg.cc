@@ -21,25 +21,42 @@
 namespace stringline {
 namespace {
 
-// By kind F B I W. The second fill is for dark shades (stage_shades.h).
+// By kind F B I W R. The second fill is for dark shades (stage_shades.h).
 struct Look {
   const char* fills[2];
   const char* text;
   const char* meaning;
+  bool hatched = false;
+  bool round = false;
 };
 constexpr Look kColorLooks[] = {
     {{"#73baea", "#50a4db"}, "#0b2239", "forward"},
     {{"#fdde93", "#f6c45a"}, "#2c1800", "backward"},
     {{"#d35061", "#ba3e4f"}, "#ffffff", "input gradient"},
-    {{"#206137", "#154a28"}, "#ffffff", "weight gradient"},
+    {{"#206137", "#154a28"}, "#ffffff", "weight gradient", true},
+    {{"#7a55bf", "#643da4"}, "#ffffff", "forward again"},
 };
-// For print without colour: the same order of lightness, with lines around the boxes.
+// For print without colour: from light to dark B F R I W, with lines around the boxes.
 constexpr Look kGreyLooks[] = {
-    {{"#c8c8c8", "#b0b0b0"}, "#000000", "forward"},
+    {{"#d0d0d0", "#b9b9b9"}, "#000000", "forward"},
     {{"#ffffff", "#e6e6e6"}, "#000000", "backward"},
-    {{"#8a8a8a", "#747474"}, "#ffffff", "input gradient"},
-    {{"#4a4a4a", "#363636"}, "#ffffff", "weight gradient"},
+    {{"#6d6d6d", "#595959"}, "#ffffff", "input gradient"},
+    {{"#3d3d3d", "#2b2b2b"}, "#ffffff", "weight gradient", true},
+    {{"#a0a0a0", "#8b8b8b"}, "#000000", "forward again"},
 };
+// Of copies to the host, and from the host: round boxes.
+constexpr Look kColorCopies[] = {
+    {{"#e0e6c0", "#cdd2aa"}, "#1d1f05", "", false, true},
+    {{"#858217", "#6d6a00"}, "#ffffff", "", false, true},
+};
+constexpr Look kGreyCopies[] = {
+    {{"#f4f4f4", "#dadada"}, "#000000", "", false, true},
+    {{"#7c7c7c", "#646464"}, "#ffffff", "", false, true},
+};
+const Look& LookOf(ActionKind kind, bool grey) {
+  if (!IsCopy(kind)) return (grey ? kGreyLooks : kColorLooks)[static_cast<size_t>(kind)];
+  return (grey ? kGreyCopies : kColorCopies)[kind == ActionKind::kOffload ? 0 : 1];
+}
 constexpr double kGapShare = 0.22, kLabels = 46, kAfter = 10, kTitle = 20, kAxis = 26, kLegend = 24,
                  kLegendLine = 16, kBetween = 14, kThin = 2, kLeast = 0.1, kNumber = 9,
                  kLeastNumber = 4.5, kDigit = 0.58, kLaneShare = 0.6, kLaneName = 7, kMark = 1.6;
@@ -106,7 +123,9 @@ class SvgPicture {
   }
 
  private:
-  const Look* Looks() const { return style_.grey ? kGreyLooks : kColorLooks; }
+  const Look& LookOfKind(int kind) const {
+    return LookOf(static_cast<ActionKind>(kind), style_.grey);
+  }
   const char* Edge() const {
     return style_.grey ? " stroke='#000000' stroke-width='0.4'"
                        : " stroke='#ffffff' stroke-width='0.5'";
@@ -263,15 +282,18 @@ class SvgPicture {
   void DrawThin(const Timeline& timeline, const Row& row, double y, double height) {
     bands_ = true;
     std::array<const char*, kComputeKinds> fills;
-    for (size_t kind = 0; kind < fills.size(); ++kind) {
-      const bool is_gather = static_cast<ActionKind>(kind) == ActionKind::kForward;
-      fills[kind] = row.kind == LaneKind::kCollectives ? kCollectiveFills[is_gather ? 0 : 1]
-                                                       : Looks()[kind].fills[style_.grey ? 1 : 0];
+    for (size_t k = 0; k < fills.size(); ++k) {
+      const auto kind = static_cast<ActionKind>(k);
+      const bool is_gather = kind == ActionKind::kForward;
+      const bool is_dark = style_.grey || IsOfCopies(row.kind);
+      fills[k] = row.kind == LaneKind::kCollectives
+                     ? kCollectiveFills[is_gather ? 0 : 1]
+                     : SvgFill(DrawnKind(row.kind, kind), is_dark ? 1 : 0, style_.grey);
     }
     std::vector<Event> events;
     for (const Event& event : timeline.of(RankId(row.index))) {
       if (!IsCompute(event.kind) || !IsShown(timeline, row, event)) continue;
-      if (row.kind != LaneKind::kCollectives) used_[static_cast<size_t>(event.kind)] = true;
+      if (!HasOwnColors(row.kind)) used_[static_cast<size_t>(event.kind)] = true;
       events.push_back(event);
     }
     const double width = X(BandLength()) - kLabels;
@@ -283,10 +305,10 @@ class SvgPicture {
 
   void DrawBox(const Timeline& timeline, const Row& row, const Event& event, double y,
                double height) {
-    const int kind = static_cast<int>(event.kind);
+    const Look& look = LookOf(DrawnKind(row.kind, event.kind), style_.grey);
     const double x = X(event.start_ns), width = X(event.end_ns) - x;
     const double drawn = std::max(width, kLeast);
-    const char* text_fill = Looks()[kind].text;
+    const char* text_fill = look.text;
     if (!IsShown(timeline, row, event)) {
       hides_ = true;
       return Rect(kHiddenFill, x, y, drawn, height);
@@ -296,8 +318,8 @@ class SvgPicture {
       Rect(kCollectiveFills[is_gather ? 0 : 1], x, y, drawn, height);
       text_fill = is_gather ? "#000000" : "#ffffff";
     } else {
-      used_[static_cast<size_t>(kind)] = true;
-      Box(kind, row.shades[static_cast<size_t>(event.stage.value)], x, y, drawn, height);
+      if (!HasOwnColors(row.kind)) used_[static_cast<size_t>(event.kind)] = true;
+      Box(look, row.shades[static_cast<size_t>(event.stage.value)], x, y, drawn, height);
     }
     if (event.unfinished) Dashes(x, y, drawn, height);
     const std::string number =
@@ -313,10 +335,10 @@ class SvgPicture {
                           x + width / 2, y + height / 2 + 0.355 * size, text_fill, smaller, number);
   }
 
-  void Rect(const char* fill, double x, double y, double width, double height) {
-    absl::StrAppendFormat(&out_,
-                          "<rect x='%.2f' y='%.2f' width='%.2f' height='%.2f' fill='%s'%s/>\n", x,
-                          y, width, height, fill, width > 1.5 ? Edge() : "");
+  void Rect(const char* fill, double x, double y, double width, double height, bool round = false) {
+    absl::StrAppendFormat(
+        &out_, "<rect x='%.2f' y='%.2f' width='%.2f' height='%.2f' fill='%s'%s%s/>\n", x, y, width,
+        height, fill, width > 1.5 ? Edge() : "", round ? " rx='3'" : "");
   }
 
   // Around an event that had not ended when the record was made.
@@ -327,18 +349,19 @@ class SvgPicture {
                           x, y, width, height);
   }
 
-  void Box(int kind, int shade, double x, double y, double width, double height) {
-    Rect(Looks()[kind].fills[IsDark(shade) ? 1 : 0], x, y, width, height);
-    if (kind == 3 && width > 6) {
+  void Box(const Look& look, int shade, double x, double y, double width, double height) {
+    Rect(look.fills[IsDark(shade) ? 1 : 0], x, y, width, height, look.round);
+    if (look.hatched && width > 6) {
       absl::StrAppendFormat(&out_,
                             "<rect x='%.2f' y='%.2f' width='%.2f' height='%.2f' fill='url(#w)'/>\n",
                             x, y, width, height);
     }
     if (!IsMarked(shade)) return;
     const double mark = std::min(kMark, height / 4);
+    const double inset = look.round ? std::min(2.0, width / 4) : 0;
     absl::StrAppendFormat(
-        &out_, "<rect x='%.2f' y='%.2f' width='%.2f' height='%.2f' fill='%s' class='mark'/>\n", x,
-        y + height - mark, width, mark, Looks()[kind].text);
+        &out_, "<rect x='%.2f' y='%.2f' width='%.2f' height='%.2f' fill='%s' class='mark'/>\n",
+        x + inset, y + height - mark - inset / 2, width - 2 * inset, mark, look.text);
   }
 
   void DrawAxis(double y) {
@@ -386,6 +409,9 @@ class SvgPicture {
     if (lanes_.contains(LaneKind::kCollectives)) {
       notes.push_back("collectives: light gathers parameters, dark sums gradients, by stage");
     }
+    if (lanes_.contains(LaneKind::kToHost) || lanes_.contains(LaneKind::kFromHost)) {
+      notes.push_back("to host, from host: copies to and from the host");
+    }
     for (const Timeline* timeline : timelines_) {
       const std::vector<std::string> open = PrintUnfinished(*timeline, kMostOpen);
       if (!open.empty()) notes.push_back("dashed: had not ended");
@@ -404,12 +430,12 @@ class SvgPicture {
     };
     const auto entry = [&](int kind, int shade, const std::string& text) {
       wrap(text.size());
-      Box(kind, shade, x, y + 4, 14, 10);
+      Box(LookOfKind(kind), shade, x, y + 4, 14, 10);
       absl::StrAppendFormat(&out_, "<text x='%.1f' y='%.1f'>%s</text>\n", x + 18, y + 12, text);
       x += 30 + 4.9 * static_cast<double>(text.size());
     };
     for (int kind = 0; kind < kComputeKinds; ++kind) {
-      if (used_[static_cast<size_t>(kind)]) entry(kind, 0, Looks()[kind].meaning);
+      if (used_[static_cast<size_t>(kind)]) entry(kind, 0, LookOfKind(kind).meaning);
     }
     const auto first = std::find(used_.begin(), used_.end(), true);
     for (int shade = 0; shade < kShades && first != used_.end() && boxes_; ++shade) {
@@ -444,7 +470,7 @@ class SvgPicture {
 }  // namespace
 
 const char* SvgFill(ActionKind kind, int shade, bool grey) {
-  return (grey ? kGreyLooks : kColorLooks)[static_cast<size_t>(kind)].fills[IsDark(shade) ? 1 : 0];
+  return LookOf(kind, grey).fills[IsDark(shade) ? 1 : 0];
 }
 
 std::string DrawSvg(const std::vector<const Timeline*>& timelines, const SvgStyle& style) {

@@ -2,9 +2,9 @@
 //
 // Colours can be told apart by the colour-blind, and without colour by lightness: B is lightest,
 // then F, I, and W, which is hatched; the stages of a rank are a little darker or bear a bar
-// (stage_shades.h). `F a & B b` shows its parts above each other. Boxes hold their microbatch where
-// there is room. A row whose boxes would be narrower than two points is drawn as bands
-// (svg_bands.h).
+// (stage_shades.h). `F a & B b` shows its parts above each other. Boxes of copies to and from the
+// host have round corners. Boxes hold their microbatch where there is room. A row whose boxes would
+// be narrower than two points is drawn as bands (svg_bands.h).
 #pragma once
 
 #include <string>
@@ -25,7 +25,8 @@ struct SvgStyle {
   ShownPart part;      // must pass CheckShownPart
 };
 
-// The colour of a box, "#73baea", for a stage of this shade (stage_shades.h).
+// The colour of a computation's or a copy's box, "#73baea", for a stage of this shade
+// (stage_shades.h).
 const char* SvgFill(ActionKind kind, int shade, bool grey);
 
 // A timeline, or several stacked with a common scale of time.

@@ -13,7 +13,6 @@
 
 namespace stringline {
 
-inline constexpr int kComputeKinds = 4;
 inline constexpr double kBandColumn = 3;  // points
 
 // By column, from 0 to `end_ns`, each kind's share of the column's time; the parts of a group

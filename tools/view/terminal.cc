@@ -26,8 +26,10 @@
 namespace stringline {
 namespace {
 
-// F, B, I and W of marked stages, and the small ones.
-constexpr const char* kDotted[][2] = {{"Ḟ", "ḟ"}, {"Ḃ", "ḃ"}, {"Ï", "ï"}, {"Ẇ", "ẇ"}};
+// F, B, I, W and R of marked stages, and the small ones.
+constexpr const char* kDotted[kComputeKinds][2] = {
+    {"Ḟ", "ḟ"}, {"Ḃ", "ḃ"}, {"Ï", "ï"}, {"Ẇ", "ẇ"}, {"Ṙ", "ṙ"}};
+constexpr const char* kDottedCopies[2][2] = {{"Ḋ", "ḋ"}, {"Ü", "ü"}};  // D and U
 constexpr int64_t kFoldedCell = 3;  // columns of the shortest action where bands are folded
 constexpr int kMarginRight = 12;    // "  73%  peak"
 constexpr int kMostTwoLineRanks = 24;
@@ -50,6 +52,11 @@ std::vector<std::string> GlyphsOf(const std::string& text) {
     glyphs.back().push_back(c);
   }
   return glyphs;
+}
+
+const char* const* Dotted(ActionKind kind) {
+  if (IsCopy(kind)) return kDottedCopies[kind == ActionKind::kOffload ? 0 : 1];
+  return kDotted[static_cast<size_t>(kind)];
 }
 
 class Drawing {
@@ -139,7 +146,7 @@ class Drawing {
       if (!IsCompute(event.kind)) continue;
       parts = event.joined ? parts + 1 : 1;
       most_parts_ = std::max(most_parts_, parts);
-      if (lane != LaneKind::kCollectives) legend_.kinds.insert(event.kind);
+      if (!HasOwnColors(lane)) legend_.kinds.insert(event.kind);
     }
   }
 
@@ -156,7 +163,7 @@ class Drawing {
     // The steps between 256 colours are too wide for a drift.
     const bool drifts = last_microbatch_ > 0 && picture_.colors != Colors::k256;
     const double progress = drifts ? static_cast<double>(microbatch) / last_microbatch_ : 0;
-    return PaintOf(event.kind, ShadeOf(event), microbatch, progress);
+    return PaintOf(DrawnKind(KindOf(row), event.kind), ShadeOf(event), microbatch, progress);
   }
 
   int PartsOf(int index) const {
@@ -202,8 +209,9 @@ class Drawing {
         return std::string(1, LetterOfCollective(event.kind));
       default: {
         const int shade = ShadeOf(event);
-        if (IsMarked(shade)) return kDotted[static_cast<size_t>(event.kind)][IsDark(shade) ? 1 : 0];
-        const char letter = PrintedKind(event.kind)[0];
+        const ActionKind kind = DrawnKind(KindOf(row), event.kind);
+        if (IsMarked(shade)) return Dotted(kind)[IsDark(shade) ? 1 : 0];
+        const char letter = PrintedKind(kind)[0];
         return std::string(1, static_cast<char>(IsDark(shade) ? std::tolower(letter) : letter));
       }
     }
@@ -331,11 +339,11 @@ void Drawing::AppendRun(int row, int index, int line, int width, std::string* te
   const bool halves = colored() && lines_per_rank_ < PartsOf(index);
   const std::vector<std::string> label =
       halves ? std::vector<std::string>() : Label(row, index, line, width);
-  const bool is_computation = KindOf(row) != LaneKind::kCollectives;
+  const bool tells_stages = KindOf(row) != LaneKind::kCollectives;
   const Rgb paint = PaintOfEvent(row, Part(index, line));
   const Rgb below = halves ? PaintOfEvent(row, timeline_.events[index + 1]) : TextOn(paint);
   *text += Background(paint, colors) + Foreground(below, colors);
-  if (!halves && is_computation && IsMarked(ShadeOf(Part(index, line)))) {
+  if (!halves && tells_stages && IsMarked(ShadeOf(Part(index, line)))) {
     *text += Underline(colors);
   }
   const int left = colored() ? (width - static_cast<int>(label.size())) / 2 : 0;

@@ -1,5 +1,6 @@
 #include "tools/view/terminal_legend.h"
 
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -8,8 +9,10 @@ namespace stringline {
 namespace {
 
 constexpr ActionKind kComputations[] = {ActionKind::kForward, ActionKind::kBackward,
-                                        ActionKind::kInputGradient, ActionKind::kWeightGradient};
-constexpr const char* kKindWords[] = {"forward", "backward", "input gradient", "weight gradient"};
+                                        ActionKind::kInputGradient, ActionKind::kWeightGradient,
+                                        ActionKind::kRecompute};
+constexpr const char* kKindWords[] = {"forward", "backward", "input gradient", "weight gradient",
+                                      "forward again"};
 
 std::string KindsLine(const TerminalLegend& legend, Colors colors) {
   const bool colored = colors != Colors::kNone;
@@ -43,25 +46,37 @@ std::vector<std::string> ShadeLines(const TerminalLegend& legend, Colors colors)
   return lines;
 }
 
+// The names of the drawn ones among two kinds of lanes: "activations, gradients"; "" for none.
+std::string NamesOf(const TerminalLegend& legend, std::pair<LaneKind, const char*> one,
+                    std::pair<LaneKind, const char*> other) {
+  const bool first = legend.lanes.contains(one.first), second = legend.lanes.contains(other.first);
+  return absl::StrCat(first ? one.second : "", first && second ? ", " : "",
+                      second ? other.second : "");
+}
+
 // The rows below a rank's computation.
 std::vector<std::string> LaneLines(const TerminalLegend& legend, Colors colors) {
   const bool colored = colors != Colors::kNone;
-  const bool activations = legend.lanes.contains(LaneKind::kActivations);
-  const bool gradients = legend.lanes.contains(LaneKind::kGradients);
   std::vector<std::string> lines;
   if (legend.lanes.contains(LaneKind::kNetwork)) {
     lines.push_back("network: dispatch and combine; above it the other parts");
   }
-  if (activations || gradients) {
-    lines.push_back(absl::StrCat(activations ? "activations" : "",
-                                 activations && gradients ? ", " : "", gradients ? "gradients" : "",
-                                 legend.is_flight ? ": messages that the rank waits for"
-                                                  : ": messages on their way to the rank"));
+  const std::string messages =
+      NamesOf(legend, {LaneKind::kActivations, "activations"}, {LaneKind::kGradients, "gradients"});
+  if (!messages.empty()) {
+    lines.push_back(absl::StrCat(messages, legend.is_flight
+                                               ? ": messages that the rank waits for"
+                                               : ": messages on their way to the rank"));
   }
   if (legend.lanes.contains(LaneKind::kCollectives)) {
     lines.push_back(absl::StrCat("collectives: ", colored ? "light" : "U", " gathers parameters, ",
                                  colored ? "dark" : "R",
                                  " sums gradients; the number is the stage"));
+  }
+  const std::string copies =
+      NamesOf(legend, {LaneKind::kToHost, "to host"}, {LaneKind::kFromHost, "from host"});
+  if (!copies.empty()) {
+    lines.push_back(absl::StrCat(copies, ": copies to and from the host"));
   }
   return lines;
 }

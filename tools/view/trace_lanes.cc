@@ -25,7 +25,7 @@ class LaneSorter {
   using Slices = std::vector<TraceSlice>;
 
   void SortRank(RankId rank) {
-    Slices compute, network, collectives;
+    Slices compute, network, collectives, to_host, from_host;
     std::vector<Slices> of_queue(queues_.all.size());
     for (uint32_t i = timeline_.first[rank.value]; i < timeline_.first[rank.value + 1]; ++i) {
       const Event& event = timeline_.events[i];
@@ -34,6 +34,8 @@ class LaneSorter {
         compute.push_back(slice);
       } else if (IsCollective(event.kind)) {
         collectives.push_back(slice);
+      } else if (IsCopy(event.kind)) {
+        (event.kind == ActionKind::kOffload ? to_host : from_host).push_back(slice);
       } else if (const int queue = QueueOf(plan_.actions[i]); queue >= 0) {
         of_queue[queue].push_back(slice);
       }
@@ -51,6 +53,8 @@ class LaneSorter {
     }
     AddLanes(rank, "network", std::move(network));
     AddLanes(rank, "data parallel", std::move(collectives));
+    AddLanes(rank, "to host", std::move(to_host));
+    AddLanes(rank, "from host", std::move(from_host));
   }
 
   int QueueOf(const Action& message) const {

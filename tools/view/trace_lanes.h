@@ -1,8 +1,8 @@
 // A timeline as rows of slices, in the form that trace viewers want: for every rank the
-// computation, a row for each communicator, the parts on the network, and data-parallel
-// collectives. The slices of a row follow or enclose each other; if messages of a communicator
-// overlap (the next leaves while the last is still on its way), the row has a second row of the
-// same name.
+// computation, a row for each communicator, the parts on the network, data-parallel collectives,
+// and copies to and from the host. The slices of a row follow or enclose each other; if messages of
+// a communicator overlap (the next leaves while the last is still on its way), the row has a second
+// row of the same name.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct TraceSlice {
 
 struct TraceLane {
   RankId rank;
-  std::string name;                // "compute", "0->1", "network", "data parallel"
+  std::string name;                // "compute", "0->1", "network", "data parallel", "to host"
   std::vector<TraceSlice> slices;  // by start, enclosing slices before enclosed slices
 };
 

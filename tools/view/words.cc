@@ -52,10 +52,11 @@ const char kBubbleMeaning[] =
     "The bubble is how long a rank is idle on average, as a share of the makespan, which goes\n"
     "from the start of the step to the last end of anything, of a trailing reduction too. A rank\n"
     "is busy while a forward or backward runs, with the communication inside it; sends, receives,\n"
-    "collectives and waiting are idle time. Beside the mean stand the busiest rank, which many\n"
-    "papers give, and the idlest. The span is the longest time from a rank's own first start to\n"
-    "its own last end, of computations and collectives; what the busiest rank idles of it is the\n"
-    "bubble of the Zero Bubble papers, whose ranks need not end together.\n";
+    "collectives, copies to the host and back, and waiting are idle time. Beside the mean stand\n"
+    "the busiest rank, which many papers give, and the idlest. The span is the longest time from\n"
+    "a rank's own first start to its own last end, of computations and collectives; what the\n"
+    "busiest rank idles of it is the bubble of the Zero Bubble papers, whose ranks need not end\n"
+    "together.\n";
 
 std::string PrintBar(double share, int width) {
   constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};

@@ -58,7 +58,10 @@ class Loop(schedules.PipelineScheduleMulti):  # type: ignore[misc]
     def __init__(
         self, plan: Plan, stages: dict[int, Any], loss_fn: Any, settings: dict[str, Any]
     ):
-        """``stages`` are those of this rank, by their number in the plan."""
+        """``stages`` are those of this rank, by their number in the plan.
+
+        A stage with R (in ``remade``) keeps the input of a microbatch only, until its R.
+        """
         super().__init__(list(stages.values()), plan.microbatches, loss_fn, **settings)
         rank = next(iter(stages.values())).group_rank
         mappings = ranks_of_pipes(plan)
@@ -74,6 +77,8 @@ class Loop(schedules.PipelineScheduleMulti):  # type: ignore[misc]
                 pipe_of[place.number] = pipe
             self._pipes.append((offsets[pipe], counts[pipe], [stages[p.number] for p in mine]))
         self._replicas = Replicas(plan, rank, stages)
+        kinds = [KINDS[kind] for kind in plan.kind]
+        self.remade = {int(s) for kind, s in zip(kinds, plan.stage) if kind == "R"}
         rows = plan.with_messages(layout="shared").of(rank).tolist()
         last = {stage: at for at, (kind, _, stage, _) in enumerate(rows) if KINDS[kind] in "BW"}
         self._orders = []

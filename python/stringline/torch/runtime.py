@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..arrays import KINDS
 from ..costs import Costs
 from ..errors import ScheduleError
 from ..plan import Plan
@@ -35,8 +36,9 @@ def runtime(
     ``eval(…)`` are those of torch's schedules; ``plan`` is the performed plan.
 
     Plans that torch's runtime cannot perform are performed by a loop of this package with the same
-    interface (``stringline.torch.loop``): schedules of two pipes, and a last stage whose
-    microbatches are not in the order of their numbers.
+    interface (``stringline.torch.loop``): schedules of two pipes, a last stage whose microbatches
+    are not in the order of their numbers, and R (a forward done again, with the same random
+    numbers).
 
     Stages may be frozen (``requires_grad_(False)``), in part or whole, but not all of them.
 
@@ -168,6 +170,12 @@ def _for_torch(plan: Plan, costs: Costs, refused: bool) -> str | None:
 
 
 def _looped(plan: Plan, mine: dict[int, Any], loss_fn: Any, settings: dict[str, Any]) -> Loop:
+    copies = [KINDS[kind] for kind in plan.kind if KINDS[kind] in "DU"]
+    if copies:
+        raise NotImplementedError(
+            f"{plan.schedule} copies values to the host ({copies[0]}); neither torch's runtime nor "
+            "this loop performs that"
+        )
     for stage in mine.values():
         if any(isinstance(module, FSDPModule) for module in stage.submod.modules()):
             raise NotImplementedError(

@@ -1,6 +1,8 @@
 """The effects of a plan's actions on the stages of a rank, in a step.
 
-    F       waits for the input of the stage, computes, gives the output to a next stage here
+    F       waits for the input of the stage, computes, gives the output to a next stage here; of a
+            stage with R it keeps the input only, for autograd as for us
+    R       the computation of F once more, with the same random numbers, now kept for autograd
     B I     wait for the gradient of the stage's output, compute, give on; I keeps values for W
     W       the weight gradient
     SEND_*  starts a message; its tensors live until the message has gone
@@ -12,7 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .used import dist
+from .random_state import RandomState
+from .used import dist, torch
 
 if TYPE_CHECKING:
     from .loop import Loop, Order
@@ -32,6 +35,7 @@ class Step:
         self._of_loss = of_loss
         self._sent: dict[_Key, list[Any]] = {}
         self._received: dict[_Key, list[Any]] = {}
+        self._random: dict[tuple[int, int], RandomState] = {}  # by place and microbatch: before F
         self.losses: dict[int, Any] = {}  # by microbatch
         self.outputs: dict[int, Any] | None = {} if outputs else None
 
@@ -46,21 +50,35 @@ class Step:
     def forward(self, order: Order) -> None:
         stage, loop = order.stage, self._loop
         self._wait(self._received, ("RECV_F", order.place, order.microbatch))
-        keywords = self._keywords[order.in_batch]
-        output = stage.forward_one_chunk(
-            order.microbatch,
-            self._arguments[order.in_batch],
-            keywords,
-            save_forward_output=False,
-        )
-        if stage.is_last:
-            if self.outputs is not None:
-                self.outputs[order.in_batch] = output
-            if loop._loss_fn is not None and (loop._has_backward or self._targets is not None):
-                self.losses[order.in_batch] = self._loss(output, order.in_batch)
+        if loop._has_backward and order.place in loop.remade:
+            self._random[order.place, order.microbatch] = RandomState(stage.submod)
+            with torch.no_grad():
+                output = self._compute(order)
+        else:
+            output = self._compute(order)
+        if stage.is_last and self.outputs is not None:
+            self.outputs[order.in_batch] = output
         following = loop.stage_beside(order, 1)
         if following is not None:
             following.set_local_fwd_input(output, order.microbatch)
+
+    def _compute(self, order: Order) -> Any:
+        """The output of the stage; its loss, if it is the last."""
+        stage, loop = order.stage, self._loop
+        output = stage.forward_one_chunk(
+            order.microbatch,
+            self._arguments[order.in_batch],
+            self._keywords[order.in_batch],
+            save_forward_output=False,
+        )
+        has_loss = loop._loss_fn is not None and (loop._has_backward or self._targets is not None)
+        if stage.is_last and has_loss:
+            self.losses[order.in_batch] = self._loss(output, order.in_batch)
+        return output
+
+    def recompute(self, order: Order) -> None:
+        with self._random.pop((order.place, order.microbatch)).restored():
+            self._compute(order)
 
     def _loss(self, output: Any, microbatch: int) -> Any:
         if self._targets is None:
@@ -119,6 +137,7 @@ _MEANINGS = {
     "B": Step.backward,
     "I": Step.input_gradient,
     "W": Step.weight_gradient,
+    "R": Step.recompute,
     "SEND_F": Step.send_activation,
     "RECV_F": Step.receive_activation,
     "SEND_B": Step.send_gradient,

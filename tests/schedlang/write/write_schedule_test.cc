@@ -472,7 +472,7 @@ TEST(WriteScheduleTest, RandomOrdersAreGivenBack) {
   SCOPED_TRACE(absl::StrCat("seed ", seed));
   std::mt19937_64 random(seed);
   for (int i = 0; i < 400 && !testing::Test::HasFailure(); ++i) {
-    const Plan plan = RandomRightPlan(random, 1 + i % 7, 1 + i % 5);
+    const Plan plan = RandomRightPlan(random, 1 + i % 7, 1 + i % 5, /*copies=*/true);
     const auto written = WriteSchedule(plan, {.name = "found"});
     ASSERT_TRUE(written.ok()) << written.status() << Print(plan);
     ExpectGivesBack(plan, *written);

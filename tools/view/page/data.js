@@ -2,6 +2,11 @@
 
 const NONE = -1;
 
+// The kinds of actions by number, as in actions.def: F, B, I, W and R first.
+const COMPUTE_KINDS = 5;
+const SEND_F = 5, RECV_F = 6, SEND_B = 7, RECV_B = 8, OFFLOAD = 9, FETCH = 10, UNSHARD = 11,
+      REDUCE_GRAD = 13;
+
 function bytesOf(text) {
   if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
   const raw = atob(text);
@@ -70,7 +75,7 @@ function readTimeline(head, bytes, index) {
   t.onPath = new Uint8Array(t.n);
   for (const i of t.critical) t.onPath[i] = 1;
   for (const i of t.critical) {
-    for (let k = i + 1; t.kind[i] < 4 && k < t.n && t.joined[k]; ++k) t.onPath[k] = 1;
+    for (let k = i + 1; isCompute(t, i) && k < t.n && t.joined[k]; ++k) t.onPath[k] = 1;
   }
   t.send = addUp(ints('send'));
   t.recv = ints('recv');
@@ -104,7 +109,7 @@ function readTimes(t, start, length) {
     const end = r + 1 < t.ranks ? t.head.ranks[r + 1].first : t.n;
     let now = 0;
     for (let i = t.head.ranks[r].first; i < end; ++i) {
-      const compute = t.kind[i] < 4;
+      const compute = isCompute(t, i);
       last = start[i] += t.joined[i] && compute ? last : now;
       t.end[i] = last + (lengths[t.kind[i]] += length[i]);
       t.rankOf[i] = r;
@@ -196,9 +201,10 @@ function actionName(t, i) {
   return stageName(t, t.stage[i]) + t.head.kinds[t.kind[i]][0] + microbatch;
 }
 
-const isCompute = (t, i) => t.kind[i] < 4;
-const isSend = (t, i) => t.kind[i] === 4 || t.kind[i] === 6;
-const isRecv = (t, i) => t.kind[i] === 5 || t.kind[i] === 7;
+const isCompute = (t, i) => t.kind[i] < COMPUTE_KINDS;
+const isSend = (t, i) => t.kind[i] === SEND_F || t.kind[i] === SEND_B;
+const isRecv = (t, i) => t.kind[i] === RECV_F || t.kind[i] === RECV_B;
+const isCopy = (t, i) => t.kind[i] === OFFLOAD || t.kind[i] === FETCH;
 
 // The first part of the computation's group, and the number of parts.
 function groupOf(t, i) {

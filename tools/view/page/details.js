@@ -21,7 +21,7 @@ const several = () => view.timelines.length > 1;
 function fillTitles() {
   byId('titles').replaceChildren(...view.timelines.map((t) => {
     const [name, ...params] = t.head.title.split(' ');
-    const computations = t.kind.reduce((sum, kind) => sum + (kind < 4 ? 1 : 0), 0);
+    const computations = t.kind.reduce((sum, kind) => sum + (kind < COMPUTE_KINDS ? 1 : 0), 0);
     const facts = [
       make('span.fact', {}, make('b', {}, timeWords(t.makespan)), ' makespan'),
       make('span.fact', {}, make('b', {}, shareWords(t.head.bubble)), ' bubble',
@@ -47,9 +47,9 @@ function fillTitles() {
 // Nanoseconds of all ranks by kind of computation, and by cause.
 function totalsOf(t) {
   if (t.totals) return t.totals;
-  const work = [0, 0, 0, 0], causes = t.head.causes.map(() => 0);
+  const work = new Array(COMPUTE_KINDS).fill(0), causes = t.head.causes.map(() => 0);
   for (let i = 0; i < t.n; ++i) {
-    if (t.kind[i] > 3) continue;
+    if (!isCompute(t, i)) continue;
     const parts = t.joined[i] || t.joined[i + 1] ? groupOf(t, i)[1] : 1;  // share its time
     work[t.kind[i]] += (t.end[i] - t.start[i]) / parts;
   }
@@ -78,9 +78,9 @@ function summaryOf(t) {
               make('span', {}, timeWords(Math.round(ns / t.ranks))),
               make('span', {}, shareWords(ns / all)));
   };
-  const names = ['forward', 'backward', 'input gradient', 'weight gradient'];
   work.forEach((ns, kind) =>
-    add(`${t.head.kinds[kind][0]}  ${names[kind]}`, ns, `background: ${paint.kindCss[kind]};`));
+    add(`${t.head.kinds[kind][0]}  ${COMPUTE_NAMES[kind]}`, ns,
+        `background: ${paint.kindCss[kind]};`));
   causes.forEach((ns, cause) =>
     add(`idle: ${t.head.causes[cause]}`, ns, causeStyle(paint, cause)));
   return [make('h3', {}, several() ? `${letterOf(t)}: ${t.head.title}` : 'A mean rank\u2019s step'),
@@ -249,14 +249,24 @@ function fillLegend() {
     totalsOf(t).causes.forEach((ns, cause) => { if (ns) causes.add(cause); });
   }
   const [t] = view.timelines;
-  const names = ['forward', 'backward', 'input gradient', 'weight gradient'];
   byId('legend').replaceChildren(
     ...[...kinds].sort((a, b) => a - b).map((kind) => make('span', {},
       make('i.swatch', {style: `background: ${paint.kindCss[kind]}`}),
-      `${t.head.kinds[kind][0]} ${names[kind]}`)),
+      `${t.head.kinds[kind][0]} ${COMPUTE_NAMES[kind]}`)),
+    ...copyLegend(),
     ...shadeLegend([...kinds].sort((a, b) => a - b)[0] || 0),
     ...[...causes].sort((a, b) => a - b).map((cause) => make('span', {},
       make('i.swatch', {style: causeStyle(paint, cause)}), `idle: ${t.head.causes[cause]}`)));
+}
+
+// The kinds of copies in the timelines.
+function copyLegend() {
+  const {paint} = picture;
+  const names = [[OFFLOAD, 'copy to the host'], [FETCH, 'copy from the host']];
+  return names.filter(([kind]) => view.timelines.some((t) => t.kind.includes(kind)))
+    .map(([kind, name]) => make('span', {},
+      make('i.swatch', {style: `background: ${css(paint.rgb[toneAt(kind, 0, 0)])}`}),
+      `${view.timelines[0].head.kinds[kind][0]} ${name}`));
 }
 
 // The shades of a rank's stages, in the colour of a kind in the picture.

@@ -136,7 +136,7 @@ function labelTexts(t, i, part) {
   if (t.microbatch[i] < 0) return [full];
   const number = String(microbatchOfStep(t, i)), short = t.head.kinds[t.kind[i]][0] + number;
   // With pipes the name counts in its pipe; on the picture all numbers are of the whole step.
-  if (t.kind[i] > 3) return [hasPipes(t) ? short : full];
+  if (!isCompute(t, i) && !isCopy(t, i)) return [hasPipes(t) ? short : full];
   return hasPipes(t) ? [short, number] : [full, short, number];
 }
 
@@ -213,7 +213,7 @@ function drawBusyBar(context, t, head, x0, x1, y, height) {
   head.causes.forEach((ns, cause) => {
     if (!ns) return;
     const wide = width * ns / t.makespan;
-    context.fillStyle = paint.causeCss[cause][cause < 2 || cause === 7 ? 1 : 0];
+    context.fillStyle = paint.causeCss[cause][isQuiet(cause) ? 1 : 0];
     context.fillRect(x, y, wide, height);
     x += wide;
   });

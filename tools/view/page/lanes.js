@@ -1,8 +1,10 @@
 // Lanes: the contents of a line of the picture, as stretches that do not overlap, and shares of
 // these in bins of ever coarser time, so that a pixel costs the same for any number of events.
 
-const LANE_COMPUTE = 0, LANE_MESSAGES = 1, LANE_ALL_TO_ALL = 2, LANE_COLLECTIVES = 3;
-const SHARES = 5;  // bytes of a bin: F, B, I, W of 255, and 1 + the main cause of its idle
+const LANE_COMPUTE = 0, LANE_MESSAGES = 1, LANE_ALL_TO_ALL = 2, LANE_COLLECTIVES = 3,
+      LANE_COPIES = 4;
+// Bytes of a bin: shares of the computations, of 255, and at CAUSE 1 + the main cause of its idle.
+const CAUSE = COMPUTE_KINDS, SHARES = CAUSE + 1;
 
 // {kind, name, start, end, ref}: ref is an event's number, or -1 - that of an idle stretch.
 function makeLane(kind, name, start, end, ref) {
@@ -29,7 +31,7 @@ function rangeOf(t, rank) {
 function makeComputeLane(t, rank) {
   const [from, to] = rangeOf(t, rank);
   let count = t.idle.first[rank + 1] - t.idle.first[rank];
-  for (let i = from; i < to; ++i) count += t.kind[i] < 4 && !t.joined[i] ? 1 : 0;
+  for (let i = from; i < to; ++i) count += isCompute(t, i) && !t.joined[i] ? 1 : 0;
   const lane = {kind: LANE_COMPUTE, name: 'compute', start: new Float64Array(count),
                 end: new Float64Array(count), ref: new Int32Array(count)};
   let k = 0, now = 0, idle = t.idle.first[rank];
@@ -44,7 +46,7 @@ function makeComputeLane(t, rank) {
     }
   };
   for (let i = from; i < to; ++i) {
-    if (t.kind[i] > 3 || t.joined[i]) continue;
+    if (!isCompute(t, i) || t.joined[i]) continue;
     addIdle(t.start[i]);
     add(t.start[i], t.end[i], i);
   }
@@ -52,7 +54,7 @@ function makeComputeLane(t, rank) {
   return lane;
 }
 
-// Messages or collectives of a rank: those of its lane `l`.
+// Messages, collectives or copies of a rank: those of its lane `l`.
 function makeEventLane(t, rank, l) {
   const [from, to] = rangeOf(t, rank);
   let count = 0;
@@ -127,9 +129,17 @@ function stretchAt(lane, time, k) {
   return low;
 }
 
-// The share to which an event outside the compute lane belongs.
+// The share to which an event outside the compute lane belongs: of messages and collectives, those
+// of gradients to the share of B, and the others to that of F; of copies, U to B's and D to F's.
 function shareOf(t, lane, i) {
-  return lane.kind === LANE_ALL_TO_ALL ? t.kind[i] : t.kind[i] & 2 ? 1 : 0;
+  if (lane.kind === LANE_ALL_TO_ALL) return t.kind[i];
+  return [SEND_B, RECV_B, REDUCE_GRAD, FETCH].includes(t.kind[i]) ? 1 : 0;
+}
+
+// The kind of action in whose tone a share of a lane is drawn.
+function kindOfShare(lane, share) {
+  if (lane.kind === LANE_COLLECTIVES) return UNSHARD;
+  return lane.kind === LANE_COPIES ? [OFFLOAD, FETCH][share] : share;
 }
 
 // Levels of bins over [0, makespan): levels[0] has the narrowest, each next level twice as wide.
@@ -148,7 +158,7 @@ function makeBins(t, lane) {
       if (ref < 0) {
         if (inside > longest[b]) {
           longest[b] = inside;
-          time[b * SHARES + 4] = 1 + t.idle.cause[-1 - ref];
+          time[b * SHARES + CAUSE] = 1 + t.idle.cause[-1 - ref];
         }
       } else if (lane.kind === LANE_COMPUTE) {
         for (let p = 0; p < parts; ++p) time[b * SHARES + t.kind[ref + p]] += inside / parts;
@@ -161,11 +171,11 @@ function makeBins(t, lane) {
   // Outside the compute lane even the shortest event must be seen.
   const least = lane.kind === LANE_COMPUTE ? 0 : 1;
   for (let b = 0; b < bins * SHARES; b += SHARES) {
-    for (let s = 0; s < 4; ++s) {
+    for (let s = 0; s < COMPUTE_KINDS; ++s) {
       const share = Math.round(255 * Math.min(1, time[b + s] / width));
       level[b + s] = time[b + s] > 0 ? Math.max(least, share) : 0;
     }
-    level[b + 4] = time[b + 4];
+    level[b + CAUSE] = time[b + CAUSE];
   }
   lane.bins = {width, levels: [level]};
   for (let finer = level; finer.length > SHARES; finer = lane.bins.levels.at(-1)) {
@@ -178,13 +188,13 @@ function coarser(finer, up) {
   const level = new Uint8Array(finer.length / 2);
   for (let b = 0; b < level.length; b += SHARES) {
     let left = 0, right = 0;
-    for (let s = 0; s < 4; ++s) {
+    for (let s = 0; s < COMPUTE_KINDS; ++s) {
       left += finer[2 * b + s];
       right += finer[2 * b + SHARES + s];
       level[b + s] = (finer[2 * b + s] + finer[2 * b + SHARES + s] + up) >> 1;
     }
-    const [one, other] = [finer[2 * b + 4], finer[2 * b + SHARES + 4]];
-    level[b + 4] = one && (left <= right || !other) ? one : other;
+    const [one, other] = [finer[2 * b + CAUSE], finer[2 * b + SHARES + CAUSE]];
+    level[b + CAUSE] = one && (left <= right || !other) ? one : other;
   }
   return level;
 }

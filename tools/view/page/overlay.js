@@ -76,7 +76,7 @@ function drawMessages(context, t) {
     context.beginPath();
     for (let k = from; k < to; ++k) {
       const send = t.send[t.messageOrder[k]], recv = t.recv[t.messageOrder[k]];
-      if ((t.kind[send] === 6) !== gradient) continue;
+      if ((t.kind[send] === SEND_B) !== gradient) continue;
       if (!rowIsVisible(t, send) && !rowIsVisible(t, recv)) continue;
       const one = boxOf(t, send), other = boxOf(t, recv);
       curve(context, one.x0, middleOf(one), other.x1, middleOf(other));
@@ -165,7 +165,7 @@ function drawCursor(context) {
   context.globalAlpha = 1;
 }
 
-// Computations that consume the values of event `i`.
+// Computations and copies that consume the values of event `i`.
 function usersOf(t, i) {
   const users = [];
   for (let k = 0; k < t.giver.length; ++k) {
@@ -180,7 +180,7 @@ function linksOf(t, i) {
   const links = {event: i, needs: [], users: [], messages: []};
   t.links = links;
   if (!t.giver.length) return links;
-  if (isCompute(t, i)) {
+  if (isCompute(t, i) || isCopy(t, i)) {
     for (const need of [t.giver[i], t.own[i]]) if (need !== NONE) links.needs.push(need);
     links.users = usersOf(t, i);
     if (t.via[i] !== NONE) links.messages.push([t.otherEnd[t.via[i]], t.via[i], t.giver[i], i]);
@@ -220,8 +220,9 @@ function drawSelection(context, spot) {
     strokes.push(stops);
   }
   const sent = new Set(links.messages.map(([, , maker, user]) => `${maker} ${user}`));
-  const pairs = isCompute(t, spot.event) ? [...links.needs.map((need) => [need, spot.event]),
-                                            ...links.users.map((user) => [spot.event, user])] : [];
+  const isMessage = isSend(t, spot.event) || isRecv(t, spot.event);
+  const pairs = isMessage ? [] : [...links.needs.map((need) => [need, spot.event]),
+                                  ...links.users.map((user) => [spot.event, user])];
   const stays = pairs.filter(([maker, user]) => !sent.has(`${maker} ${user}`));
   for (const [width, color] of [[4.5, paint.css.surface], [2, paint.css.select]]) {
     context.beginPath();
@@ -234,7 +235,8 @@ function drawSelection(context, spot) {
     context.stroke();
   }
   for (const other of [...links.needs, ...links.users]) {
-    outline(context, boxOf(t, other), 1.5, paint.css.select);
+    const box = boxOf(t, other);
+    if (!box.folded) outline(context, box, 1.5, paint.css.select);
   }
   outline(context, boxOf(t, spot.event), 3, paint.css.accent);
 }
@@ -303,7 +305,8 @@ function paintCrowd(raster, ratio) {
       for (let band = 0; band < CROWD_BANDS; ++band) {
         sum += sums[x * CROWD_BANDS + band];
         const high = Math.max(top, bottom - Math.round((bottom - top) * sum / (255 * t.ranks)));
-        const color = band < 4 ? paint.fill[toneAt(band, 0, 0)] : pixel(paint.causeRgb[band - 4]);
+        const color = band < COMPUTE_KINDS ? paint.fill[toneAt(band, 0, 0)]
+          : pixel(paint.causeRgb[band - COMPUTE_KINDS]);
         if (low > high) fillBox(raster, x0 + x, high, x0 + x + 1, low, color);
         low = high;
       }
@@ -311,7 +314,7 @@ function paintCrowd(raster, ratio) {
   }
 }
 
-const CROWD_BANDS = 12;  // four kinds of computation, eight causes
+const CROWD_BANDS = COMPUTE_KINDS + CAUSE_TONES.length;  // kinds of computation, then causes
 
 // By column and band, 255 for each rank with this activity.
 function crowdOf(t, wide) {
@@ -324,11 +327,12 @@ function crowdOf(t, wide) {
     for (let x = 0; x < wide; ++x) {
       const b = Math.min(last, Math.floor((x + 0.5) * span / (width * 2 ** l))) * SHARES;
       let idle = 255;
-      for (let kind = 0; kind < 4; ++kind) {
+      for (let kind = 0; kind < COMPUTE_KINDS; ++kind) {
         sums[x * CROWD_BANDS + kind] += level[b + kind];
         idle -= level[b + kind];
       }
-      if (level[b + 4] && idle > 0) sums[x * CROWD_BANDS + 3 + level[b + 4]] += idle;
+      const cause = level[b + CAUSE];
+      if (cause && idle > 0) sums[x * CROWD_BANDS + COMPUTE_KINDS - 1 + cause] += idle;
     }
   }
   return sums;

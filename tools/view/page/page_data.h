@@ -9,8 +9,8 @@
 //   length     guess: the length of the last event of this kind
 //   observed_start, observed_end   if the timeline keeps observed times. Guess: start and end
 //   giver      the computation of the stage before or behind that gives the value; own, the
-//              needed computation of the same stage; via, the receive that brings the giver's
-//              value. Event numbers, guess: the event's own; 0 stands for none
+//              needed computation or copy of the same stage; via, the receive that brings the
+//              giver's value. Event numbers, guess: the event's own; 0 stands for none
 // Others:
 //   idle_*     by idle stretch, in the order of the analysis; idle_count by rank
 //   critical   event numbers, guess: the number before

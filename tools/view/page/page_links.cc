@@ -1,5 +1,9 @@
 #include "tools/view/page/page_links.h"
 
+#include <algorithm>
+#include <iterator>
+#include <limits>
+
 #include "schedlang/plan/channels.h"
 #include "schedlang/plan/communicators.h"
 #include "schedlang/plan/effects.h"
@@ -8,7 +12,8 @@
 namespace stringline {
 namespace {
 
-// The lane of a queue or of all collectives, added to the rank's lanes at its first use.
+// The lane of a queue, of all collectives or of copies one way, added to the rank's lanes at its
+// first use.
 int32_t LaneIn(std::vector<PageLane>* lanes, PageLaneKind kind, const std::string& name) {
   for (size_t i = 0; i < lanes->size(); ++i) {
     if ((*lanes)[i].kind == kind && (*lanes)[i].name == name) return static_cast<int32_t>(i);
@@ -17,7 +22,7 @@ int32_t LaneIn(std::vector<PageLane>* lanes, PageLaneKind kind, const std::strin
   return static_cast<int32_t>(lanes->size() - 1);
 }
 
-// The computation that gives a value of a stage and microbatch.
+// The computation or copy that gives a value of a stage and microbatch.
 class GiverTable {
  public:
   explicit GiverTable(const Plan& plan)
@@ -26,31 +31,38 @@ class GiverTable {
         at_(plan.stages.size() * microbatches_ * kKinds, -1) {
     for (size_t i = 0; i < plan.actions.size(); ++i) {
       const Action& action = plan.actions[i];
-      if (IsCompute(action.kind)) {
-        at_[Index(action.stage, action.microbatch, static_cast<int>(action.kind))] =
-            static_cast<int64_t>(i);
+      for (size_t kind = 0; kind < kKinds; ++kind) {
+        if (action.kind != kGivers[kind]) continue;
+        at_[Index(action.stage, action.microbatch, kind)] = static_cast<int64_t>(i);
       }
     }
   }
 
-  int64_t Find(StageId stage, MicrobatchId microbatch, Values value) const {
-    if (!stage.valid() || value == 0) return -1;
-    for (int kind = 0; kind < kKinds; ++kind) {
-      if ((EffectsOf(static_cast<ActionKind>(kind)).gives & value) == 0) continue;
+  // Of several givers the last one ahead of the action `until`: what F kept, a U brings back, or an
+  // R makes again.
+  int64_t Find(StageId stage, MicrobatchId microbatch, Values value,
+               int64_t until = std::numeric_limits<int64_t>::max()) const {
+    int64_t last = -1;
+    if (!stage.valid() || value == 0) return last;
+    for (size_t kind = 0; kind < kKinds; ++kind) {
+      if ((EffectsOf(plan_, stage, kGivers[kind]).gives & value) == 0) continue;
       const int64_t i = at_[Index(stage, microbatch, kind)];
-      if (i >= 0) return i;
+      if (i < until) last = std::max(last, i);
     }
-    return -1;
+    return last;
   }
 
  private:
-  static constexpr int kKinds = static_cast<int>(ActionKind::kWeightGradient) + 1;
+  static constexpr ActionKind kGivers[] = {ActionKind::kForward,       ActionKind::kBackward,
+                                           ActionKind::kInputGradient, ActionKind::kRecompute,
+                                           ActionKind::kOffload,       ActionKind::kFetch};
+  static constexpr size_t kKinds = std::size(kGivers);
 
-  size_t Index(StageId stage, MicrobatchId microbatch, int kind) const {
+  size_t Index(StageId stage, MicrobatchId microbatch, size_t kind) const {
     return (static_cast<size_t>(stage.value) * microbatches_ +
             static_cast<size_t>(microbatch.value)) *
                kKinds +
-           static_cast<size_t>(kind);
+           kind;
   }
 
   const Plan& plan_;
@@ -73,6 +85,11 @@ PageLanes LanesOf(const PageTimeline& page) {
       if (IsCompute(kind)) continue;
       if (IsCollective(kind)) {
         lanes.of[i] = LaneIn(&lanes.lanes[r], PageLaneKind::kCollectives, "data parallel");
+        continue;
+      }
+      if (IsCopy(kind)) {
+        lanes.of[i] = LaneIn(&lanes.lanes[r], PageLaneKind::kCopies,
+                             kind == ActionKind::kOffload ? "to host" : "from host");
         continue;
       }
       const int channel =
@@ -104,15 +121,17 @@ PageNeeds NeedsOf(const PageTimeline& page) {
   const GiverTable givers(plan);
   for (size_t i = 0; i < events; ++i) {
     const Action& action = plan.actions[i];
-    if (!IsCompute(action.kind)) continue;
+    if (!TakesTurn(action.kind)) continue;
     const Stage& stage = plan.stage(action.stage);
-    const Values values = EffectsOf(action.kind).needs;
+    const Values values = EffectsOf(plan, action).needs;
     if (values & kInput) {
       needs.giver[i] = givers.Find(stage.previous, action.microbatch, kOutput);
     } else if (values & kOutGrad) {
       needs.giver[i] = givers.Find(stage.next, action.microbatch, kInGrad);
     }
-    needs.own[i] = givers.Find(action.stage, action.microbatch, values & (kSaved | kStash));
+    needs.own[i] =
+        givers.Find(action.stage, action.microbatch, values & (kSaved | kKept | kStash | kHosted),
+                    static_cast<int64_t>(i));
   }
   // Receives, each linked to the computation that uses its value.
   std::vector<int64_t> send_of_giver(events, -1), recv_of(events, -1);

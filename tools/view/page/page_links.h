@@ -9,7 +9,7 @@
 
 namespace stringline {
 
-enum class PageLaneKind : uint8_t { kCompute, kMessages, kAllToAll, kCollectives };
+enum class PageLaneKind : uint8_t { kCompute, kMessages, kAllToAll, kCollectives, kCopies };
 
 struct PageLane {
   PageLaneKind kind = PageLaneKind::kCompute;

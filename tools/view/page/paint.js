@@ -1,6 +1,6 @@
-// Colours. Hues are the terminal's: F blue, B amber, I rose, W green, each also of its own
-// lightness. Stages of a rank differ by four shades: darker, with a bar, or both (stage_shades.h).
-// Causes of idle time differ by hatching.
+// Colours. Hues are the terminal's: F blue, B amber, I rose, W green, R violet, each also of its
+// own lightness. Stages of a rank differ by four shades: darker, with a bar, or both
+// (stage_shades.h). Causes of idle time differ by hatching.
 
 // OKLCH -> [r, g, b] of 0 .. 255. Lightness 0 .. 1, hue in degrees.
 function fromOklch(lightness, chroma, hue) {
@@ -29,13 +29,20 @@ const mix = (one, other, share) => one.map((c, i) => Math.round(c + (other[i] - 
 const css = ([r, g, b]) => `rgb(${r} ${g} ${b})`;
 const pixel = ([r, g, b]) => (255 << 24 | b << 16 | g << 8 | r) >>> 0;
 
-// Lightness, chroma, hue of the four computations; and of the other lanes. Chosen so that readers
-// without a kind of cone tell them apart, a property held by tests/page/browser_test.py.
-const KIND_TONES = [[0.735, 0.115, 240], [0.86, 0.135, 84], [0.65, 0.155, 10], [0.44, 0.1, 150]];
+// Lightness, chroma, hue of the computations F, B, I, W and R; and of the other lanes. Chosen so
+// that readers without a kind of cone tell them apart, a property held by
+// tests/page/browser_test.py.
+const KIND_TONES = [[0.735, 0.115, 240], [0.86, 0.135, 84], [0.65, 0.155, 10], [0.44, 0.1, 150],
+                    [0.53, 0.17, 297]];
 const DARKER = -0.08;  // lightness added by an odd shade
 const toneAt = (kind, shade, microbatch) => kind * 4 + (shade & 1) * 2 + (microbatch & 1);
 const isMarked = (shade) => (shade & 2) !== 0;
 const COLLECTIVE_TONE = [0.62, 0.09, 195];
+const COPY_TONES = [[0.86, 0.1, 112], [0.59, 0.115, 118]];  // D and U
+// By kind of action: messages in the tones of F and B, then copies and three collectives.
+const [FORWARD_TONE, BACKWARD_TONE] = KIND_TONES;
+const ACTION_TONES = [...KIND_TONES, FORWARD_TONE, FORWARD_TONE, BACKWARD_TONE, BACKWARD_TONE,
+                      ...COPY_TONES, COLLECTIVE_TONE, COLLECTIVE_TONE, COLLECTIVE_TONE];
 
 // The causes in the order of analysis.h: lightness is the theme's. Patterns: see tileBit.
 const CAUSE_TONES = [
@@ -46,8 +53,11 @@ const CAUSE_TONES = [
   {chroma: 0.14, hue: 305, pattern: 'upright'},        // queue
   {chroma: 0.09, hue: 195, pattern: 'level'},          // collective
   {chroma: 0.17, hue: 15, pattern: 'cross'},           // memory
+  {chroma: 0.11, hue: 118, pattern: 'grid'},           // copy
   {chroma: 0.006, hue: 260, pattern: 'dots'},          // other
 ];
+// True for causes without a hue, whose ground alone is drawn where hatching does not fit.
+const isQuiet = (cause) => CAUSE_TONES[cause].chroma < 0.01;
 
 // True if this place of an 8 x 8 pattern has ink.
 function tileBit(pattern, x, y) {
@@ -60,6 +70,7 @@ function tileBit(pattern, x, y) {
     case 'upright': return (x & 3) === 0;
     case 'level': return (y & 3) === 0;
     case 'cross': return rise === 0 || fall === 0;
+    case 'grid': return (x & 7) === 0 || (y & 3) === 0;
     default: return (x & 3) === 0 && (y & 3) === ((x & 4) >> 1);
   }
 }
@@ -88,9 +99,7 @@ function makePaint(name, scale) {
   const tone = ([l, c, h], shift) => fromOklch(l + theme.kindShift + shift, c, h);
   // By toneAt(kind, shade, microbatch).
   const rows = [];
-  for (let kind = 0; kind < 11; ++kind) {
-    const base = kind < 4 ? KIND_TONES[kind] : kind < 6 ? KIND_TONES[0]
-      : kind < 8 ? KIND_TONES[1] : COLLECTIVE_TONE;
+  for (const base of ACTION_TONES) {
     for (let v = 0; v < 4; ++v) rows.push(tone(base, (v & 2 ? DARKER : 0) - (v & 1 ? 0.02 : 0)));
   }
   paint.rgb = rows;

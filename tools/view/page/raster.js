@@ -136,8 +136,8 @@ function drawShares(raster, lane, x, at) {
   }
   const scale = (y1 - y0) / (255 * (last - first + 1));
   let sum = 0, top = y0, cause = 0;
-  for (let b = first; b <= last; ++b) cause = level[b * SHARES + 4] || cause;
-  for (let kind = 0; kind < 4; ++kind) {
+  for (let b = first; b <= last; ++b) cause = level[b * SHARES + CAUSE] || cause;
+  for (let kind = 0; kind < COMPUTE_KINDS; ++kind) {
     for (let b = first; b <= last; ++b) sum += level[b * SHARES + kind];
     const bottom = Math.min(y1, y0 + Math.round(sum * scale));
     if (bottom > top) fillBox(raster, x, top, x + 1, bottom, fills[toneAt(kind, 0, 0)]);
@@ -156,19 +156,20 @@ function drawMixed(raster, lane, level, first, last, x, at) {
   const {paint} = at;
   const compute = lane.kind === LANE_COMPUTE;
   const bins = last - first + 1;
-  const sums = [0, 0, 0, 0];
+  const sums = new Array(COMPUTE_KINDS).fill(0);
   let cause = 0;
   for (let b = first * SHARES; b <= last * SHARES; b += SHARES) {
-    for (let kind = 0; kind < 4; ++kind) sums[kind] += level[b + kind];
-    cause = level[b + 4] || cause;
+    for (let kind = 0; kind < COMPUTE_KINDS; ++kind) sums[kind] += level[b + kind];
+    cause = level[b + CAUSE] || cause;
   }
-  const busy = sums[0] + sums[1] + sums[2] + sums[3];
+  const busy = sums.reduce((all, sum) => all + sum, 0);
   if (busy === 0 && !cause) return;
   const ground = compute && cause ? paint.causeRgb[cause - 1] : paint.theme.band;
   const weight = compute ? Math.min(1, busy / (255 * bins)) : Math.max(0.5, busy / (255 * bins));
   const ink = [0, 0, 0];
-  sums.forEach((sum, kind) => {
-    const tone = paint.rgb[toneAt(lane.kind === LANE_COLLECTIVES ? 8 : kind, 0, 0)];
+  sums.forEach((sum, share) => {
+    if (!sum) return;
+    const tone = paint.rgb[toneAt(kindOfShare(lane, share), 0, 0)];
     for (let c = 0; c < 3; ++c) ink[c] += tone[c] * sum / Math.max(1, busy);
   });
   const color = mix(ground, ink, at.dim ? weight * 0.35 : weight);

@@ -45,7 +45,7 @@ function showTime(from, to) {
 
 const showsLanes = (t, rank) => view.folds.get(`${t.index} ${rank}`) ?? view.lanes;
 
-const laneHeight = (kind) => Math.round([0, 9, 11, 9][kind] * Math.min(1.5, view.roomy));
+const laneHeight = (kind) => Math.round([0, 9, 11, 9, 9][kind] * Math.min(1.5, view.roomy));
 
 // The height of a rank besides its compute lane.
 function extrasOf(t, rank) {

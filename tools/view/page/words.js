@@ -23,6 +23,9 @@ function amountWords(t, amount) {
   return `${Number((amount / 1024 ** power).toFixed(2))} ${unit}`;
 }
 
+// The computations F, B, I, W and R.
+const COMPUTE_NAMES = ['forward', 'backward', 'input gradient', 'weight gradient', 'forward again'];
+
 // "0F3&1B0": all parts of the computation's group.
 function groupName(t, i) {
   if (!isCompute(t, i)) return actionName(t, i);
@@ -57,6 +60,7 @@ function idleWords(t, s) {
     case 'queue': return `what ${who} needs stands behind ${what || 'other messages'} in its queue`;
     case 'memory': return `no receive buffer for what ${who} needs until ${what} has ended`;
     case 'collective': return `${who} waits for the parameters that ${what} gathers`;
+    case 'copy': return `${who} waits for the end of ${what}, a copy`;
     default: return `nothing in the plan explains why ${who} starts only then`;
   }
 }
@@ -64,7 +68,8 @@ function idleWords(t, s) {
 // Why an event did not start earlier: a list of sentences.
 function whyWords(t, i) {
   if (!isCompute(t, i)) {
-    return [`${isSend(t, i) || isRecv(t, i) ? 'moves' : 'runs'} beside computation, on lane ` +
+    const moves = isSend(t, i) || isRecv(t, i) || isCopy(t, i);
+    return [`${moves ? 'moves' : 'runs'} beside computation, on lane ` +
             `${t.head.ranks[t.rankOf[i]].lanes[t.lane[i]][1]}`];
   }
   const [first] = groupOf(t, i);
@@ -81,7 +86,7 @@ function whyWords(t, i) {
 function computeBefore(t, i) {
   const from = t.head.ranks[t.rankOf[i]].first;
   for (let k = i - 1; k >= from; --k) {
-    if (t.kind[k] < 4 && !t.joined[k]) return k;
+    if (isCompute(t, k) && !t.joined[k]) return k;
   }
   return NONE;
 }
@@ -89,7 +94,7 @@ function computeBefore(t, i) {
 function computeAfter(t, i) {
   const rank = t.rankOf[i];
   for (let k = i + 1; k < t.n && t.rankOf[k] === rank; ++k) {
-    if (t.kind[k] < 4 && !t.joined[k]) return k;
+    if (isCompute(t, k) && !t.joined[k]) return k;
   }
   return NONE;
 }

@@ -1,0 +1,47 @@
+#include "schedlang/costs/host_copies.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace stringline {
+namespace {
+
+// What a D takes of a microbatch.
+int64_t CopiedBytes(const Stage& stage, const StageMemory& memory) {
+  if (stage.remakes) return memory[MemoryClass::kKept];
+  return memory[MemoryClass::kSavedForInput] + memory[MemoryClass::kSavedForWeight];
+}
+
+}  // namespace
+
+absl::Status AddCopies(const Plan& plan, HostCosts host, CostModel* costs) {
+  const auto copy = std::find_if(plan.actions.begin(), plan.actions.end(),
+                                 [](const Action& action) { return IsCopy(action.kind); });
+  if (copy == plan.actions.end()) return absl::OkStatus();
+  for (size_t s = 0; s < costs->memory.size() && !host.says_bytes; ++s) {
+    StageMemory& memory = costs->memory[s];
+    memory[MemoryClass::kHosted] = CopiedBytes(plan.stages[s], memory);
+  }
+  costs->offload = std::move(host.offload);
+  if (costs->offload.empty() && host.is_usual) costs->offload = costs->forward;
+  if (costs->offload.empty() && host.bandwidth > 0) {
+    for (const StageMemory& memory : costs->memory) {
+      const auto bytes = static_cast<double>(memory[MemoryClass::kHosted]);
+      costs->offload.push_back(std::llround(bytes / static_cast<double>(host.bandwidth) * 1e9));
+    }
+  }
+  if (costs->offload.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the schedule performs ", Print(plan, *copy), ", but there is no cost for ",
+                     PrintedKind(copy->kind),
+                     ": give D, or host.bandwidth and what a microbatch holds "
+                     "(memory.saved_for_I, memory.saved_for_W)"));
+  }
+  costs->fetch = host.fetch.empty() ? costs->offload : std::move(host.fetch);
+  return absl::OkStatus();
+}
+
+}  // namespace stringline
