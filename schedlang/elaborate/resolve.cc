@@ -177,10 +177,9 @@ class Resolver {
   void ResolveDerived(const ast::Derived& derived) {
     DerivedStep& out = program_.derived.emplace();
     for (const ast::Derived::Argument& argument : derived.arguments) {
-      DerivedStep::Argument& to = out.arguments.emplace_back();
-      to.span = argument.name ? argument.name->span : argument.value.span;
-      if (argument.name) to.name = argument.name->text;
-      to.node = expressions_.Resolve(argument.value);
+      out.arguments.push_back({argument.name ? argument.name->text : "",
+                               argument.name ? argument.name->span : argument.value.span,
+                               expressions_.Resolve(argument.value)});
     }
     scope_.OpenBlock();
     program_.rank_slot = NewSlot(rank_variable_);

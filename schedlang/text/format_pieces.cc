@@ -72,9 +72,20 @@ bool IsWordOfLanguage(const std::vector<FormatPiece>& pieces, size_t i) {
   return pieces[i].kind == Kind::kName && !FollowsDot(pieces, i) && IsKeyword(pieces[i].text);
 }
 
+// True for the ':' of `at slot : action`, and not for that of `a ? b : c`.
+bool IsColonOfAt(const std::vector<FormatPiece>& pieces, size_t i) {
+  if (!Is(pieces[i], ":")) return false;
+  int open = 0;
+  for (size_t k = i; k-- > 0 && !IsOneOf(pieces[k], "{};");) {
+    open += Is(pieces[k], "?") ? 1 : Is(pieces[k], ":") ? -1 : 0;
+  }
+  return open == 0;
+}
+
 // R, D and U are letters only where they begin an action, and names elsewhere.
 bool BeginsFurther(const std::vector<FormatPiece>& pieces, size_t i) {
-  const bool begins = i == 0 || IsOneOf(pieces[i - 1], "{};&:") || pieces[i - 1].comment;
+  const bool begins = i == 0 || IsOneOf(pieces[i - 1], "{};&") || pieces[i - 1].comment ||
+                      IsColonOfAt(pieces, i - 1);
   return begins && IsFurtherLetter(pieces[i].text) && i + 1 < pieces.size() &&
          !IsOneOf(pieces[i + 1], "};&=");
 }

@@ -196,6 +196,7 @@ constexpr const char* kFolded[kWaitReasons] = {
     "each waited for a receive buffer, on ",
     "each came after the next, on ",
     "each waited for another rank, on ",
+    "each waited for a copy, on ",
 };
 
 std::string Times(size_t count) { return count == 1 ? "once" : absl::StrCat(count, " times"); }
@@ -260,9 +261,9 @@ Json ActionAsJson(const ExplainedPlan& at, uint32_t action, int64_t end_ns) {
 
 // `next` is the link of the cause; null without a cause.
 Json LinkAsJson(const ExplainedPlan& at, const WaitLink& link, const WaitLink* next) {
-  constexpr const char* kReasons[kWaitReasons] = {"start",      "rank",       "message",
-                                                  "parameters", "value",      "queue",
-                                                  "buffer",     "collective", "other rank"};
+  constexpr const char* kReasons[kWaitReasons] = {"start",      "rank",  "message", "parameters",
+                                                  "value",      "queue", "buffer",  "collective",
+                                                  "other rank", "copy"};
   Json json = ActionAsJson(at, link.action, link.end_ns);
   json["waited_for"] = kReasons[static_cast<int>(link.reason)];
   if (next == nullptr) return json;

@@ -340,7 +340,8 @@ class NameScan {
     const absl::string_view text = tokens_[i_].text;
     if (!IsFurtherLetter(text)) return false;
     if (word_ == "prefer") return text == "R";
-    const bool begins = i_ == begin_ || Follows(":") || Follows("&");
+    const bool behind_slot = word_ == "at" && Follows(":") && !Is(i_ + 1, ":");
+    const bool begins = i_ == begin_ || behind_slot || Follows("&");
     return begins && !Is(i_ + 1, ";") && !Is(i_ + 1, "}") && !Is(i_ + 1, "&");
   }
 
