@@ -67,7 +67,6 @@ class CostResolver {
     SL_RETURN_IF_ERROR(ResolveActions());
     SL_RETURN_IF_ERROR(ResolvePairsOfOrder());
     SL_RETURN_IF_ERROR(CheckPairs());
-    PriceGroups(plan_, &model_);
     SL_RETURN_IF_ERROR(ResolveMessages());
     SL_RETURN_IF_ERROR(ResolveMemory());
     model_.capacity = One("memory.capacity");
@@ -80,6 +79,7 @@ class CostResolver {
     SL_ASSIGN_OR_RETURN(std::vector<int64_t> recomputes, RecomputedStages(spec_, plan_));
     SL_ASSIGN_OR_RETURN(const std::vector<int64_t> again, PerStage("R"));
     AddRecompute(plan_, recomputes, again, Has("memory.kept"), &model_);
+    PriceGroups(plan_, &model_);
     SL_ASSIGN_OR_RETURN(HostCosts host, HostCostsOf());
     SL_RETURN_IF_ERROR(AddCopies(plan_, std::move(host), &model_));
     SL_RETURN_IF_ERROR(CheckStepLength(plan_, model_));
@@ -517,8 +517,12 @@ LaneRules RulesOf(const Plan& plan, const CostModel& costs) {
 std::vector<PartTime> PartsOfGroup(const Plan& plan, const CostModel& costs,
                                    absl::Span<const Action> group) {
   absl::InlinedVector<PricedMember, 4> members;
+  PartCosts again;  // an R is performed in one piece, and no group with one overlaps
   for (const Action& action : group) {
-    members.push_back({ProgramOf(action.kind), &costs.parts[action.stage.value], action.stage});
+    const auto s = static_cast<size_t>(action.stage.value);
+    const bool remakes = action.kind == ActionKind::kRecompute;
+    if (remakes) again.ns[kFPost] = costs.recompute[s];
+    members.push_back({ProgramOf(action.kind), remakes ? &again : &costs.parts[s], action.stage});
   }
   return RunGroup(members, FindOverlap(plan, group), RulesOf(plan, costs));
 }

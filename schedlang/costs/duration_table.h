@@ -150,11 +150,11 @@ class DurationTable {
     }
   }
 
-  // A stage without layers has a single part, which takes as long as the action.
+  // A stage without layers has a single part, which takes as long as the action; so has an R.
   void AddPart(const Timeline& timeline, const PartEvent& part, bool grouped) {
     const Event& owner = timeline.events[part.event];
     const int64_t duration_ns = chunks_ * (part.end_ns - part.start_ns);
-    if (layers[owner.stage.value] > 0) {
+    if (layers[owner.stage.value] > 0 && owner.kind != ActionKind::kRecompute) {
       parts[part.part][owner.stage.value].push_back(duration_ns);
     } else if (grouped || chunks_ > 1) {
       beside[static_cast<size_t>(owner.kind)][owner.stage.value].push_back(duration_ns);

@@ -166,9 +166,11 @@ CostModel WithMessages(const Plan& plan, CostModel costs, Way way) {
 }
 
 constexpr const char* kLibrary[] = {
-    "gpipe",   "1f1b",  "looped_bfs", "interleaved", "interleaved_zb", "megatron_combined",
-    "kimi_k2", "gis",   "zb_h1",      "zb_h2",       "zb_v",           "dualpipe_v",
-    "v_half",  "v_min", "hanayo",     "chimera",     "dualpipe",
+    "gpipe",      "1f1b",        "1f1b_offload",   "mario",
+    "looped_bfs", "interleaved", "interleaved_zb", "megatron_combined",
+    "kimi_k2",    "gis",         "zb_h1",          "zb_h2",
+    "zb_v",       "dualpipe_v",  "v_half",         "v_min",
+    "hanayo",     "chimera",     "dualpipe",
 };
 
 // The simulator with costs calibrated from the measurement predicts the same time. For both ways at
@@ -197,7 +199,7 @@ TEST(Rehearsal, TakesWhatTheSimulatorSays) {
         SCOPED_TRACE(absl::StrCat(schedule, " P=", p, " M=", m, " ", NameOf(layout), ", way ",
                                   rehearsed % 3));
         const CostModel costs =
-            WithMessages(*plan, CostsFor(*plan, "F=3ms,I=4ms,W=2ms,FB=7ms"), way);
+            WithMessages(*plan, CostsFor(*plan, "F=3ms,I=4ms,W=2ms,FB=7ms,D=2ms,U=3ms"), way);
         const RehearsalSettings settings = {layout, /*steps=*/1, /*threads=*/1 + rehearsed / 3 % 3,
                                             DeviceTime::kJumps};
         const auto rehearsal = Rehearse(*plan, costs, settings);
@@ -230,8 +232,8 @@ TEST(Rehearsal, MeetsBucketsAsTheSimulatorSays) {
       if (!plan.has_value()) continue;
       Plan collects = AddCollectives(*plan, /*resident=*/1 + round % 3);
       const auto draw = [&](int most) { return absl::StrCat("=", random() % most, "us,"); };
-      std::string text =
-          absl::StrCat("unshard", draw(600), "reduce", draw(900), "buckets=", 1 + random() % 6);
+      std::string text = absl::StrCat("unshard", draw(600), "reduce", draw(900), "D", draw(300),
+                                      "U", draw(300), "buckets=", 1 + random() % 6);
       const bool cut = round >= 6;
       if (cut) {
         if (round >= 9) collects.chunks = 2;
@@ -313,7 +315,7 @@ TEST(Rehearsal, ABrokenModelIsFound) {
     ++plans;
     const Plan collects = AddCollectives(*plan, /*resident=*/1);
     const CostModel costs = WithMessages(
-        collects, CostsFor(collects, "F=3ms,I=4ms,W=2ms,FB=7ms,unshard=2ms,reduce=9ms"),
+        collects, CostsFor(collects, "F=3ms,I=4ms,W=2ms,FB=7ms,unshard=2ms,reduce=9ms,D=2ms,U=2ms"),
         Way::kBoth);
     auto rehearsal = Rehearse(collects, costs, {kLayout, /*steps=*/1, 1, DeviceTime::kJumps});
     ASSERT_TRUE(rehearsal.ok()) << schedule << ": " << rehearsal.status();

@@ -45,7 +45,7 @@ def test_matplotlib(step):
 
     ax = step.plot()
     boxes = sum(len(collection.get_paths()) for collection in ax.collections)
-    assert boxes == (step.kind < 4).sum()
+    assert boxes == (step.kind < 5).sum()
     assert ax.get_xlim() == (0, step.makespan_us / 1000)
     _, mine = pyplot.subplots()
     assert step.plot(mine) is mine

@@ -20,9 +20,11 @@ namespace stringline {
 namespace {
 
 constexpr const char* kSchedules[] = {
-    "gpipe",   "1f1b",  "looped_bfs", "interleaved", "interleaved_zb", "megatron_combined",
-    "kimi_k2", "gis",   "zb_h1",      "zb_h2",       "zb_v",           "dualpipe_v",
-    "v_half",  "v_min", "hanayo",     "chimera",     "dualpipe",
+    "gpipe",      "1f1b",        "1f1b_offload",   "mario",
+    "looped_bfs", "interleaved", "interleaved_zb", "megatron_combined",
+    "kimi_k2",    "gis",         "zb_h1",          "zb_h2",
+    "zb_v",       "dualpipe_v",  "v_half",         "v_min",
+    "hanayo",     "chimera",     "dualpipe",
 };
 
 Plan LibraryPlan(const std::string& name, CommLayout layout = CommLayout::kEdge) {
@@ -57,6 +59,9 @@ CostModel RandomCosts(const Plan& plan, std::mt19937_64& random) {
     costs.weight_gradient.push_back(draw());
     costs.backward.push_back(costs.input_gradient[s] + costs.weight_gradient[s]);
     costs.forward_backward.push_back(2 * draw());
+    costs.recompute.push_back(draw());
+    costs.offload.push_back(draw());
+    costs.fetch.push_back(draw());
   }
   const Hop hop = {0, static_cast<int64_t>(1 + random() % 600'000)};
   costs.activation_hops.assign(plan.stages.size(), hop);

@@ -55,6 +55,7 @@ struct TableRow {
   TableFormula memory_is;
   bool pairs = false;   // the costs of an F & B differ from F + B
   bool chunks = false;  // it has a V
+  bool copies = false;  // its D and U take as long as the shorter of F and B
 };
 
 bool HoldsAlways(const TableCase&) { return true; }
@@ -76,6 +77,14 @@ const TableRow kTable[] = {
     {"gpipe", "(P-1)(F+B)", TableBubble::kIdlest, HoldsAlways, ClassicBubble, "M", HoldsAlways,
      [](const TableCase& c) -> int64_t { return c.m; }},
     {"1f1b", "(P-1)(F+B)", TableBubble::kIdlest, HoldsAlways, ClassicBubble, "P", HoldsAlways,
+     [](const TableCase& c) -> int64_t { return c.p; }},
+    {"1f1b_offload", "(P-1)(F+B), if D and U take at most F and B", TableBubble::kIdlest,
+     HoldsAlways, ClassicBubble, "3, from P = 3 on", [](const TableCase& c) { return c.p >= 3; },
+     [](const TableCase&) -> int64_t { return 3; }, false, false, true},
+    {"mario", "(P-1)(F+B)-2F, and on the last rank M F more, if P > 1 and F <= B",
+     TableBubble::kIdlest, [](const TableCase& c) { return c.p > 1 && c.f <= c.b(); },
+     [](const TableCase& c) { return ClassicBubble(c) - 2 * c.f + c.m * c.f; },
+     "P, of which all but one are only what entered", HoldsAlways,
      [](const TableCase& c) -> int64_t { return c.p; }},
     {"looped_bfs", "(P-1)(F+B), of stages V times smaller", TableBubble::kIdlest, HoldsAlways,
      ClassicBubble, "V M", HoldsAlways, [](const TableCase& c) -> int64_t { return c.v * c.m; },
@@ -165,8 +174,9 @@ std::optional<Bubbles> TableStep(const TableRow& row, const TableCase& c) {
   const auto plan = Elaborate(*file, "", parameters, &diagnostics);
   if (!plan) return std::nullopt;
   const Plan lowered = Lower(*plan);
-  const CostSpec spec{
+  CostSpec spec{
       {{"F", {c.f}}, {"I", {c.i}}, {"W", {c.w}}, {"B", {c.b()}}, {"FB", {c.fb}}, {"p2p", {0}}}};
+  if (row.copies) spec.values["D"] = spec.values["U"] = {std::min(c.f, c.b())};
   return MeasureBubbles(*Simulate(lowered, *ResolveCosts(spec, lowered)));
 }
 

@@ -129,9 +129,9 @@ TEST(CopiesTest, EveryWayToSayItLowersAlike) {
 TEST(CopiesTest, TheLibraryIsRightForEverySharding) {
   for (const char* const word : kShardings) {
     for (const char* const schedule :
-         {"1f1b", "chimera", "dualpipe", "dualpipe_v", "gis", "gpipe", "hanayo", "interleaved",
-          "interleaved_zb", "kimi_k2", "looped_bfs", "megatron_combined", "v_half", "v_min",
-          "zb_h1", "zb_h2", "zb_v"}) {
+         {"1f1b", "1f1b_offload", "mario", "chimera", "dualpipe", "dualpipe_v", "gis", "gpipe",
+          "hanayo", "interleaved", "interleaved_zb", "kimi_k2", "looped_bfs", "megatron_combined",
+          "v_half", "v_min", "zb_h1", "zb_h2", "zb_v"}) {
       const std::string line =
           absl::StrCat("check schedules/", schedule, ".sched P=4 M=8 --sharding ", word);
       const Answer answer = RunToolIn(SourceFolder(), Words(line));

@@ -21,6 +21,7 @@ namespace {
 
 constexpr const char* kLetters = "F B I W";
 constexpr const char* kPreferred = "F B I W R";
+constexpr const char* kActions = "F B I W R D U";
 constexpr const char* kCostKeys = "F B I W p2p";
 constexpr const char* kSearchCostKeys = "F B I W p2p saved_for_I saved_for_W stash input";
 
@@ -181,14 +182,15 @@ class Completer {
       return Words(IsInSearch() ? kLetters : kPreferred);
     }
     if (Before() == "&") {
-      Words(kLetters);
-      if (Statement() != "overlap" && Statement() != "pairs") Orders();
+      const bool kinds = Statement() == "overlap" || Statement() == "pairs";
+      Words(kinds ? kLetters : kPreferred);
+      if (!kinds) Orders();
       return;
     }
     if (Statement() == "pairs" && IsActionLetter(Before())) {
       return Words(Before(2) == "&" ? "costs" : "");
     }
-    if (Before() == ":" && Statement() == "at" && questions_ < 0) return Words(kLetters);
+    if (Before() == ":" && Statement() == "at" && questions_ < 0) return Words(kActions);
     if (Statement() == "schedule" && brackets_ == 0 && Before() == "=") return Bases();
     if (IsOperandEnd()) return BehindValue();
     if (brackets_ == 1 && Statement() == "schedule" && (Before() == "(" || Before() == ",")) {
@@ -216,6 +218,12 @@ class Completer {
     return block != nullptr && block->sort == BlockSort::kSearch;
   }
 
+  // True behind R, D or U where an action begins; elsewhere these are names.
+  bool IsBehindFurtherLetter() const {
+    const bool behind_slot = Before(2) == ":" && Statement() == "at" && questions_ < 0;
+    return IsFurtherLetter(Before()) && (count_ == begin_ + 1 || Before(2) == "&" || behind_slot);
+  }
+
   // Only a search has costs of memory.
   void CostKeys() { Words(IsInSearch() ? kSearchCostKeys : kCostKeys); }
 
@@ -230,6 +238,7 @@ class Completer {
     const bool most = before.text == "most" && Before(2) == "at" && Before(3) == "hold";
     const bool key = Statement() == "costs" && BeginsCost(2);
     if (by || most || key || Before(2) == "within") return false;
+    if (IsBehindFurtherLetter()) return false;
     const WordRow* const row = stringline::FindWord(before.text);
     return row == nullptr || row->sort == WordSort::kInPlace;
   }

@@ -355,6 +355,8 @@ TEST(WriteScheduleTest, WhatNeverRepeatsIsAList) {
 // --- the library ---------------------------------------------------------------------------------
 
 const char* const kLibrary[] = {"1f1b",
+                                "1f1b_offload",
+                                "mario",
                                 "gpipe",
                                 "zb_h1",
                                 "zb_h2",
@@ -407,6 +409,8 @@ TEST(WriteScheduleTest, TheLibraryIsGivenBack) {
 
 TEST(WriteScheduleTest, WhatGrowsIsTheScheduleItself) {
   for (const auto& [name, p] : std::vector<std::pair<const char*, int>>{{"1f1b", 5},
+                                                                        {"1f1b_offload", 5},
+                                                                        {"mario", 4},
                                                                         {"gpipe", 3},
                                                                         {"zb_h1", 6},
                                                                         {"zb_h2", 4},
