@@ -43,9 +43,7 @@ absl::Status FindStages(const SearchQuestion& question, SearchRequest* request) 
     Plan plan = *session.plan;
     const absl::StatusOr<search::Words> words = search::WordsOf(plan);
     if (!words.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(begin.file, ": ", words.status().message(),
-                       "; a search knows no other groups, as F & F or B & B"));
+      return absl::InvalidArgumentError(absl::StrCat(begin.file, ": ", words.status().message()));
     }
     request->begin = *words;
     request->stages = {std::move(plan)};

@@ -192,6 +192,12 @@ absl::StatusOr<Words> WordsOf(const Plan& plan) {
   for (int r = 0; r < plan.ranks(); ++r) {
     const auto actions = plan.of(RankId(r));
     for (size_t i = 0; i < actions.size();) {
+      if (actions[i].kind == ActionKind::kRecompute || IsCopy(actions[i].kind)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(Print(plan, actions[i]),
+                         ": a search places no R, D or U; search without them, and let "
+                         "`then recompute by` or `then offload by` add them to what it finds"));
+      }
       if (!IsCompute(actions[i].kind)) {
         ++i;
         continue;
@@ -207,8 +213,9 @@ absl::StatusOr<Words> WordsOf(const Plan& plan) {
                                              (KindOf(group.second) == ActionKind::kBackward ||
                                               KindOf(group.second) == ActionKind::kInputGradient);
       if (parts.size() > 2 || (parts.size() == 2 && !is_pair_of_two_directions)) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(PrintGroup(plan, actions, i), " is no pair of an F and a B or I"));
+        return absl::InvalidArgumentError(absl::StrCat(PrintGroup(plan, actions, i),
+                                                       " is no pair of an F and a B or I; a search "
+                                                       "knows no other groups, as F & F or B & B"));
       }
       words[static_cast<size_t>(r)].push_back(group);
       i += parts.size();

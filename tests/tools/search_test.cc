@@ -389,6 +389,12 @@ TEST(SearchTest, SaysWhatCannotBe) {
       {"P=4 M=8 V=2", "'V' is a parameter of a schedule: name it with --from"},
       {"P=4 M=8 --place ring",
        "--place ring: a placement is line, v, loop N or wave N (N stages a rank), or any"},
+      {"P=4 M=8 --from mario",
+       "mario: 0R0: a search places no R, D or U; search without them, and let `then recompute by` "
+       "or `then offload by` add them to what it finds"},
+      {"P=4 M=8 --from 1f1b_offload --cost F=1,I=1,W=1,D=1,U=1",
+       "1f1b_offload: 0D0: a search places no R, D or U; search without them, and let `then "
+       "recompute by` or `then offload by` add them to what it finds"},
       {"P=4 M=8 --place any",
        "--place any compares models cut into more and fewer stages: give costs of the whole model "
        "(--work model), or a model's shape (--costs FILE.yaml)"},
