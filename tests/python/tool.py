@@ -7,8 +7,8 @@ import subprocess
 SOURCE = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
 TOOL = os.environ["STRINGLINE_TOOL"]
 
-COSTS = {"F": 18522, "I": 18086, "W": 9337, "p2p": 601}
-COST_WORDS = "F=18522,I=18086,W=9337,p2p=601"
+COSTS = {"F": 18522, "I": 18086, "W": 9337, "p2p": 601, "D": 9000, "U": 8000}
+COST_WORDS = "F=18522,I=18086,W=9337,p2p=601,D=9000,U=8000"
 
 
 def said(*words, status=0):

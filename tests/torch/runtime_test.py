@@ -105,11 +105,25 @@ def perform(job, rank):
     return worst
 
 
+def kinds_of(stringline, plan):
+    return {stringline.KINDS[kind] for kind in plan.kind}
+
+
+def jobs_of_library(stringline, ranks):
+    """Of all schedules but those with copies to the host, which are refused (wrong_uses.py)."""
+    for schedule in stringline.library():
+        plan = stringline.load(schedule).plan(P=ranks, M=MICROBATCHES)
+        if "D" not in kinds_of(stringline, plan):
+            for more in ({}, {"by": "loop"}):
+                yield job_of(stringline, schedule, ranks, **more)
+
+
 def job_of(stringline, schedule, ranks, **more):
     plan = stringline.load(schedule).plan(P=ranks, M=MICROBATCHES)
     stages = int((plan.pipe_of_stage == 0).sum())
     job = {"schedule": schedule, "P": ranks, "M": MICROBATCHES, "stages": stages, **more}
-    job.setdefault("class", "Loop" if plan.pipes or job.get("by") == "loop" else "Runtime")
+    by_loop = plan.pipes or "R" in kinds_of(stringline, plan) or job.get("by") == "loop"
+    job.setdefault("class", "Loop" if by_loop else "Runtime")
     job["name"] = f"{schedule} P={ranks}, {job['class']}"
     return job
 
@@ -180,7 +194,7 @@ def remade_jobs(stringline, ranks):
     names = {"1f1b": "one_f_one_b"}
     for schedule in ("1f1b", "zb_h1", "zb_v", "interleaved", "chimera"):
         base = names.get(schedule, schedule)
-        text = f'use "{schedule}"; schedule again(P, M) = {base}(P, M) then recompute by 0;'
+        text = f'use "{schedule}";\nschedule again(P, M) = {base}(P, M) then recompute by 0;'
         job = job_of(stringline, schedule, ranks, **{"source": text, "class": "Loop"})
         yield {**job, "name": f"{job['name']}, with R"}
 
@@ -218,10 +232,7 @@ def main():
     check_random_state(torch)
     good = True
     for ranks in RANKS:
-        jobs = [
-            job_of(stringline, schedule, ranks, **more)
-            for schedule in stringline.library() for more in ({}, {"by": "loop"})
-        ]
+        jobs = list(jobs_of_library(stringline, ranks))
         jobs += other_sources(stringline, sys.argv[2], ranks)
         jobs += frozen_jobs(stringline, ranks)
         jobs += remade_jobs(stringline, ranks)

@@ -11,6 +11,7 @@ RIGHT_PLAN = "plan mine P=2 M=2\nstages 0 1\nrank 0: 0F0 0F1 0B0 0B1\nrank 1: 1F
 WAITS = RIGHT_PLAN.replace("rank 1: 1F0 1B0 1F1 1B1", "rank 1: 1F1 1B1 1F0 1B0").replace(
     "rank 0: 0F0 0F1 0B0 0B1", "rank 0: 0F0 0B0 0F1 0B1"
 )
+ON_THE_HOST = RIGHT_PLAN.replace("0F1 0B0", "0F1 0D0 0U0 0B0")
 ALL_ON_ONE = "plan mine P=2 M=1\nstages 0 0\nrank 0: 0F0 1F0 1B0 0B0\nrank 1:\n"
 
 
@@ -106,6 +107,9 @@ USES = {
     "torch cannot": (
         lambda rank: runtime("chimera", stages([0, 1]), M=4, by="torch"),
         "torch has one pipe"),
+    "copies to the host": (
+        lambda rank: runtime(ON_THE_HOST, stages([rank])),
+        r"mine copies values to the host \(D\); neither torch's runtime nor this loop performs"),
     "a cycle of waits": (
         lambda rank: runtime(WAITS, stages([rank])), r"rank \d waits forever at"),
     "torch is too old": (

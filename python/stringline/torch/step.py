@@ -35,7 +35,8 @@ class Step:
         self._of_loss = of_loss
         self._sent: dict[_Key, list[Any]] = {}
         self._received: dict[_Key, list[Any]] = {}
-        self._random: dict[tuple[int, int], RandomState] = {}  # by place and microbatch: before F
+        # By place and microbatch: what an F began with, until its R.
+        self._began: dict[tuple[int, int], tuple[RandomState, list[Any]]] = {}
         self.losses: dict[int, Any] = {}  # by microbatch
         self.outputs: dict[int, Any] | None = {} if outputs else None
 
@@ -51,7 +52,9 @@ class Step:
         stage, loop = order.stage, self._loop
         self._wait(self._received, ("RECV_F", order.place, order.microbatch))
         if loop._has_backward and order.place in loop.remade:
-            self._random[order.place, order.microbatch] = RandomState(stage.submod)
+            entered = [_buffer_of(info) for info in _receives_of(order)]  # F takes them away
+            began = (RandomState(stage.submod), entered)
+            self._began[order.place, order.microbatch] = began
             with torch.no_grad():
                 output = self._compute(order)
         else:
@@ -77,7 +80,11 @@ class Step:
         return output
 
     def recompute(self, order: Order) -> None:
-        with self._random.pop((order.place, order.microbatch)).restored():
+        random, entered = self._began.pop((order.place, order.microbatch))
+        for info, buffer in zip(_receives_of(order), entered):
+            if buffer is not None:
+                info.buffer = buffer
+        with random.restored():
             self._compute(order)
 
     def _loss(self, output: Any, microbatch: int) -> Any:
@@ -130,6 +137,15 @@ class Step:
         for work, _ in kept.pop(key, ()):
             if work is not None:
                 work.wait()
+
+
+def _receives_of(order: Order) -> Any:
+    """Torch's descriptions of the stage's inputs; an argument from outside has no buffer."""
+    return () if order.stage.is_first else order.stage.args_recv_info[order.microbatch]
+
+
+def _buffer_of(info: Any) -> Any:
+    return getattr(info, "buffer", None)
 
 
 _MEANINGS = {
