@@ -54,7 +54,8 @@ std::string WhyTooLarge(const Plan& stages);
 absl::StatusOr<Problem> ProblemOf(const Plan& stages, const CostModel& costs, const Limits& limits);
 
 // The plan's computations as words. Errors: InvalidArgument naming the first invalid group (more
-// than two parts, or not an F and one B or I), or the first R, D or U. Microbatches become those of the counters.
+// than two parts, or not an F and one B or I), or the first R, D or U. Microbatches become those of
+// the counters.
 absl::StatusOr<Words> WordsOf(const Plan& plan);
 
 // `stages` with these orders: not lowered; all actions have the place of the schedule's name.
