@@ -85,6 +85,24 @@ TEST(Calibrate, SimulatedRunsAreRepeatedExactly) {
   }
 }
 
+// A recorded R is one part, which is no part of an F.
+TEST(Calibrate, AnRIsNoPartOfAnF) {
+  for (const int chunks : {1, 2}) {
+    Plan plan = LibraryPlan("mario");
+    plan.chunks = chunks;
+    const auto spec = ParseCosts(
+        "layers=2,F.attn=30,F.dispatch=8,F.experts=40,F.combine=8,F.post=2,B.attn=30,B.dispatch=8,"
+        "B.experts=40,B.combine=8,B.post=2,W.attn=20,W.experts=30,W.post=4,R=100");
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    const auto run = Simulate(plan, *ResolveCosts(*spec, plan));
+    ASSERT_TRUE(run.ok()) << run.status();
+    const Calibration calibration = Calibrate(*run);
+    EXPECT_EQ(calibration.costs.recompute[0], 100'000) << chunks;
+    EXPECT_EQ(calibration.costs.parts[0].ns[kFPost], 2'000) << chunks;
+    EXPECT_EQ(Print(*Simulate(plan, ReadBack(calibration, plan))), Print(*run)) << chunks;
+  }
+}
+
 TEST(Calibrate, LatencyThatOccupiesNothingIsToldFromTransfers) {
   const Plan plan = LibraryPlan("gpipe");
   CostModel costs;
