@@ -1,7 +1,6 @@
 #include "schedlang/plan/effects.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 
 #include "absl/strings/str_cat.h"
@@ -50,8 +49,6 @@ constexpr std::array<ValueRow, kStageValues + 3> RowsOfValues() {
 }
 constexpr std::array<ValueRow, kStageValues + 3> kValueRows = RowsOfValues();
 
-using EffectsByKind = std::array<Effects, kActionKinds>;
-
 constexpr EffectsByKind EffectsOfAll(bool remakes) {
   EffectsByKind all = {};
   for (int kind = 0; kind < kActionKinds; ++kind) {
@@ -80,10 +77,7 @@ constexpr EffectsByKind EffectsOfAll(bool remakes) {
 
 }  // namespace
 
-const Effects& EffectsOf(ActionKind kind, bool remakes) {
-  static constexpr EffectsByKind kEffects[] = {EffectsOfAll(false), EffectsOfAll(true)};
-  return kEffects[remakes ? 1 : 0][static_cast<int>(kind)];
-}
+constinit const std::array<EffectsByKind, 2> kEffects = {EffectsOfAll(false), EffectsOfAll(true)};
 
 StageValue MessageOf(ActionKind send_or_recv) {
   SL_CHECK(IsMessage(send_or_recv)) << PrintedKind(send_or_recv);

@@ -31,6 +31,7 @@
 // input is the data, live from the start; a last stage's out grad comes from its own loss, with F.
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -46,9 +47,15 @@ struct Effects {
   Values releases;
 };
 
-// `remakes`: in a stage with R.
-const Effects& EffectsOf(ActionKind kind, bool remakes = false);
+using EffectsByKind = std::array<Effects, kActionKinds>;
 
+// In a stage without R, and in one with it.
+extern const std::array<EffectsByKind, 2> kEffects;
+
+// `remakes`: in a stage with R.
+inline const Effects& EffectsOf(ActionKind kind, bool remakes = false) {
+  return kEffects[remakes ? 1 : 0][static_cast<size_t>(kind)];
+}
 inline const Effects& EffectsOf(const Plan& plan, StageId stage, ActionKind kind) {
   return EffectsOf(kind, plan.stage(stage).remakes);
 }

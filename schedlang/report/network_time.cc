@@ -18,14 +18,14 @@ namespace {
 constexpr int kPartner = kParts;
 constexpr int kFirstCause = kPartner + 1;
 constexpr int kFirstKinds = kFirstCause + kIdleCauses;
-constexpr int kSetsOfKinds = 16;
+constexpr int kSetsOfKinds = 1 << kComputeKinds;
 constexpr int kTheEnd = kFirstKinds + kSetsOfKinds;
 constexpr int kStills = kTheEnd + 1;
 
 // "F&B"
 std::string NameOfKinds(int kinds) {
   std::string name;
-  for (int kind = 0; kind < 4; ++kind) {
+  for (int kind = 0; kind < kComputeKinds; ++kind) {
     if ((kinds >> kind & 1) == 0) continue;
     absl::StrAppend(&name, name.empty() ? "" : "&", PrintedKind(static_cast<ActionKind>(kind)));
   }

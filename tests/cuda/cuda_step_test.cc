@@ -47,6 +47,10 @@ class EnqueuedCanaries final : public StageWork {
     });
     return piece;
   }
+  absl::StatusOr<Work> Copy(const Action& action) override {
+    SL_ASSIGN_OR_RETURN(const Work work, canaries_.Copy(action));
+    return host_.Of([work] { work.run(work.self, work.argument, nullptr); });
+  }
   Bytes Payload(const Action& send_or_recv) const override {
     return canaries_.Payload(send_or_recv);
   }
