@@ -53,7 +53,7 @@ void VisitInARow(const GroupMember& member, const Visit& visit) {
 // The members that stand for a block's places: its k-th F is the group's k-th F, and so on.
 std::vector<uint8_t> MembersOf(const Overlap& block, absl::Span<const GroupMember> group) {
   std::vector<uint8_t> members;
-  std::array<size_t, 4> next = {};
+  std::array<size_t, kComputeKinds> next = {};
   for (const ActionKind kind : block.kinds) {
     size_t& at = next[static_cast<size_t>(kind)];
     while (at < group.size() && group[at].kind != kind) ++at;
