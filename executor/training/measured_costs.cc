@@ -79,7 +79,7 @@ CostModel MeasuredCosts::Model() const {
     jitter += step->part_jitter / static_cast<double>(typical.size());
   }
   CostModel costs = CostsFrom(MeanOf(durations));
-  costs.part_jitter = std::llround(jitter * 1e6);
+  costs.part_jitter = std::llround(jitter * 1e3) * 1000;  // as it is written: in tenths of a %
   PriceGroups(plan_, &costs);
   return costs;
 }

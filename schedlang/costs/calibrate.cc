@@ -185,7 +185,7 @@ Calibration Calibrate(const Timeline& timeline) {
   calibration.costs = CostsFrom(typical);
   calibration.transfer_ns = TransferOf(timeline, typical.message);
   calibration.jitter = JitterOf(seen);
-  calibration.costs.part_jitter = std::llround(seen.PartJitter() * 1e6);
+  calibration.costs.part_jitter = std::llround(seen.PartJitter() * 1e5) * 10;  // as it is printed
   return calibration;
 }
 
