@@ -30,7 +30,7 @@ enum class Recompute : uint8_t {
   kScheduled,  // in a policy: all in the stages that the schedule names, nothing in others
 };
 
-// What a stage recomputes, and where.
+// The values that a stage recomputes, and the program that does.
 struct StageRecompute {
   Recompute what = Recompute::kNone;
   // W computes its own needs a second time, and reads params for them; otherwise I hands them on.

@@ -160,6 +160,15 @@ bool Holds(const std::vector<ValueId>& ascending, ValueId value) {
   return std::binary_search(ascending.begin(), ascending.end(), value);
 }
 
+// The params of the graph among the values `read`, which ascend.
+std::vector<Port> ReadParams(const Graph& graph, const std::vector<ValueId>& read) {
+  std::vector<Port> params;
+  for (const Port& port : graph.inputs) {
+    if (port.role == Role::kParam && Holds(read, port.value)) params.push_back(port);
+  }
+  return params;
+}
+
 // Params, saved and out grad: B's inputs and I's.
 std::vector<Port> BackwardInputs(const Split& split) {
   std::vector<Port> ports;
@@ -218,10 +227,7 @@ void FindRemade(const std::vector<bool>& again, const std::vector<bool>& widened
 Graph RecomputeProgram(const Split& split) {
   const Graph& graph = split.stage.graph;
   const std::vector<ValueId> read = ReadBy(graph, split.recompute);
-  std::vector<Port> inputs;
-  for (const Port& port : graph.inputs) {
-    if (port.role == Role::kParam && Holds(read, port.value)) inputs.push_back(port);
-  }
+  std::vector<Port> inputs = ReadParams(graph, read);
   Add(&inputs, SavedPorts(split, [&](ValueId value) {
     return Holds(read, value) && !Holds(split.remade, value);
   }));
@@ -252,11 +258,7 @@ Graph BackwardProgram(const Split& split, const std::vector<int>& nodes, bool st
 // W's inputs are only the params and saved values it reads, under their common indices.
 Graph WeightProgram(const Split& split) {
   const std::vector<ValueId> read = ReadBy(split.joint.graph, split.weight);
-  std::vector<Port> inputs;
-  for (const Port& port : split.joint.graph.inputs) {
-    if (port.role != Role::kParam) continue;
-    if (std::binary_search(read.begin(), read.end(), port.value)) inputs.push_back(port);
-  }
+  std::vector<Port> inputs = ReadParams(split.joint.graph, read);
   Add(&inputs, SavedPorts(split, [&](ValueId value) { return Holds(read, value); }));
   Add(&inputs, Numbered(Role::kStash, split.stash));
   return Extract(split.joint.graph, split.weight, inputs, ParamGrads(split, split.weight));

@@ -16,17 +16,11 @@ std::vector<bool> LocalRanksOf(const Plan& plan, const InterpreterSettings& sett
   return local;
 }
 
-bool HasAny(const Plan& plan, bool (*is_one)(ActionKind)) {
-  return std::any_of(plan.actions.begin(), plan.actions.end(),
-                     [is_one](const Action& action) { return is_one(action.kind); });
-}
 bool Collects(const Plan& plan) {
-  return HasAny(plan, [](ActionKind kind) { return IsCollective(kind); });
+  return std::any_of(plan.actions.begin(), plan.actions.end(),
+                     [](const Action& action) { return IsCollective(action.kind); });
 }
-bool Copies(const Plan& plan) {
-  return HasAny(plan, [](ActionKind kind) { return IsCopy(kind); });
-}
-bool IsWired(const Plan& plan) { return Collects(plan) || Copies(plan); }
+bool IsWired(const Plan& plan) { return Collects(plan) || HasCopies(plan); }
 
 }  // namespace
 
@@ -38,7 +32,7 @@ StepBuilder::StepBuilder(const Plan& lowered, StageWork* work, const MessageGrou
       recorder_(recorder),
       commands_(commands),
       local_(LocalRanksOf(lowered, settings)),
-      streams_(lowered, *work, local_, Collects(lowered), Copies(lowered), commands),
+      streams_(lowered, *work, local_, Collects(lowered), HasCopies(lowered), commands),
       own_(settings.links == nullptr && IsWired(lowered) ? WiringOf(lowered, settings.layout)
                                                          : Wiring()),
       wiring_(settings.links != nullptr && IsWired(lowered) ? *settings.links : own_),

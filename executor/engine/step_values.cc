@@ -1,6 +1,7 @@
 #include "executor/engine/step_values.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "schedlang/plan/effects.h"
 
@@ -90,17 +91,14 @@ void StepValues::WaitForParameters(int32_t stream, uint32_t i) {
 }
 
 void StepValues::WaitForCopies(int32_t stream, uint32_t i) {
-  if (wiring_.copies.empty()) return;
-  const CopyWire& copy = wiring_.copies[i];
-  freed_.resize(std::max(freed_.size(), static_cast<size_t>(stream) + 1), kNoAction);
-  uint32_t& freed = freed_[static_cast<size_t>(stream)];
+  const CopyWire copy = wiring_.CopyOf(i);
   for (const uint32_t before : {copy.source, copy.after}) {
     if (before != kNoAction) WaitForEnd(stream, before);
   }
-  const bool takes_memory = plan_.actions[i].kind != ActionKind::kOffload;
-  if (!takes_memory || copy.freed == kNoAction || copy.freed == freed) return;
-  freed = copy.freed;
-  WaitForEnd(stream, freed);
+  if (copy.freed == kNoAction) return;
+  freed_.resize(std::max(freed_.size(), static_cast<size_t>(stream) + 1), kNoAction);
+  uint32_t& freed = freed_[static_cast<size_t>(stream)];
+  if (std::exchange(freed, copy.freed) != copy.freed) WaitForEnd(stream, freed);
 }
 
 void StepValues::WaitForMaker(int32_t stream, const Action& send) {

@@ -111,13 +111,11 @@ class PartStarts {
 };
 
 // Computations and copies listed before it have their times.
-void StartCopy(const Plan& plan, const Wiring& wiring, size_t i, std::vector<Event>* events) {
-  const CopyWire& copy = wiring.copies[i];
-  const bool takes_memory = plan.actions[i].kind == ActionKind::kFetch;
+void StartCopy(const Wiring& wiring, uint32_t i, std::vector<Event>* events) {
+  const CopyWire copy = wiring.CopyOf(i);
   Event& event = (*events)[i];
-  event.start_ns =
-      std::max({EndOf(*events, wiring.wires[i].before), EndOf(*events, copy.source),
-                EndOf(*events, copy.after), takes_memory ? EndOf(*events, copy.freed) : 0});
+  event.start_ns = std::max({EndOf(*events, wiring.wires[i].before), EndOf(*events, copy.source),
+                             EndOf(*events, copy.after), EndOf(*events, copy.freed)});
   event.end_ns = std::max(event.start_ns, event.end_ns);
 }
 
@@ -130,7 +128,7 @@ void StartComputations(const Plan& plan, const Wiring& wiring, Timeline* timelin
     int64_t ready_ns = 0;  // the end of the previous group
     for (size_t begin = plan.first[rank]; begin < plan.first[rank + 1];) {
       const size_t end = begin + GroupAt(plan.actions, begin).size();
-      if (IsCopy(plan.actions[begin].kind)) StartCopy(plan, wiring, begin, events);
+      if (IsCopy(plan.actions[begin].kind)) StartCopy(wiring, static_cast<uint32_t>(begin), events);
       if (!IsCompute(plan.actions[begin].kind)) {
         begin = end;
         continue;
@@ -141,10 +139,8 @@ void StartComputations(const Plan& plan, const Wiring& wiring, Timeline* timelin
         for (const uint32_t before : {wire.input, wire.gradient}) {
           start_ns = std::max(start_ns, EndOf(*events, before));
         }
-        if (!wiring.copies.empty()) {
-          start_ns = std::max({start_ns, EndOf(*events, wiring.copies[i].source),
-                               EndOf(*events, wiring.copies[i].freed)});
-        }
+        const CopyWire copy = wiring.CopyOf(static_cast<uint32_t>(i));
+        start_ns = std::max({start_ns, EndOf(*events, copy.source), EndOf(*events, copy.freed)});
         if (wire.gathered != kNoAction) {
           start_ns = std::max(start_ns, GatheredNs((*events)[wire.gathered]));
         }

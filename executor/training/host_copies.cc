@@ -15,7 +15,7 @@ HostCopies::HostCopies(const Plan& plan, Kernels* kernels) : plan_(plan), kernel
 
 bool HostCopies::IsBack(const Action& action, StageValue value) const {
   if (fetched_.empty() || !fetched_[Index(action)]) return false;
-  const Values copied = EffectsOf(plan_, action.stage, ActionKind::kOffload).releases;
+  const Values copied = CopiedValues(plan_.stage(action.stage).remakes);
   return action.kind != ActionKind::kForward && (copied & SetOf(value)) != 0;
 }
 

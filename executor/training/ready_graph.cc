@@ -8,6 +8,7 @@
 
 #include "executor/engine/placement.h"
 #include "schedlang/base/sl_check.h"
+#include "schedlang/plan/effects.h"
 #include "stages/ops.h"
 
 namespace stringline {
@@ -54,9 +55,8 @@ StageLayout::StageLayout(const StageProgram& program, bool gathered) : layers(pr
                                                              : StageValue::kSavedForInput;
     saved.push_back({RegionOf(kept), AddTensor(value.type, &bytes[kept])});
   }
-  for (const StageValue value : CopiedValues(program.remakes)) {
-    bytes[StageValue::kHosted] += AlignUp(bytes[value]);
-  }
+  ForEachOf(CopiedValues(program.remakes),
+            [&](StageValue value) { bytes[StageValue::kHosted] += AlignUp(bytes[value]); });
   for (const Type& type : program.stash) {
     stash.push_back(AddTensor(type, &bytes[StageValue::kStash]));
   }

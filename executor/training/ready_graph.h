@@ -32,12 +32,6 @@ constexpr Region RegionOf(StageValue value) {
 }
 using Regions = std::array<char*, kRegions>;
 
-// The values that a D takes of a stage with R (`remakes`), or without.
-inline std::vector<StageValue> CopiedValues(bool remakes) {
-  if (remakes) return {StageValue::kKept};
-  return {StageValue::kSavedForInput, StageValue::kSavedForWeight};
-}
-
 struct Location {
   Region region = Region::kArena;
   int64_t offset = 0;

@@ -251,10 +251,10 @@ char* Stages::AddressOf(StageId stage, MicrobatchId microbatch, StageValue value
 absl::StatusOr<Work> Stages::Copy(const Action& action) {
   const bool back = action.kind == ActionKind::kFetch;
   std::vector<Bytes> kept;
-  for (const StageValue value : CopiedValues(programs_[action.stage.value].remakes)) {
+  ForEachOf(CopiedValues(plan_.stage(action.stage).remakes), [&](StageValue value) {
     kept.push_back(
         {AddressOf(action.stage, action.microbatch, value, back), BytesOf(action.stage, value)});
-  }
+  });
   return copies_.Bind(kept, AddressOf(action.stage, action.microbatch, StageValue::kHosted), back);
 }
 

@@ -67,6 +67,7 @@ class CostResolver {
     SL_RETURN_IF_ERROR(ResolveActions());
     SL_RETURN_IF_ERROR(ResolvePairsOfOrder());
     SL_RETURN_IF_ERROR(CheckPairs());
+    PriceGroups(plan_, &model_);
     SL_RETURN_IF_ERROR(ResolveMessages());
     SL_RETURN_IF_ERROR(ResolveMemory());
     model_.capacity = One("memory.capacity");
@@ -79,7 +80,6 @@ class CostResolver {
     SL_ASSIGN_OR_RETURN(std::vector<int64_t> recomputes, RecomputedStages(spec_, plan_));
     SL_ASSIGN_OR_RETURN(const std::vector<int64_t> again, PerStage("R"));
     AddRecompute(plan_, recomputes, again, Has("memory.kept"), &model_);
-    PriceGroups(plan_, &model_);
     SL_ASSIGN_OR_RETURN(HostCosts host, HostCostsOf());
     SL_RETURN_IF_ERROR(AddCopies(plan_, std::move(host), &model_));
     SL_RETURN_IF_ERROR(CheckStepLength(plan_, model_));
@@ -500,7 +500,9 @@ GroupKey KeyOf(absl::Span<const Action> group) {
 
 bool OverlapsInParts(const Plan& plan, const CostModel& costs, absl::Span<const Action> group) {
   if (costs.parts.empty() || !IsCompute(group[0].kind)) return false;
-  if (group.size() == 1 && plan.chunks == 1) return false;
+  if (group.size() == 1 && (plan.chunks == 1 || group[0].kind == ActionKind::kRecompute)) {
+    return false;  // an R is performed in one piece
+  }
   if (const OverlappedPair pair = PairOf(group); pair.forward != nullptr) {
     return pair.backward->kind == ActionKind::kInputGradient || costs.forward_backward.empty();
   }
@@ -517,7 +519,7 @@ LaneRules RulesOf(const Plan& plan, const CostModel& costs) {
 std::vector<PartTime> PartsOfGroup(const Plan& plan, const CostModel& costs,
                                    absl::Span<const Action> group) {
   absl::InlinedVector<PricedMember, 4> members;
-  PartCosts again;  // an R is performed in one piece, and no group with one overlaps
+  PartCosts again;  // of an R, whose only part is the post of an F
   for (const Action& action : group) {
     const auto s = static_cast<size_t>(action.stage.value);
     const bool remakes = action.kind == ActionKind::kRecompute;

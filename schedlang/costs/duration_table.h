@@ -90,9 +90,9 @@ class DurationTable {
     return typical;
   }
 
-  // The standard deviation of a part's duration, relative to the mean of its part and stage. It
-  // is told by the mean deviation, to which a single hiccup adds little; of
-  // normally distributed durations that is 0.7979 standard deviations.
+  // The standard deviation of a part's duration, relative to the mean of its part and stage. The
+  // mean deviation tells it, to which a single hiccup adds little; of normally distributed
+  // durations that is 0.7979 standard deviations.
   double PartJitter() const {
     double deviations_ns = 0, sum_ns = 0;
     for (const std::vector<Durations>& stages : parts) {

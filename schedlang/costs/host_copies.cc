@@ -5,14 +5,17 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/plan/effects.h"
 
 namespace stringline {
 namespace {
 
-// What a D takes of a microbatch.
+// The bytes that a D copies of a microbatch.
 int64_t CopiedBytes(const Stage& stage, const StageMemory& memory) {
-  if (stage.remakes) return memory[MemoryClass::kKept];
-  return memory[MemoryClass::kSavedForInput] + memory[MemoryClass::kSavedForWeight];
+  int64_t bytes = 0;
+  ForEachOf(CopiedValues(stage.remakes),
+            [&](StageValue value) { bytes += memory[ClassOf(value)]; });
+  return bytes;
 }
 
 }  // namespace

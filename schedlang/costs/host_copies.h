@@ -10,7 +10,7 @@
 
 namespace stringline {
 
-// What costs say of copies; lists by stage, in nanoseconds.
+// The costs of copies as a user gives them; lists by stage, in nanoseconds.
 struct HostCosts {
   std::vector<int64_t> offload;  // empty: its bytes over the bandwidth
   std::vector<int64_t> fetch;    // empty: as long as `offload`

@@ -21,8 +21,7 @@
 #include "schedlang/elaborate/resolve.h"
 #include "schedlang/elaborate/run.h"
 #include "schedlang/orders/defer.h"
-#include "schedlang/orders/place_copies.h"
-#include "schedlang/orders/place_recomputes.h"
+#include "schedlang/orders/place_ahead.h"
 
 namespace stringline {
 namespace {
@@ -194,10 +193,10 @@ class Elaboration {
   }
 
   // Adds a finding, and returns false, if no B is left to defer a weight gradient of.
-  bool HasBackward(const Plan& plan, const ast::Schedule& base, const DerivedStep::Then& defer) {
+  bool HasBackward(const Plan& plan, const ast::Schedule& base, const DerivedStep::Then& then) {
     const auto is_whole = [](const Action& action) { return action.kind == ActionKind::kBackward; };
     if (std::any_of(plan.actions.begin(), plan.actions.end(), is_whole)) return true;
-    Find(Code::kMisplaced, defer.span,
+    Find(Code::kMisplaced, then.span,
          absl::StrCat("'then defer W' changes nothing: no B of '", base.name.text,
                       "' is left whose weight gradient could come later"))
         .where = PrintParameters(plan_);

@@ -147,9 +147,8 @@ bool RankWork::Recomputes(const Demand& demand, Span span) {
 
 std::optional<Action> RankWork::Number(const Demand& demand, Span span) {
   if (!Recomputes(demand, span)) return std::nullopt;
-  if (demand.kind == ActionKind::kWeightGradient) return NumberDeferred(demand, span);
-  if (demand.kind == ActionKind::kFetch) return NumberFetched(demand, span);
-  return NumberCounted(demand, span);
+  const bool left = demand.kind == ActionKind::kWeightGradient || demand.kind == ActionKind::kFetch;
+  return left ? NumberLeft(demand, span) : NumberCounted(demand, span);
 }
 
 std::optional<Action> RankWork::NumberCounted(const Demand& demand, Span span) {
@@ -185,44 +184,35 @@ std::optional<Action> RankWork::NumberCounted(const Demand& demand, Span span) {
   return std::nullopt;
 }
 
-std::optional<Action> RankWork::NumberFetched(const Demand& demand, Span span) {
-  const Deferred::Entry* const entry = demand.microbatch
-                                           ? offloaded_.Take(demand.stage.value, *demand.microbatch)
-                                           : offloaded_.TakeOldestOf(demand.stage.value);
+// `demand` is a W or a U.
+std::optional<Action> RankWork::NumberLeft(const Demand& demand, Span span) {
+  const bool fetches = demand.kind == ActionKind::kFetch;
+  Deferred& left = fetches ? offloaded_ : deferred_;
+  const Deferred::Entry* entry = nullptr;
+  if (!demand.stage.valid()) {
+    entry = left.TakeOldest();
+  } else if (demand.microbatch) {
+    entry = left.Take(demand.stage.value, *demand.microbatch);
+  } else {
+    entry = left.TakeOldestOf(demand.stage.value);
+  }
   if (entry == nullptr) {
-    const std::string stage = PrintStage(plan_->pipes, demand.stage);
-    Find(Code::kNothingDeferred, span,
-         demand.microbatch ? absl::StrCat(stage, "U", *demand.microbatch,
-                                          " is not on the host: no D has copied it")
-                           : absl::StrCat("a U of stage ", stage,
-                                          ", of which no D has left anything on the host"));
+    fetches ? FindNothingOffloaded(demand, span) : FindNothingDeferred(demand, span);
     return std::nullopt;
   }
   Action action;
-  action.kind = ActionKind::kFetch;
-  action.stage = demand.stage;
+  action.kind = demand.kind;
+  action.stage = StageId(entry->stage);
   action.microbatch = MicrobatchId(static_cast<int32_t>(entry->microbatch));
   return action;
 }
 
-std::optional<Action> RankWork::NumberDeferred(const Demand& demand, Span span) {
-  const Deferred::Entry* entry = nullptr;
-  if (!demand.stage.valid()) {
-    entry = deferred_.TakeOldest();
-  } else if (demand.microbatch) {
-    entry = deferred_.Take(demand.stage.value, *demand.microbatch);
-  } else {
-    entry = deferred_.TakeOldestOf(demand.stage.value);
-  }
-  if (entry == nullptr) {
-    FindNothingDeferred(demand, span);
-    return std::nullopt;
-  }
-  Action action;
-  action.kind = ActionKind::kWeightGradient;
-  action.stage = StageId(entry->stage);
-  action.microbatch = MicrobatchId(static_cast<int32_t>(entry->microbatch));
-  return action;
+void RankWork::FindNothingOffloaded(const Demand& demand, Span span) {
+  const std::string stage = PrintStage(plan_->pipes, demand.stage);
+  Find(Code::kNothingDeferred, span,
+       demand.microbatch
+           ? absl::StrCat(stage, "U", *demand.microbatch, " is not on the host: no D has copied it")
+           : absl::StrCat("a U of stage ", stage, ", of which no D has left anything on the host"));
 }
 
 void RankWork::FindNothingDeferred(const Demand& demand, Span span) {

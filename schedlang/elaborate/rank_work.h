@@ -86,12 +86,12 @@ class RankWork {
   // The numbered action; none after a finding.
   std::optional<Action> Number(const Demand& demand, Span span);
   std::optional<Action> NumberCounted(const Demand& demand, Span span);
-  std::optional<Action> NumberFetched(const Demand& demand, Span span);
-  std::optional<Action> NumberDeferred(const Demand& demand, Span span);
+  std::optional<Action> NumberLeft(const Demand& demand, Span span);
   // False after a finding if the demand is an R of a stage that keeps everything.
   bool Recomputes(const Demand& demand, Span span);
   void NoteEarlier(const Action& action, Diagnostic* finding);
   void FindNothingDeferred(const Demand& demand, Span span);
+  void FindNothingOffloaded(const Demand& demand, Span span);
 
   // The number of microbatches that the stage's counters see.
   int64_t MicrobatchesOf(StageId stage) const;

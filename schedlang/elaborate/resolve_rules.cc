@@ -47,10 +47,9 @@ std::optional<Layout> ResolveLayout(const ast::Name& name, bool or_any, Diagnost
 }
 
 ActionKind KindOfLetter(char letter) {
-  constexpr absl::string_view kLetters = "FBIWR";
-  if (letter == 'D') return ActionKind::kOffload;
-  if (letter == 'U') return ActionKind::kFetch;
-  return static_cast<ActionKind>(kLetters.find(letter));
+  int kind = 0;
+  while (PrintedKind(static_cast<ActionKind>(kind)) != absl::string_view(&letter, 1)) ++kind;
+  return static_cast<ActionKind>(kind);
 }
 
 bool RuleResolver::MayStand(Modes modes, Span span, absl::string_view what, bool directly) {

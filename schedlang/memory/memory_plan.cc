@@ -44,8 +44,7 @@ class Planner {
       : plan_(plan), stages_(stages), group_of_(plan.actions.size(), 0) {
     const size_t microbatches = plan.stages.size() * plan.microbatches;
     const size_t ranks = plan.ranks();
-    if (std::any_of(plan.actions.begin(), plan.actions.end(),
-                    [](const Action& action) { return IsCopy(action.kind); })) {
+    if (HasCopies(plan)) {
       places_ = 2;
       forward_.assign(microbatches, 0);
     }
@@ -111,7 +110,7 @@ class Planner {
           back[index] = true;
           continue;
         }
-        const Values copied = EffectsOf(plan_, action.stage, ActionKind::kOffload).releases;
+        const Values copied = CopiedValues(plan_.stage(action.stage).remakes);
         ForEachOf(EffectsOf(plan_, action).releases, [&](StageValue value) {
           const bool again = back[index] && (copied & SetOf(value)) != 0;
           deaths_[Index(action.stage, action.microbatch, value, again)] = {r, group};
@@ -119,13 +118,6 @@ class Planner {
           deaths_[Index(action.stage, action.microbatch, StageValue::kHosted)] = {r, group};
         });
       }
-    }
-  }
-
-  template <typename Visit>
-  static void ForEachOf(Values values, Visit visit) {
-    for (int v = 0; v < kStageValues; ++v) {
-      if (values & SetOf(static_cast<StageValue>(v))) visit(static_cast<StageValue>(v));
     }
   }
 

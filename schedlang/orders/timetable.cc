@@ -113,7 +113,8 @@ class Tightening {
       : stages_(stages),
         timetable_(*timetable),
         base_(LowestSlot(*timetable)),
-        slots_left_(most_slots) {
+        slots_left_(most_slots),
+        remakes_(stages.stages.size(), false) {
     for (size_t r = 0; r + 1 < timetable_.first.size(); ++r) {
       rows_.emplace_back(timetable_, timetable_.first[r], timetable_.first[r + 1], base_);
       peaks_.push_back(rows_.back().Peak());
@@ -125,6 +126,7 @@ class Tightening {
       const Action& action = timetable_.actions[i];
       const Key key = KeyOf(action.kind, action.stage, action.microbatch.value);
       slot_of_[key] = timetable_.slots[i];
+      if (action.kind == ActionKind::kRecompute) remakes_[action.stage.value] = true;
       FindSteadyPhase(action, timetable_.slots[i]);
     }
   }
@@ -146,15 +148,10 @@ class Tightening {
   }
 
  private:
-  using Key = std::pair<int64_t, int32_t>;  // stage and work, microbatch
+  using Key = std::pair<int64_t, int32_t>;  // stage and kind, microbatch; an I is found as a B is
   static Key KeyOf(ActionKind kind, StageId stage, int32_t microbatch) {
-    const int work = kind == ActionKind::kForward          ? 0
-                     : kind == ActionKind::kWeightGradient ? 2
-                     : kind == ActionKind::kRecompute      ? 3
-                     : kind == ActionKind::kOffload        ? 4
-                     : kind == ActionKind::kFetch          ? 5
-                                                           : 1;
-    return {stage.value * int64_t{3} + work, microbatch};
+    if (kind == ActionKind::kInputGradient) kind = ActionKind::kBackward;
+    return {stage.value * int64_t{kActionKinds} + static_cast<int>(kind), microbatch};
   }
 
   struct Phase {
@@ -190,7 +187,7 @@ class Tightening {
       if (it != slot_of_.end()) slot = std::max(slot, it->second + 1);
     };
     const Stage& stage = stages_.stage(action.stage);
-    const Values needs = EffectsOf(action.kind).needs;
+    const Values needs = EffectsOf(action.kind, remakes_[action.stage.value]).needs;
     if ((needs & kInput) && stage.previous.valid()) after(ActionKind::kForward, stage.previous, m);
     if (needs & (kSaved | kKept)) after(ActionKind::kForward, action.stage, m);
     if (needs & kSaved) after(ActionKind::kRecompute, action.stage, m);
@@ -261,6 +258,7 @@ class Tightening {
   std::vector<int> peaks_;     // by rank, before anything moves
   std::vector<int> rank_of_;   // by action
   std::vector<Phase> phases_;  // by pipe
+  std::vector<bool> remakes_;  // by stage: it has R
   absl::flat_hash_map<Key, int64_t> slot_of_;
 };
 

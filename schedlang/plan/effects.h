@@ -63,6 +63,9 @@ inline const Effects& EffectsOf(const Plan& plan, const Action& action) {
   return EffectsOf(plan, action.stage, action.kind);
 }
 
+// The values that D and U move between a rank and its host.
+inline Values CopiedValues(bool remakes) { return EffectsOf(ActionKind::kFetch, remakes).gives; }
+
 // The value that a send takes, or a receive gives.
 StageValue MessageOf(ActionKind send_or_recv);
 

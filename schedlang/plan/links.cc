@@ -28,9 +28,7 @@ class Wirer {
     wiring_.layout = layout;
     wiring_.queues = QueuesOf(channels_, layout);
     wiring_.wires.resize(plan.actions.size());
-    const bool copies = std::any_of(plan.actions.begin(), plan.actions.end(),
-                                    [](const Action& action) { return IsCopy(action.kind); });
-    if (copies) wiring_.copies.resize(plan.actions.size());
+    if (HasCopies(plan)) wiring_.copies.resize(plan.actions.size());
     wiring_.whole = true;
   }
 
@@ -158,7 +156,7 @@ class Wirer {
     if (gives & kInGrad) made.backward = i;
   }
 
-  // What the stage saved is given by a computation before this one, or by a U.
+  // `giver` gave the values that the stage saved: a computation before this one, or a U.
   void NeedSaved(uint32_t i, uint32_t giver) {
     Need(giver);
     if (giver == kNoAction || plan_.actions[giver].kind != ActionKind::kFetch) return;
@@ -170,7 +168,6 @@ class Wirer {
     const Action& action = plan_.actions[i];
     Made& made = MadeOf(action.stage, action.microbatch);
     CopyWire& copy = wiring_.copies[i];
-    copy.freed = offload_;
     if (action.kind == ActionKind::kOffload) {
       wiring_.wires[i].before = std::exchange(offload_, i);
       copy.source = std::exchange(made.saved, kNoAction);
@@ -178,6 +175,7 @@ class Wirer {
     } else {
       wiring_.wires[i].before = std::exchange(fetch_, i);
       copy.source = made.hosted;
+      copy.freed = offload_;
       copy.after = group;
       made.saved = i;
     }

@@ -6,7 +6,7 @@
 //
 //   computation  `before`: the group before it on its rank; `input`, `gradient`: the receives of
 //                values from other ranks; `gathered`: the UNSHARD of its stage; in a plan with
-//                copies `source` and `freed` (CopyWire)
+//                copies those of CopyWire
 //   send         `before`: the last part of the call before it in its queue; `other`: its receive;
 //                `maker`: the computation that produces its value
 //   receive      `before`, `other`: its send, and `room`: with a bounded pool of receive buffers,
@@ -63,7 +63,7 @@ struct Wire {
 struct CopyWire {
   uint32_t source = kNoAction;  // for a computation, the U that brings what it needs; for a U, the
                                 // D of its copy; for a D, the action that gave its values
-  uint32_t freed = kNoAction;   // the last D listed before
+  uint32_t freed = kNoAction;   // for a computation and a U: the last D listed before
   uint32_t after = kNoAction;   // for a U: the last computation listed before it
 };
 
@@ -110,6 +110,7 @@ struct Wiring {
     return absl::MakeConstSpan(calls).subspan(first_call[queue],
                                               first_call[queue + 1] - first_call[queue]);
   }
+  CopyWire CopyOf(uint32_t action) const { return copies.empty() ? CopyWire() : copies[action]; }
   // The waits listed between the action and the computation before it.
   absl::Span<const ListedWait> WaitsBefore(uint32_t action) const {
     if (listed.empty()) return {};

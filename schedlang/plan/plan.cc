@@ -185,6 +185,11 @@ std::string Print(const Plan& plan) {
   return out;
 }
 
+bool HasCopies(const Plan& plan) {
+  return std::any_of(plan.actions.begin(), plan.actions.end(),
+                     [](const Action& action) { return IsCopy(action.kind); });
+}
+
 void FindRemaking(Plan* plan) {
   for (Stage& stage : plan->stages) stage.remakes = false;
   for (const Action& action : plan->actions) {

@@ -227,6 +227,9 @@ struct Plan {
   }
 };
 
+// True if the plan lists a D or a U.
+bool HasCopies(const Plan& plan);
+
 // Sets Stage::remakes of all stages by the plan's actions.
 void FindRemaking(Plan* plan);
 

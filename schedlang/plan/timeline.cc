@@ -211,7 +211,7 @@ Bubbles::Rank MeasureRank(absl::Span<const Event> events, int64_t* first_ns, int
       *last_ns = std::max(*last_ns, events[i].end_ns);
     }
     if (!IsCompute(events[i].kind)) {
-      // What a D copies leaves the device, and comes back with its U.
+      // The values that a D copies leave the device, and come back with its U.
       if (IsCopy(events[i].kind)) live += ActivationChange(events[i].kind);
       rank.peak_activations = std::max(rank.peak_activations, live);
       i = end;
@@ -237,8 +237,35 @@ Bubbles::Rank MeasureRank(absl::Span<const Event> events, int64_t* first_ns, int
 
 struct Complaint {
   Span span;
-  const char* text;
+  std::string text;
 };
+
+// One rank's line `rank R: 3F7@1000+500 …`, the next of the timeline; the complaint about it, if
+// any.
+std::optional<Complaint> ReadRank(absl::Span<const Word> words, bool observed, Timeline* timeline) {
+  const std::string head = absl::StrCat(timeline->ranks(), ":");
+  if (words.size() < 2 || words[0].text != "rank" || words[1].text != head) {
+    return Complaint{words[0].span, absl::StrCat("expected 'rank ", head, "'")};
+  }
+  const auto first = static_cast<uint32_t>(timeline->events.size());
+  std::vector<uint32_t> groups;  // the first event of each word
+  for (const Word& word : words.subspan(2)) {
+    groups.push_back(static_cast<uint32_t>(timeline->events.size()));
+    if (!ReadGroup(word.text, observed, timeline)) {
+      return Complaint{word.span, "expected an event like 3F7@1000+500"};
+    }
+  }
+  const uint32_t overlapping = FirstOverlapping(*timeline, first);
+  if (overlapping < timeline->events.size()) {
+    const auto at = std::find(groups.begin(), groups.end(), overlapping) - groups.begin();
+    return Complaint{words[static_cast<size_t>(at) + 2].span,
+                     absl::StrCat("rank ", timeline->ranks(),
+                                  " still computes what stands before when this begins; a rank "
+                                  "does one computation at a time")};
+  }
+  timeline->first.push_back(static_cast<uint32_t>(timeline->events.size()));
+  return std::nullopt;
+}
 
 // The lines `parts RANK: …` behind all ranks; the complaint about the first wrong word, if any.
 std::optional<Complaint> ReadAllParts(absl::Span<const std::vector<Word>> lines, bool observed,
@@ -340,30 +367,10 @@ std::optional<Timeline> ReadTimeline(const Source& source, Diagnostics* diagnost
     if (!pipe) return complain(lines[l][0].span, "expected 'pipe NAME M=… stages=…'");
     timeline.pipes.push_back(*pipe);
   }
-  const size_t header = l;
   for (; l < lines.size() && lines[l][0].text != "parts"; ++l) {
-    const auto& words = lines[l];
-    const std::string head = absl::StrCat(l - header, ":");
-    if (words.size() < 2 || words[0].text != "rank" || words[1].text != head) {
-      return complain(words[0].span, absl::StrCat("expected 'rank ", head, "'"));
+    if (const auto wrong = ReadRank(lines[l], observed, &timeline)) {
+      return complain(wrong->span, wrong->text);
     }
-    const auto first = static_cast<uint32_t>(timeline.events.size());
-    std::vector<uint32_t> groups;  // the first event of each word
-    for (size_t i = 2; i < words.size(); ++i) {
-      groups.push_back(static_cast<uint32_t>(timeline.events.size()));
-      if (!ReadGroup(words[i].text, observed, &timeline)) {
-        return complain(words[i].span, "expected an event like 3F7@1000+500");
-      }
-    }
-    const uint32_t overlapping = FirstOverlapping(timeline, first);
-    if (overlapping < timeline.events.size()) {
-      const auto at = std::find(groups.begin(), groups.end(), overlapping) - groups.begin();
-      return complain(words[static_cast<size_t>(at) + 2].span,
-                      absl::StrCat("rank ", timeline.ranks(),
-                                   " still computes what stands before when this begins; a rank "
-                                   "does one computation at a time"));
-    }
-    timeline.first.push_back(static_cast<uint32_t>(timeline.events.size()));
   }
   if (timeline.ranks() == 0) return complain({end, end}, "expected 'rank 0:'");
   const auto p = ValueOf(timeline.parameters, "P");

@@ -32,6 +32,12 @@ using Values = uint16_t;
 constexpr Values SetOf(StageValue value) {
   return static_cast<Values>(1u << static_cast<unsigned>(value));
 }
+template <typename Visit>
+void ForEachOf(Values values, Visit visit) {
+  for (int v = 0; v < kStageValues; ++v) {
+    if (values & SetOf(static_cast<StageValue>(v))) visit(static_cast<StageValue>(v));
+  }
+}
 #define VALUE(value, printed) inline constexpr Values value = SetOf(StageValue::value);
 #include "schedlang/plan/values.def"
 inline constexpr Values kWeightGrad = 1u << kStageValues;

@@ -91,9 +91,9 @@ class Analyst {
     for (uint32_t k = 0; k < Group(group).size(); ++k) {
       const Wire& wire = wires_[group + k];
       for (const uint32_t need : {wire.input, wire.gradient, wire.gathered}) take(need);
-      if (wiring_.copies.empty()) continue;
-      take(wiring_.copies[group + k].source);
-      take(wiring_.copies[group + k].freed);
+      const CopyWire copy = wiring_.CopyOf(group + k);
+      take(copy.source);
+      take(copy.freed);
     }
     for (const ListedWait& wait : wiring_.WaitsBefore(group)) {
       take(wait.until);
@@ -188,9 +188,8 @@ class Analyst {
     if (IsCollective(kind)) return Later(wires_[i].after, wires_[i].before, i);
     if (IsCompute(kind)) return Later(wires_[i].before, NeedOf(i), i);
     if (IsCopy(kind)) {
-      const CopyWire& copy = wiring_.copies[i];
-      const uint32_t freed = kind == ActionKind::kFetch ? copy.freed : kNoAction;
-      return Later(Later(copy.source, wires_[i].before, i), Later(copy.after, freed, i), i);
+      const CopyWire copy = wiring_.CopyOf(i);
+      return Later(Later(copy.source, wires_[i].before, i), Later(copy.after, copy.freed, i), i);
     }
     const uint32_t send = IsSend(kind) ? i : wires_[i].other;
     const uint32_t recv = wires_[send].other;

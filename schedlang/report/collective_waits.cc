@@ -24,8 +24,7 @@ GroupNeeds NeedsOf(const Plan& plan, const std::vector<Event>& events, const Wir
       needs.gathered_ns = std::max(needs.gathered_ns, GatheredNs(events[wire.gathered]));
     }
     needs.others_ns = std::max({needs.others_ns, end_of(wire.input), end_of(wire.gradient)});
-    if (wiring.copies.empty()) continue;
-    const CopyWire& copy = wiring.copies[i];
+    const CopyWire copy = wiring.CopyOf(i);
     needs.others_ns = std::max({needs.others_ns, end_of(copy.source), end_of(copy.freed)});
   }
   for (const ListedWait& wait : wiring.WaitsBefore(group)) {

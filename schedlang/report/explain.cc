@@ -177,9 +177,9 @@ class Explainer {
       link->cause = gathered;
       link->part = link->action + k;
     }
-    for (uint32_t k = 0; k < parts.size() && !wiring_.copies.empty(); ++k) {
+    for (uint32_t k = 0; k < parts.size(); ++k) {
       if (link->reason != WaitReason::kNothing) return;
-      const CopyWire& copy = wiring_.copies[link->action + k];
+      const CopyWire copy = wiring_.CopyOf(link->action + k);
       EndsWith({copy.source, copy.freed}, start_ns, link);
     }
   }
@@ -196,11 +196,9 @@ class Explainer {
   }
 
   void ExplainCopy(WaitLink* link) const {
-    const CopyWire& copy = wiring_.copies[link->action];
-    const bool fetches = plan_.actions[link->action].kind == ActionKind::kFetch;
-    const uint32_t freed = fetches ? copy.freed : kNoAction;
-    EndsWith({copy.source, copy.after, freed, wiring_.wires[link->action].before}, link->begin_ns,
-             link);
+    const CopyWire copy = wiring_.CopyOf(link->action);
+    EndsWith({copy.source, copy.after, copy.freed, wiring_.wires[link->action].before},
+             link->begin_ns, link);
   }
 
   // Makes the link the message's, if the message came when the group started.

@@ -222,8 +222,7 @@ MemoryCurves MemoryOver(const Plan& lowered, const Timeline& timeline,
   for (int r = 0; r < lowered.ranks(); ++r) {
     curves.ranks.push_back(RankMemoryWalk(lowered, timeline, sizes, RankId(r), false).Run());
   }
-  const bool copies = std::any_of(lowered.actions.begin(), lowered.actions.end(),
-                                  [](const Action& action) { return IsCopy(action.kind); });
+  const bool copies = HasCopies(lowered);
   for (int r = 0; r < lowered.ranks() && copies && curves.in_bytes; ++r) {
     curves.hosts.push_back(RankMemoryWalk(lowered, timeline, sizes, RankId(r), true).Run());
   }

@@ -226,13 +226,9 @@ class NetworkMeter {
       needs.kinds |= 1 << static_cast<int>(actions[k].kind);
       if (!wiring_.whole) continue;
       const Wire& wire = wiring_.wires[group + k];
-      for (const uint32_t need : {wire.input, wire.gradient, wire.gathered}) {
-        if (need == kNoAction) continue;
-        if (needs.last == kNoAction || EndOf(need) > EndOf(needs.last)) needs.last = need;
-      }
-      if (wiring_.copies.empty()) continue;
+      const CopyWire copy = wiring_.CopyOf(group + k);
       for (const uint32_t need :
-           {wiring_.copies[group + k].source, wiring_.copies[group + k].freed}) {
+           {wire.input, wire.gradient, wire.gathered, copy.source, copy.freed}) {
         if (need == kNoAction) continue;
         if (needs.last == kNoAction || EndOf(need) > EndOf(needs.last)) needs.last = need;
       }

@@ -48,13 +48,6 @@ void ScalePair(const CostModel& before, ActionKind kind, const std::vector<int64
 void ScaleParts(const Plan& plan, ActionKind kind, double factor, CostModel* costs) {
   const bool whole = kind == ActionKind::kBackward;
   if (costs->parts.empty()) return;
-  if (kind == ActionKind::kRecompute) {  // its parts are those of F, which stay
-    for (auto& [group, takes_ns] : costs->overlapped) {
-      if (group[0].first != kind) continue;
-      takes_ns = std::llround(static_cast<double>(takes_ns) * factor);
-    }
-    return;
-  }
   CostModel priced = *costs;
   for (PartCosts& parts : priced.parts) {
     for (int part = 0; part < kParts; ++part) {
@@ -66,9 +59,8 @@ void ScaleParts(const Plan& plan, ActionKind kind, double factor, CostModel* cos
   PriceGroups(plan, &priced);
   // Groups without an action of the kind keep their times.
   for (auto& [group, takes_ns] : costs->overlapped) {
-    const bool has = std::any_of(group.begin(), group.end(), [kind](const auto& action) {
-      return ProgramOf(action.first) == kind;
-    });
+    const bool has = std::any_of(group.begin(), group.end(),
+                                 [kind](const auto& action) { return action.first == kind; });
     if (has) takes_ns = priced.overlapped.at(group);
   }
 }

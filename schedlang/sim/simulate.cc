@@ -189,11 +189,9 @@ class LaneClock {
   void CopyOf(int rank, uint32_t i) {
     const Action& action = plan_.actions[i];
     const bool out = action.kind == ActionKind::kOffload;
-    const CopyWire& copy = wiring_.copies[i];
     int64_t& free_ns = copy_ends_ns_[rank][out ? 0 : 1];
     Event& event = events_[i];
-    event.start_ns =
-        std::max(free_ns, out ? EndOf(copy.source) : std::max(CopiedNs(i), EndOf(copy.after)));
+    event.start_ns = std::max({free_ns, CopiedNs(i), EndOf(wiring_.copies[i].after)});
     event.end_ns = event.start_ns + (out ? costs_.offload : costs_.fetch)[action.stage.value];
     free_ns = event.end_ns;
   }

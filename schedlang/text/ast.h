@@ -334,7 +334,7 @@ struct Derived {
   };
   struct Then {
     Span span;
-    Name word;  // defer (W), recompute
+    Name word;  // defer, recompute or offload
     Expr count;
   };
   Name base;

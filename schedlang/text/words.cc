@@ -21,12 +21,10 @@ constexpr WordRow kWords[] = {
      "`R s`: what stage s did not keep, made again for its B or I; for stages that `recompute`"},
     {"D", WordSort::kInPlace,
      "`D s`: copies what stage s kept of a microbatch to the memory of the host, beside "
-     "computations; "
-     "what comes behind it has the memory"},
+     "computations; what comes behind it has the memory"},
     {"U", WordSort::kInPlace,
      "`U s`: copies it back, from when the computation before it has ended; its R, B or I waits "
-     "for "
-     "it"},
+     "for it"},
     // A file
     {"use", WordSort::kStatement,
      "`use \"1f1b.sched\";` takes the schedules of another file; `use \"1f1b\";` of the library"},
@@ -42,9 +40,8 @@ constexpr WordRow kWords[] = {
     {"split", WordSort::kStatement, "`split …;`: which layers of the model each stage holds"},
     {"recompute", WordSort::kStatement,
      "`recompute …;`: which stages keep only what entered them, and do their F again, in an R or "
-     "at "
-     "the beginning of a B or I; `then recompute by e`: all do, each R e actions before its B or "
-     "I"},
+     "at the beginning of a B or I; `then recompute by e`: all do, each R e actions before its B "
+     "or I"},
     {"overlap", WordSort::kStatement,
      "`overlap F & F;`: groups of these actions share their rank, part by part; with a block "
      "`{ compute { … } network { … } }`: in this order of the parts"},
@@ -113,8 +110,8 @@ constexpr WordRow kWords[] = {
     {"search", WordSort::kKeyword,
      "`rank r search { … }`: an optimiser finds the order of every rank"},
     {"then", WordSort::kKeyword,
-     "`= base(…) then defer W by e;` `… then recompute by e;` `… then offload by "
-     "e;`: the base's order, changed"},
+     "`= base(…) then defer W by e;` `… then recompute by e;` `… then offload by e;`: the base's "
+     "order, changed"},
     {"and", WordSort::kKeyword, "`a and b`: 1 if both hold; b is evaluated only if a holds"},
     {"or", WordSort::kKeyword, "`a or b`: 1 if one holds; b is evaluated only if a does not"},
     {"not", WordSort::kKeyword, "`not a`: 1 if a is 0"},

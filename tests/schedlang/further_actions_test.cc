@@ -1,12 +1,14 @@
 // R, D and U in schedules: their places and numbers, what is refused, and what a step takes.
 #include <gtest/gtest.h>
 
+#include <random>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/check/check.h"
 #include "schedlang/elaborate/elaborate.h"
 #include "schedlang/lower/lower.h"
+#include "schedlang/plan/plan.h"
 #include "schedlang/report/analysis.h"
 #include "schedlang/sim/simulate.h"
 #include "schedlang/text/uses.h"
@@ -44,7 +46,7 @@ TEST(FurtherActions, TakeTheirMicrobatchesByCountersOfTheirOwn) {
   EXPECT_EQ(
       ListsOf(InRank("repeat M { F r } D r @ 2; D r; U r; B r; B r; U r; B r", ""), "P=1 M=3"),
       "rank 0: 0F0 0F1 0F2 0D2 0D0 0U2 0B0 0B1 0U0 0B2\n");
-  // They are names, too.
+  // The letters are names, too.
   EXPECT_EQ(ListsOf("schedule s(P, M, R = 1, D = 0) { stages P on line; recompute all;"
                     " rank r { order U { F r } U; R r; D r; U r; B D * R; } }",
                     "P=1 M=1"),
@@ -119,6 +121,52 @@ std::optional<Plan> PlanOfText(const std::string& text, int p, int m) {
   EXPECT_TRUE(findings.empty()) << Render(findings, source);
   if (!plan) return std::nullopt;
   return Lower(*plan);
+}
+
+// The findings of the checker; "" for a right plan.
+std::string FindingsOf(const std::string& plan_text) {
+  Diagnostics findings;
+  const Source source("x.plan", plan_text);
+  const auto plan = ReadPlan(source, &findings);
+  if (plan) Check(Lower(*plan), CheckOptions{}, &findings);
+  return Render(findings, source);
+}
+
+// `tighten` moves actions to earlier slots, and none before what it needs.
+TEST(FurtherActions, StayBehindTheirNeedsInATightenedTimetable) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937 random(seed);
+  int moved = 0;
+  for (int i = 0; i < 300; ++i) {
+    const int p = 1 + static_cast<int>(random() % 3), m = 1 + static_cast<int>(random() % 3);
+    const int per = p + static_cast<int>(random() % 4);
+    const bool remakes = random() % 3 > 0, copies = !remakes || random() % 2 > 0;
+    const auto at = [&](const char* of_microbatch, int slot, char kind) {
+      return absl::StrCat("at ", 2 * per, " * m + ", per, of_microbatch, " + ", slot, " : ",
+                          std::string(1, kind), " v * P + r; ");
+    };
+    const int late = static_cast<int>(random() % 8);
+    std::string body = at(" * v + r", 0, 'F');
+    if (copies) {
+      body += at(" * v + r", 1 + static_cast<int>(random() % 8), 'D');
+      body += at(" * (1 - v) + P - r", 20 + late, 'U');
+    }
+    if (remakes) body += at(" * (1 - v) + P - r", 30 + late, 'R');
+    body += at(" * (1 - v) + P - r", 40 + late, 'B');
+    const auto text = [&](const char* rule) {
+      return absl::StrCat("schedule s(P, M) { stages 2 * P on loop; ",
+                          remakes ? "recompute all; " : "", "rank r timetable { ", rule,
+                          "repeat M as m { repeat 2 as v { ", body, "} } } }");
+    };
+    const std::string parameters = absl::StrCat("P=", p, " M=", m);
+    const std::string as_written = Elaborated(text(""), ParametersOf(parameters));
+    if (as_written.rfind("plan ", 0) != 0 || !FindingsOf(as_written).empty()) continue;
+    const std::string tightened = Elaborated(text("tighten; "), ParametersOf(parameters));
+    moved += tightened != as_written ? 1 : 0;
+    EXPECT_EQ(FindingsOf(tightened), "") << text("tighten; ") << "\n" << tightened;
+  }
+  EXPECT_GT(moved, 10);
 }
 
 int64_t StepNs(const Plan& plan, const std::string& costs) {

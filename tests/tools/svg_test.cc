@@ -65,6 +65,20 @@ double PlaceOf(const std::vector<Tick>& ticks, double ns) {
   return first.x + (last.x - first.x) * (ns - first.time_ns) / (last.time_ns - first.time_ns);
 }
 
+// The boxes are those of the step's events of this kind, in their order, each at its time.
+void ExpectAtTheirTimes(const Timeline& step, ActionKind kind, const std::vector<SvgBox>& boxes,
+                        const std::vector<Tick>& ticks) {
+  size_t seen = 0;
+  for (const Event& event : step.events) {
+    if (event.kind != kind) continue;
+    ASSERT_LT(seen, boxes.size());
+    EXPECT_NEAR(boxes[seen].x, PlaceOf(ticks, event.start_ns), 0.05);
+    EXPECT_NEAR(boxes[seen].x + boxes[seen].width, PlaceOf(ticks, event.end_ns), 0.05);
+    ++seen;
+  }
+  EXPECT_EQ(seen, boxes.size());
+}
+
 TEST(SvgTest, BoxesStandAtTheTimesOfTheAxis) {
   for (const char* const words :
        {"1f1b P=3 M=5 --cost F=7,B=13,p2p=2", "gpipe P=2 M=3 --cost F=1ms,B=2ms"}) {
@@ -78,16 +92,7 @@ TEST(SvgTest, BoxesStandAtTheTimesOfTheAxis) {
       EXPECT_EQ(ticks[0].time_ns, 0);
       for (const Tick& tick : ticks) EXPECT_NEAR(tick.x, PlaceOf(ticks, tick.time_ns), 0.02);
       for (const ActionKind kind : {ActionKind::kForward, ActionKind::kBackward}) {
-        std::vector<SvgBox> boxes = BoxesOf(svg, SvgFill(kind, 0, false));
-        size_t seen = 0;
-        for (const Event& event : step.events) {
-          if (event.kind != kind) continue;
-          ASSERT_LT(seen, boxes.size());
-          EXPECT_NEAR(boxes[seen].x, PlaceOf(ticks, event.start_ns), 0.05);
-          EXPECT_NEAR(boxes[seen].x + boxes[seen].width, PlaceOf(ticks, event.end_ns), 0.05);
-          ++seen;
-        }
-        EXPECT_EQ(seen, boxes.size());
+        ExpectAtTheirTimes(step, kind, BoxesOf(svg, SvgFill(kind, 0, false)), ticks);
       }
     }
   }
@@ -167,17 +172,11 @@ TEST(SvgTest, CopiesHaveLanes) {
     for (const ActionKind kind : {ActionKind::kOffload, ActionKind::kFetch}) {
       const std::string fill = SvgFill(kind, 0, grey);
       const std::vector<SvgBox> boxes = BoxesOf(svg, fill);
-      size_t seen = 0;
-      for (const Event& event : step.events) {
-        if (event.kind != kind) continue;
-        ASSERT_LT(seen, boxes.size());
-        EXPECT_NEAR(boxes[seen].x, PlaceOf(ticks, event.start_ns), 0.05);
-        EXPECT_NEAR(boxes[seen].x + boxes[seen].width, PlaceOf(ticks, event.end_ns), 0.05);
-        EXPECT_EQ(boxes[seen].y, boxes[0].y);
-        height[kind] = boxes[seen].y;
-        ++seen;
+      ExpectAtTheirTimes(step, kind, boxes, ticks);
+      for (const SvgBox& box : boxes) {
+        EXPECT_EQ(box.y, boxes[0].y);
+        height[kind] = box.y;
       }
-      EXPECT_EQ(seen, boxes.size());
       for (const char* const number : {"0", "1"}) {
         const std::regex numbered(
             absl::StrCat("fill='", fill, "'[^>]* rx='3'/>\n<text [^>]*>", number, "</text>"));

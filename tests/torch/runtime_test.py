@@ -110,7 +110,7 @@ def kinds_of(stringline, plan):
 
 
 def jobs_of_library(stringline, ranks):
-    """Of all schedules but those with copies to the host, which are refused (wrong_uses.py)."""
+    """Jobs of all schedules but those with copies to the host, which are refused (wrong_uses.py)."""
     for schedule in stringline.library():
         plan = stringline.load(schedule).plan(P=ranks, M=MICROBATCHES)
         if "D" not in kinds_of(stringline, plan):

@@ -14,8 +14,7 @@
 #include "executor/training/trainer.h"
 #include "schedlang/ask/library_plan.h"
 #include "schedlang/base/status.h"
-#include "schedlang/orders/place_copies.h"
-#include "schedlang/orders/place_recomputes.h"
+#include "schedlang/orders/place_ahead.h"
 #include "stages/layers.h"
 #include "stages/models/model.h"
 #include "tools/gpu/sections.h"
@@ -168,13 +167,15 @@ void CheckTraining(const std::string& folder, const std::vector<int>& ranks, Che
       rows->Fail(schedule, "no plan");
       continue;
     }
-    const std::string name = absl::StrCat(schedule, " P=2, ");
     const Plan remade = PlaceRecomputes(*plan, at_once);
     for (const bool experts : {false, true}) {
-      const std::string model = experts ? "experts" : "gpt";
-      CheckOne(name + "R, " + model, remade, experts, rows);
-      CheckOne(name + "copies to the host, " + model, PlaceCopies(*plan, at_once), experts, rows);
-      CheckOne(name + "R and copies, " + model, PlaceCopies(remade, at_once), experts, rows);
+      const auto check = [&](const char* added, const Plan& placed) {
+        const char* model = experts ? "experts" : "gpt";
+        CheckOne(absl::StrCat(schedule, " P=2, ", added, ", ", model), placed, experts, rows);
+      };
+      check("R", remade);
+      check("copies to the host", PlaceCopies(*plan, at_once));
+      check("R and copies", PlaceCopies(remade, at_once));
     }
   }
   for (const char* schedule : {"1f1b", "zb_v", "dualpipe_v"}) {

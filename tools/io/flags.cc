@@ -213,10 +213,10 @@ void DeclarePictureOptions(CLI::App& app, Flags& flags) {
                "Fold the picture into as many bands as it takes to tell actions apart");
   app.add_flag(
       "--lanes", flags.lanes,
-      "Draw on lines below every rank what it may wait for, where it takes time: messages "
-      "on their way to it, collectives, copies to and from its host, and all-to-alls; where "
-      "parts have costs or were "
-      "recorded, computations are drawn part by part");
+      "Draw on lines below every rank what it may wait for, where it takes time: messages on their "
+      "way to it, collectives, copies to and from its host, and all-to-alls; where parts have "
+      "costs "
+      "or were recorded, computations are drawn part by part");
   app.add_option("--ranks", flags.shown_ranks, "Draw only these ranks, as 0..15 or 3")
       ->type_name("RANGE");
   app.add_option("--time", flags.shown_time,

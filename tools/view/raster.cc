@@ -44,7 +44,9 @@ int ContenderOf(absl::Span<const Event> events, size_t i) {
 struct Slice {
   std::array<int64_t, kContenders> total_ns = {};
   std::array<int64_t, kContenders> largest_ns = {};
-  std::array<int, kContenders> event = {-1, -1, -1, -1, -1, -1, -1};
+  std::array<int, kContenders> event;
+
+  Slice() { event.fill(-1); }
 
   void Give(int contender, int index, int64_t ns) {
     total_ns[contender] += ns;

@@ -44,7 +44,7 @@ constexpr Look kGreyLooks[] = {
     {{"#3d3d3d", "#2b2b2b"}, "#ffffff", "weight gradient", true},
     {{"#a0a0a0", "#8b8b8b"}, "#000000", "forward again"},
 };
-// Of copies to the host, and from the host: round boxes.
+// The looks of copies to the host, and from the host: round boxes.
 constexpr Look kColorCopies[] = {
     {{"#e0e6c0", "#cdd2aa"}, "#1d1f05", "", false, true},
     {{"#858217", "#6d6a00"}, "#ffffff", "", false, true},

@@ -38,7 +38,7 @@ class GiverTable {
     }
   }
 
-  // Of several givers the last one ahead of the action `until`: what F kept, a U brings back, or an
+  // The last of several givers ahead of the action `until`: what F kept, a U brings back, or an
   // R makes again.
   int64_t Find(StageId stage, MicrobatchId microbatch, Values value,
                int64_t until = std::numeric_limits<int64_t>::max()) const {
