@@ -76,6 +76,11 @@ class StageWork {
     return absl::UnimplementedError(
         absl::StrCat("there is nothing here that performs ", PrintedKind(action.kind)));
   }
+  // An UPDATE, on the compute stream. Unimplemented if impossible.
+  virtual absl::StatusOr<Piece> Update(const Action& action) {
+    return absl::UnimplementedError(
+        absl::StrCat("there is nothing here that performs ", PrintedKind(action.kind)));
+  }
   // True for a collective in several buckets that a computation of its stage can meet one by one.
   virtual bool MeetsBuckets(const Action& /*collective*/) const { return false; }
   // The computation, of a stage without layers, in pieces, in order, that meet the buckets of an
@@ -109,6 +114,9 @@ class NoWork final : public StageWork {
   Bytes Payload(const Action& /*send_or_recv*/) const override { return {}; }
   absl::StatusOr<Work> Copy(const Action& /*action*/) override {
     return Work{[](const void*, int64_t, NativeStream) {}, nullptr, 0};
+  }
+  absl::StatusOr<Piece> Update(const Action& /*action*/) override {
+    return Piece{{[](const void*, int64_t, NativeStream) {}, nullptr, 0}, {}, {}};
   }
   absl::StatusOr<std::vector<Piece>> Collective(const Action& /*action*/,
                                                 const Action* /*inside*/) override {

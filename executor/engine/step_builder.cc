@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
+#include "schedlang/check/rules.h"
 
 namespace stringline {
 namespace {
@@ -43,6 +44,9 @@ StepBuilder::StepBuilder(const Plan& lowered, StageWork* work, const MessageGrou
       issued_(lowered) {}
 
 absl::Status StepBuilder::Build() {
+  Diagnostics updates;
+  FindUpdateFault(plan_, {}, &updates);
+  if (!updates.empty()) return absl::FailedPreconditionError(updates.findings().front().text);
   for (int r = 0; r < plan_.ranks(); ++r) SL_RETURN_IF_ERROR(BuildRank(r));
   if (!issued_.Whole()) {
     return absl::FailedPreconditionError(
@@ -78,6 +82,7 @@ absl::Status StepBuilder::NeedsAreThere(int rank, absl::Span<const Action> group
 absl::Status StepBuilder::AddGroup(int rank, uint32_t begin, uint32_t end) {
   const ActionKind kind = plan_.actions[begin].kind;
   if (IsMessage(kind)) return messages_.Add(rank, begin, end);
+  if (kind == ActionKind::kUpdate) return AddUpdate(rank, begin);
   if (IsCompute(kind)) {
     computations_.Add(rank, begin, end);
     return absl::OkStatus();
@@ -100,6 +105,24 @@ absl::Status StepBuilder::AddCopy(int rank, uint32_t i) {
   values_.WaitForCopies(stream, i);
   commands_->Mark(stream, {static_cast<int32_t>(i), {}});
   commands_->Launch(stream, *work, recorder_ == nullptr ? nullptr : recorder_->times(i));
+  values_.Ends(i, commands_->RecordEnd(stream, i));
+  return absl::OkStatus();
+}
+
+// Behind the sum of its gradients, if the plan has one.
+absl::Status StepBuilder::AddUpdate(int rank, uint32_t i) {
+  const Action& action = plan_.actions[i];
+  const absl::StatusOr<Piece> piece = work_->Update(action);
+  if (!piece.ok()) {
+    return absl::Status(piece.status().code(),
+                        absl::StrCat("rank ", rank, " cannot perform ",
+                                     PrintWithLine(plan_, action), ": ", piece.status().message()));
+  }
+  const int32_t stream = streams_.compute[rank];
+  values_.WaitForCopies(stream, i);
+  values_.WaitForParameters(stream, i);
+  commands_->Mark(stream, {static_cast<int32_t>(i), {}});
+  computations_.AddPiece(stream, i, *piece, recorder_ == nullptr ? nullptr : recorder_->times(i));
   values_.Ends(i, commands_->RecordEnd(stream, i));
   return absl::OkStatus();
 }

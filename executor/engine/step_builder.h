@@ -37,6 +37,7 @@ class StepBuilder {
   absl::Status NeedsAreThere(int rank, absl::Span<const Action> group) const;
   absl::Status AddGroup(int rank, uint32_t begin, uint32_t end);
   absl::Status AddCopy(int rank, uint32_t i);
+  absl::Status AddUpdate(int rank, uint32_t i);
   absl::Status AddCollective(int rank, uint32_t i);
   void AddBuckets(int32_t stream, uint32_t i, absl::Span<const Piece> pieces);
 

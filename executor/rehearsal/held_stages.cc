@@ -72,6 +72,10 @@ Piece HeldStages::Compute(const Action& action, LayerPart part) {
   return Piece{HeldDevice::HoldFor(hold_ns_[Index(action)] / chunks_), {}, {}};
 }
 
+absl::StatusOr<Piece> HeldStages::Update(const Action& action) {
+  return Piece{HeldDevice::HoldFor(hold_ns_[Index(action)]), {}, {}};
+}
+
 absl::StatusOr<Work> HeldStages::Copy(const Action& action) {
   const bool out = action.kind == ActionKind::kOffload;
   return HeldDevice::HoldFor((out ? offload_ns_ : fetch_ns_)[action.stage.value]);
@@ -138,7 +142,9 @@ std::vector<Piece> HeldStages::Held(int64_t all_ns, int64_t buckets) {
 // As in training: a rank joins the reduction with its last replica.
 std::vector<Piece> HeldStages::Reduction(StageId stage, bool by_bucket) {
   const std::vector<StageId> copies = replicas_.OnItsRank(stage);
-  if (++came_[copies[0].value] < static_cast<int>(copies.size())) return std::vector<Piece>(1);
+  auto& came = came_[copies[0].value];
+  if (++came < static_cast<int>(copies.size())) return std::vector<Piece>(1);
+  came = 0;  // for the next step
   const auto part = static_cast<int64_t>(replicas_.PartOf(stage));
   const int64_t buckets = buckets_[stage.value];
   const Replicas::Seat seat = replicas_.OfDense(/*coordinate=*/0, stage);

@@ -33,6 +33,7 @@ class HeldStages final : public StageWork {
   int layers(StageId stage) const override;
   Piece Compute(const Action& action, LayerPart part) override;
   Bytes Payload(const Action& /*send_or_recv*/) const override { return {}; }
+  absl::StatusOr<Piece> Update(const Action& action) override;
   absl::StatusOr<Work> Copy(const Action& action) override;
   // A message's latency.
   Work InFlight(const Action& recv) const override;

@@ -11,6 +11,7 @@ namespace {
 
 // The holds of a step for a group, one after the other: its time if every part takes one.
 int HoldsFor(const Plan& plan, const StageWork& work, absl::Span<const Action> group) {
+  if (group[0].kind == ActionKind::kUpdate) return 1;
   std::vector<PartCosts> costs(group.size());
   std::vector<PricedMember> members;
   bool in_parts = false;

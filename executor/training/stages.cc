@@ -51,7 +51,8 @@ absl::Status CheckGathered(const Plan& plan, absl::Span<const StageProgram> prog
     for (const Action& action : plan.of(RankId(r))) {
       if (action.kind == ActionKind::kUnshard) there[action.stage.value] = true;
       if (action.kind == ActionKind::kReshard) there[action.stage.value] = false;
-      if (!IsCompute(action.kind) || there[action.stage.value]) continue;
+      if (!IsCompute(action.kind) || !IsOfMicrobatch(action.kind)) continue;
+      if (there[action.stage.value]) continue;
       if (!ReadsParameters(programs[action.stage.value], action.kind)) continue;
       return absl::FailedPreconditionError(
           absl::StrCat("rank ", r, " would run ", PrintWithLine(plan, action),
@@ -246,6 +247,13 @@ char* Stages::AddressOf(StageId stage, MicrobatchId microbatch, StageValue value
   const RankBlocks& blocks = blocks_[plan_.stage(stage).rank.value];
   if (offset < 0) return nullptr;
   return (IsOnHost(value) ? blocks.host : blocks.values) + offset;
+}
+
+absl::StatusOr<Piece> Stages::Update(const Action& /*action*/) {
+  return absl::UnimplementedError(
+      "a training updates all parameters together, behind each step, since clipping needs the norm "
+      "of all gradients; leave out `update`, `steps` and `versions` here, and rehearse them with "
+      "`stringline rehearse`");
 }
 
 absl::StatusOr<Work> Stages::Copy(const Action& action) {

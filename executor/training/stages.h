@@ -60,6 +60,8 @@ class Stages final : public StageWork {
 
   int layers(StageId stage) const override { return params_.layout(stage).layers; }
   Piece Compute(const Action& action, LayerPart part) override;
+  // Unimplemented: all parameters are updated behind a step (parameter_update.h).
+  absl::StatusOr<Piece> Update(const Action& action) override;
   absl::StatusOr<Work> Copy(const Action& action) override;
   std::vector<HostCopy> CopiesBefore(const Action& action) override {
     return data_.CopiesBefore(action);
@@ -123,7 +125,7 @@ class Stages final : public StageWork {
   const MemoryPlan& memory() const { return memory_; }
 
  private:
-  static constexpr int kPrograms = kComputeKinds;
+  static constexpr int kPrograms = static_cast<int>(ActionKind::kUpdate);  // those before it
   struct Stage {
     std::vector<ReadyGraph> programs;
     char* gathered = nullptr;       // the graphs' parameters, from the last UNSHARD bound

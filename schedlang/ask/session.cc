@@ -71,7 +71,8 @@ bool IsOfParameters(const Diagnostics& diagnostics) {
 // Refuses P and M that no schedule can have: the command line is wrong then, not the text.
 absl::Status CheckSizes(const PlanRequest& request) {
   const ElaborateLimits limits;
-  const std::pair<const char*, int64_t> most_of[] = {{"P", limits.ranks}, {"M", INT32_MAX}};
+  const std::pair<const char*, int64_t> most_of[] = {
+      {"P", limits.ranks}, {"M", INT32_MAX}, {kStepsParameter, kMostSteps}};
   for (const Parameter& parameter : request.parameters) {
     for (const auto& [name, most] : most_of) {
       if (parameter.name != name || (parameter.value >= 1 && parameter.value <= most)) continue;
@@ -305,6 +306,7 @@ absl::Status CheckGiven(const ast::File& file, const std::string& schedule,
   const std::vector<std::string> names = ParameterNames(file, schedule);
   for (const std::string& name : given) {
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    if (name == kStepsParameter) continue;
     const std::string close = ClosestName(name, names);
     return absl::InvalidArgumentError(absl::StrCat(
         "schedule '", ScheduleOf(file, schedule).name.text, "' has no parameter '", name, "'",

@@ -9,6 +9,8 @@ absl::Span<const Rule> Rules() {
       {"complete", "every stage does every microbatch exactly once", Code::kIncomplete,
        FindIncomplete},
       {"dataflow", "nothing is used before its rank has it", Code::kDataflow, FindEarlyUse},
+      {"updates", "weights are as new as they have to be, and updated behind all gradients",
+       Code::kUpdates, FindUpdateFault},
       {"matching", "the k-th send of a channel is its k-th receive", Code::kMatching, FindMismatch},
       {"progress", "no ranks wait for each other in a cycle", Code::kProgress, FindCycle},
       {"connection", "no ranks wait for each other to connect", Code::kConnection,

@@ -1,10 +1,11 @@
 // The rule `collectives`: the use of the parameters of stages.
 //
 // A stage with any UNSHARD or RESHARD begins sharded, with CheckOptions::sharded every stage does;
-// then F, B, I and W need its parameters unsharded. Gradients are reduced once, behind the stage's
-// last B or W, and for every stage if for any. The k-th stages of all pipes are reduced together,
-// so the ranks that hold them reduce in one order, and gather nothing behind a reduction if other
-// members need the gathered parameters before they come to it.
+// then F, B, I and W need its parameters unsharded. Gradients are reduced once a step, behind the
+// stage's last B or W and before its UPDATE, and for every stage if for any. Parameters gathered
+// before an UPDATE are old behind it. The k-th stages of all pipes are reduced together, so the
+// ranks that hold them reduce in one order, and gather nothing behind a reduction if other members
+// need the gathered parameters before they come to it.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -42,6 +43,7 @@ class CollectiveRule {
     if (!any_reduced_) return;
     for (size_t s = 0; s < states_.size(); ++s) {
       if (states_[s].reduced != nullptr || states_[s].last == nullptr) continue;
+      if (states_[s].updated) continue;
       Find(*states_[s].last, absl::StrCat("the gradients of stage ", Name(s),
                                           " are never reduced, those of other stages are"));
     }
@@ -51,10 +53,12 @@ class CollectiveRule {
  private:
   struct State {
     bool sharded_at_all = false;
-    bool there = false;              // unsharded now
-    const Action* change = nullptr;  // the last unshard or reshard
+    bool there = false;                 // unsharded now
+    const Action* old_since = nullptr;  // the UPDATE behind which they were not gathered again
+    const Action* change = nullptr;     // the last unshard or reshard
     const Action* reduced = nullptr;
     const Action* last = nullptr;  // the last computation
+    bool updated = false;          // an UPDATE says whether they were
   };
 
   std::string Name(size_t stage) const {
@@ -71,7 +75,16 @@ class CollectiveRule {
   void Walk(const Action& action) {
     State& state = states_[action.stage.value];
     if (IsMessage(action.kind) || IsCopy(action.kind)) return;
+    if (action.kind == ActionKind::kUpdate) return Update(action, &state);
     if (IsCompute(action.kind)) {
+      if (state.there && state.old_since != nullptr) {
+        Diagnostic& finding =
+            Find(action, absl::StrCat(Print(plan_, action), " finds parameters gathered before ",
+                                      Print(plan_, *state.old_since)));
+        if (finding.notes.empty()) {
+          finding.notes.push_back(NoteAt(plan_, *state.old_since, "they are updated here"));
+        }
+      }
       if (state.sharded_at_all && !state.there) {
         Diagnostic& finding =
             Find(action,
@@ -111,7 +124,18 @@ class CollectiveRule {
                                                               : ": the parameters are not there"));
     }
     state.there = unshard;
+    state.old_since = nullptr;
     state.change = &action;
+  }
+
+  void Update(const Action& update, State* state) {
+    if (any_reduced_ && state->reduced == nullptr) {
+      Find(update, absl::StrCat(Print(plan_, update),
+                                " comes before the gradients of its stage are reduced"));
+    }
+    state->reduced = nullptr;
+    state->updated = true;
+    if (state->there) state->old_since = &update;
   }
 
   void FindOrder() {
@@ -127,7 +151,7 @@ class CollectiveRule {
     for (const uint32_t i : comes) {
       const Action& action = plan_.actions[i];
       const int rank = plan_.stage(action.stage).rank.value;
-      members.steps[rank].push_back({action.stage.value % reductions.count()});
+      members.steps[rank].push_back({reductions.of_action[i]});
       actions[rank].push_back(&action);
     }
     const std::vector<MeetingWait> cycle = FindMeetingCycle(members);
@@ -160,7 +184,7 @@ void FindCollectiveFault(const Plan& plan, const CheckOptions& options, Diagnost
   CollectiveRule(plan, options, diagnostics).Run();
   const auto gathers = [](const Action& a) { return a.kind == ActionKind::kUnshard; };
   if (diagnostics->findings().size() == before && !plan.pipes.empty() &&
-      std::any_of(plan.actions.begin(), plan.actions.end(), gathers)) {
+      (HasUpdates(plan) || std::any_of(plan.actions.begin(), plan.actions.end(), gathers))) {
     FindGatherCycle(plan, options, diagnostics);
   }
 }

@@ -134,8 +134,8 @@ class WaitGraph {
     std::vector<Wait> waits;
     if (!WaitsAtReduction(rank)) return waits;
     const ReplicaReductions& reductions = stopped_.reductions();
-    const StageId stage = plan_.actions[stopped_.collected(rank)].stage;
-    for (const auto& [action, comes] : reductions.of(stage.value % reductions.count())) {
+    for (const auto& [action, comes] :
+         reductions.of(reductions.of_action[stopped_.collected(rank)])) {
       const RankId other = plan_.stage(plan_.actions[action].stage).rank;
       if (!comes || (WaitsAtReduction(other) && stopped_.collected(other) == action)) continue;
       waits.push_back({WaitsAtReduction(other) ? CollectivesOf(other) : other.value, action});

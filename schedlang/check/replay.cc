@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "schedlang/check/rules.h"
+
 namespace stringline {
 namespace {
 
@@ -72,11 +74,13 @@ void Replay::PrepareCollectives() {
     }
   }
   gathered_.assign(plan_.actions.size(), 0);
-  std::vector<uint32_t> last(plan_.stages.size(), 0);
+  std::vector<uint32_t> last(plan_.stages.size(), 0), reduced(last);
   for (uint32_t i = 0; i < plan_.actions.size(); ++i) {
     const Action& action = plan_.actions[i];
-    if (IsCompute(action.kind)) gathered_[i] = last[action.stage.value];
+    const bool updates = action.kind == ActionKind::kUpdate;
+    if (IsCompute(action.kind)) gathered_[i] = (updates ? reduced : last)[action.stage.value];
     if (!IsCollective(action.kind)) continue;
+    if (action.kind == ActionKind::kReduceGrad) reduced[action.stage.value] = i + 1;
     last[action.stage.value] = action.kind == ActionKind::kUnshard ? i + 1 : 0;
   }
 }
@@ -95,7 +99,7 @@ bool Replay::LacksGather(RankId rank) const {
 void Replay::AdvanceCollectives(int rank) {
   for (uint32_t& i = collected_[rank]; i < cursor_[rank]; ++i) {
     if (!comes_[i]) continue;
-    const int k = plan_.actions[i].stage.value % reductions_.count();
+    const int k = reductions_.of_action[i];
     if (!came_[rank]) {
       came_[rank] = 1;
       if (--missing_[k] == 0) {
@@ -228,6 +232,9 @@ bool Replay::Ended() const {
 
 bool Ends(const Plan& lowered, CommLayout layout, int buffers) {
   if (!IssuedInOrder(lowered)) return false;
+  Diagnostics updates;
+  FindUpdateFault(lowered, {}, &updates);
+  if (!updates.empty()) return false;
   return Replay(lowered, layout, buffers, Replay::Collectives::kPerformed).Run();
 }
 

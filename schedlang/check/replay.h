@@ -121,7 +121,8 @@ class Replay {
   std::vector<uint32_t> collected_;  // by rank
   std::vector<char> came_;           // by rank: has come to the reduction at collected_
   std::vector<char> comes_;          // by action: its rank comes with this member
-  std::vector<uint32_t> gathered_;   // by action: one past the UNSHARD of its stage; 0: none
+  // By action: one past the UNSHARD of its stage, of an UPDATE past its REDUCE_GRAD; 0: none.
+  std::vector<uint32_t> gathered_;
 };
 
 // True if a step of the lowered plan ends well when ranks issue their actions in the plan's order:

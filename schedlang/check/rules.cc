@@ -65,7 +65,7 @@ Shown ShownOf(const Plan& plan, StageId stage, int microbatch) {
   for (uint32_t i = plan.first[rank.value]; i < plan.first[rank.value + 1]; ++i) {
     const Action& action = plan.actions[i];
     if (!IsCompute(action.kind) || action.stage != stage) continue;
-    if (action.microbatch.value != microbatch) continue;
+    if (!IsOfMicrobatch(action.kind) || action.microbatch.value != microbatch) continue;
     shown.at = &action;
     // B and I compute the input gradient, B and W the weight gradient.
     const auto before = std::find_if(done.begin(), done.end(), [&](const Action* other) {
@@ -198,7 +198,7 @@ void FindIncomplete(const Plan& plan, const CheckOptions&, Diagnostics* diagnost
   std::vector<Tally> tallies(plan.stages.size() * m_count);
   std::vector<const Action*> any(plan.stages.size(), nullptr);  // an action of the stage, its last
   for (const Action& action : plan.actions) {
-    if (!IsCompute(action.kind)) continue;
+    if (!IsCompute(action.kind) || !IsOfMicrobatch(action.kind)) continue;
     tallies[action.stage.value * m_count + action.microbatch.value].Count(action.kind);
     any[action.stage.value] = &action;
   }

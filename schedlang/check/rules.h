@@ -36,6 +36,11 @@ void FindCollectiveFault(const Plan& lowered, const CheckOptions& options,
 // without other findings. (progress.cc)
 void FindGatherCycle(const Plan& lowered, const CheckOptions& options, Diagnostics* diagnostics);
 
+// Weights are as old as the plan says, gradients of one step are added up at a time, and every
+// stage has an UPDATE of every step behind them, if the plan has steps or any UPDATE.
+// (update_rule.cc)
+void FindUpdateFault(const Plan& lowered, const CheckOptions& options, Diagnostics* diagnostics);
+
 // No rank holds more activations, or bytes, than its limit. (memory_rule.cc)
 void FindOverfullRank(const Plan& lowered, const CheckOptions& options, Diagnostics* diagnostics);
 

@@ -151,12 +151,15 @@ CostModel CostsFrom(const TypicalDurations& typical) {
     model.parts[s].ns[kWPost] = b - std::min(i, b);
   }
   if (!model.parts.empty()) model.by_parts.fill(true);
+  model.by_parts[static_cast<size_t>(ActionKind::kUpdate)] = false;  // it has no parts
   for (const auto& [kind, costs] : {std::pair(ActionKind::kRecompute, &model.recompute),
                                     std::pair(ActionKind::kOffload, &model.offload),
                                     std::pair(ActionKind::kFetch, &model.fetch)}) {
     const std::vector<int64_t>& seen = typical.alone[static_cast<size_t>(kind)];
     if (any(seen)) *costs = seen;
   }
+  // Updates may take no time.
+  model.update = typical.alone[static_cast<size_t>(ActionKind::kUpdate)];
   for (size_t s = 0; grouped && model.parts.empty() && s < stages; ++s) {
     model.forward_backward.push_back(typical.forward_backward[s] > 0
                                          ? typical.forward_backward[s]
@@ -198,6 +201,7 @@ std::string Print(const Calibration& calibration, const std::string& title) {
   AppendKey("I", costs.input_gradient, calibration.spread[2], &text);
   AppendKey("W", costs.weight_gradient, calibration.spread[3], &text);
   for (const auto& [kind, of] : {std::pair(ActionKind::kRecompute, &costs.recompute),
+                                 std::pair(ActionKind::kUpdate, &costs.update),
                                  std::pair(ActionKind::kOffload, &costs.offload),
                                  std::pair(ActionKind::kFetch, &costs.fetch)}) {
     AppendKey(PrintedKind(kind), *of, calibration.spread[static_cast<size_t>(kind)], &text);

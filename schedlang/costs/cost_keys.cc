@@ -25,6 +25,7 @@ constexpr CostKey kKeysBeforeParts[] = {
     {"I", CostUnit::kTime, true, "an input gradient"},
     {"W", CostUnit::kTime, true, "a weight gradient"},
     {"R", CostUnit::kTime, true, "of a stage that recomputes, its F done again; F if not given"},
+    {"UPDATE", CostUnit::kTime, true, "the optimizer's step of a stage; nothing if not given"},
     {"D", CostUnit::kTime, true, "a copy to the host; its bytes over host.bandwidth if not given"},
     {"U", CostUnit::kTime, true, "the copy back; as long as D if not given"},
     {"FB", CostUnit::kTime, true, "an F a & B b, by stage a; F + B if not given"},

@@ -40,6 +40,19 @@ bool SumUp(const CostModel& costs) {
   return true;
 }
 
+void AddParts(const PartCosts& parts, std::map<std::string, std::vector<int64_t>>* values) {
+  for (int p = 0; p < kParts; ++p) (*values)[PartName(p)].push_back(parts.ns[p]);
+  (*values)["layers"].push_back(parts.layers);
+}
+
+// An UPDATE that no cost names takes no time of its own.
+void AddUpdates(const Plan& plan, CostModel* costs) {
+  costs->update.resize(HasUpdates(plan) ? plan.stages.size() : 0, 0);
+  for (size_t s = 0; s < costs->update.size() && !costs->gather_updated.empty(); ++s) {
+    costs->update[s] += costs->gather_updated[s];
+  }
+}
+
 class CostResolver {
  public:
   CostResolver(const CostSpec& spec, const Plan& plan) : spec_(spec), plan_(plan) {}
@@ -226,12 +239,6 @@ class CostResolver {
     return Has("p2p") || Has("bandwidth") || Has("node.p2p") || Has("node.bandwidth");
   }
 
-  static void AddParts(const PartCosts& parts,
-                       std::map<std::string, std::vector<int64_t>>* values) {
-    for (int p = 0; p < kParts; ++p) (*values)[PartName(p)].push_back(parts.ns[p]);
-    (*values)["layers"].push_back(parts.layers);
-  }
-
   // Adds the formula's values for keys that are not given.
   void AddFormula(const CostFormula& formula) {
     const ModelShape& model = formula.model;
@@ -297,6 +304,10 @@ class CostResolver {
     unreduced_.push_back(gradients - share_from(Sharding::kGradients, gradients));
     memory(MemoryClass::kOptimizer,
            share_from(Sharding::kOptimizer, OptimizerBytes(model, stage.parameters)));
+    if (HasUpdates(plan_)) {
+      const int64_t parameters = share_from(Sharding::kOptimizer, stage.parameters);
+      (*values)["UPDATE"].push_back(UpdateNs(model, spec_.formula->machine, parameters));
+    }
     if (!HasCopies(model)) return;
     const CollectiveTimes times = TimesOfCollectives(plan_, id, model, sharding(), stage, links);
     (*values)["reduce"].push_back(times.reduce_ns);
@@ -305,7 +316,7 @@ class CostResolver {
       memory(MemoryClass::kUnsharded, weights);
       (*values)["unshard"].push_back(times.gather_ns);
     } else if (sharding() != Sharding::kNone) {
-      model_.update.push_back(times.update_ns);
+      model_.gather_updated.push_back(times.update_ns);
     }
   }
 
@@ -373,9 +384,11 @@ class CostResolver {
       model_.backward.push_back(model_.input_gradient[s] + model_.weight_gradient[s]);
     }
     ByParts(ActionKind::kRecompute) = ByParts(ActionKind::kForward);
-    const std::vector<int64_t>* const of[] = {&model_.forward, &model_.backward,
+    SL_ASSIGN_OR_RETURN(model_.update, PerStage("UPDATE"));
+    AddUpdates(plan_, &model_);
+    const std::vector<int64_t>* const of[] = {&model_.forward,        &model_.backward,
                                               &model_.input_gradient, &model_.weight_gradient,
-                                              &model_.forward};
+                                              &model_.forward,        &model_.update};
     for (const Action& action : plan_.actions) {
       if (!IsCompute(action.kind) || !of[static_cast<int>(action.kind)]->empty()) continue;
       return absl::InvalidArgumentError(
@@ -458,7 +471,8 @@ class CostResolver {
       SL_ASSIGN_OR_RETURN(const std::vector<int64_t> bytes, PerStage(KeyOf(memory_class)));
       if (bytes.empty()) continue;
       model_.memory.resize(stages());
-      for (size_t s = 0; s < stages(); ++s) model_.memory[s][memory_class] = bytes[s];
+      const int versions = memory_class == MemoryClass::kWeights ? plan_.versions : 1;
+      for (size_t s = 0; s < stages(); ++s) model_.memory[s][memory_class] = versions * bytes[s];
     }
     for (size_t s = 0; s < model_.memory.size() && !message_.empty(); ++s) {
       model_.memory[s][MemoryClass::kMessages] = message_[s];
@@ -500,9 +514,9 @@ GroupKey KeyOf(absl::Span<const Action> group) {
 
 bool OverlapsInParts(const Plan& plan, const CostModel& costs, absl::Span<const Action> group) {
   if (costs.parts.empty() || !IsCompute(group[0].kind)) return false;
-  if (group.size() == 1 && (plan.chunks == 1 || group[0].kind == ActionKind::kRecompute)) {
-    return false;  // an R is performed in one piece
-  }
+  const bool in_one_piece =
+      group[0].kind == ActionKind::kRecompute || group[0].kind == ActionKind::kUpdate;
+  if (group.size() == 1 && (plan.chunks == 1 || in_one_piece)) return false;
   if (const OverlappedPair pair = PairOf(group); pair.forward != nullptr) {
     return pair.backward->kind == ActionKind::kInputGradient || costs.forward_backward.empty();
   }
@@ -567,6 +581,8 @@ int64_t GroupCost(const CostModel& costs, absl::Span<const Action> group) {
         return costs.weight_gradient[s];
       case ActionKind::kRecompute:
         return costs.recompute[s];
+      case ActionKind::kUpdate:
+        return costs.update[s];
       default:
         SL_CHECK(false) << PrintedKind(part.kind) << " is no computation";
         return int64_t{0};

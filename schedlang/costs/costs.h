@@ -90,7 +90,7 @@ struct CopiesRequest {
 };
 absl::Status ChangeCopies(const CopiesRequest& request, CostSpec* spec);
 
-// The costs used when none are given: F = I = W = D = U = 1 ms, B = 2 ms, p2p = 0.
+// The costs used when none are given: F = I = W = D = U = 1 ms, B = 2 ms, UPDATE = p2p = 0.
 CostSpec UnitCosts();
 
 // Durations drawn at random around their costs: a factor for every action.
@@ -168,7 +168,10 @@ struct CostModel {
   // Copies to the host and back, in a plan that has them.
   std::vector<int64_t> offload;
   std::vector<int64_t> fetch;
-  std::vector<int64_t> update;      // after the step, so in no timeline (data_parallel.h)
+  // Of an UPDATE, in a plan that has them. Behind a step without them, updated parameters are
+  // gathered in no timeline (data_parallel.h); an UPDATE contains that.
+  std::vector<int64_t> update;
+  std::vector<int64_t> gather_updated;
   CollectiveChoice collectives;     // a plan's collectives, unless the plan says them itself
   std::vector<StageMemory> memory;  // empty: not known
   int64_t capacity = 0;             // bytes that a rank can hold; 0: not known

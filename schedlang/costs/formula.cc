@@ -155,6 +155,12 @@ int64_t OptimizerBytes(const ModelShape& model, int64_t parameters) {
   return parameters * (model.bytes < 4 ? 12 : 8);
 }
 
+int64_t UpdateNs(const ModelShape& model, const MachineSpeed& machine, int64_t parameters) {
+  const int64_t weights = parameters * (model.bytes < 4 ? model.bytes : 2 * model.bytes);
+  const int64_t moved = 4 * parameters + 2 * OptimizerBytes(model, parameters) + weights;
+  return std::llround(static_cast<double>(moved) / machine.memory_bandwidth * 1e9);
+}
+
 int64_t DenseLayersOf(const ModelShape& model, const StagePart& part) {
   if (model.kind != kMoeModel) return part.layers;
   return std::clamp<int64_t>(model.first_dense - part.first_layer, 0, part.layers);

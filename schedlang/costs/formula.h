@@ -105,4 +105,8 @@ int64_t MessageBytes(const ModelShape& model);
 // the parameters in fp32; for all of them, shared out or not.
 int64_t OptimizerBytes(const ModelShape& model, int64_t parameters);
 
+// The time of AdamW's step over this many parameters: their fp32 gradients are read, what the
+// optimizer keeps is read and written, and so are weights of fp32; weights of bf16 are written.
+int64_t UpdateNs(const ModelShape& model, const MachineSpeed& machine, int64_t parameters);
+
 }  // namespace stringline

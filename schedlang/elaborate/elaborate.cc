@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/types/span.h"
 #include "schedlang/costs/work_shares.h"
 #include "schedlang/elaborate/eval.h"
@@ -22,6 +23,7 @@
 #include "schedlang/elaborate/run.h"
 #include "schedlang/orders/defer.h"
 #include "schedlang/orders/place_ahead.h"
+#include "schedlang/orders/repeat_steps.h"
 
 namespace stringline {
 namespace {
@@ -61,6 +63,22 @@ const ast::Schedule* SelectSchedule(const ast::File& file, const std::string& na
                    absl::StrCat("the file has no schedule '", name, "'; ", hint));
   return nullptr;
 }
+
+// A statement of a schedule that is a number between bounds.
+struct CountRow {
+  Step::Kind kind;
+  int Plan::*member;
+  int least, most;
+  const char* bounds;  // in words, %s being "1 to 16"
+};
+constexpr CountRow kCounts[] = {
+    {Step::Kind::kChunks, &Plan::chunks, 1, kMostChunks, "a microbatch has %s chunks"},
+    {Step::Kind::kAhead, &Plan::gathers_ahead, 0, kMostStagesAhead,
+     "parameters are gathered %s stages ahead"},
+    {Step::Kind::kSteps, &Plan::steps, 1, kMostSteps, "a plan has %s steps"},
+    {Step::Kind::kVersions, &Plan::versions, 1, kMostVersions,
+     "a stage holds %s versions of its weights"},
+};
 
 class Elaboration {
  public:
@@ -113,7 +131,14 @@ class Elaboration {
     if (!CheckGiven() || !Bind() || !RunSteps()) return std::nullopt;
     plan_.microbatches = static_cast<int>(plan_.parameters[1].value);
     plan_.overlaps = program_.overlaps;
-    if (!PipesAndSplitFit() || !FitsLimits()) return std::nullopt;
+    if (!PipesAndSplitFit()) return std::nullopt;
+    padded_ *= plan_.steps;
+    if (!FitsLimits()) return std::nullopt;
+    plan_.microbatches *= plan_.steps;
+    for (Pipe& pipe : plan_.pipes) {
+      pipe.first_microbatch *= plan_.steps;
+      pipe.microbatches *= plan_.steps;
+    }
     if (!RunRanks(program_, padded_, limits_, &evaluator_, &plan_, diagnostics_)) {
       return std::nullopt;
     }
@@ -301,8 +326,9 @@ class Elaboration {
       if (!Evaluated()) return false;
       if (step.kind == Step::Kind::kLet) evaluator_.Set(step.slot, value);
       if (step.kind == Step::Kind::kPad && !Pad(step, value)) return false;
-      if (step.kind == Step::Kind::kChunks && !Cut(step, value)) return false;
-      if (step.kind == Step::Kind::kAhead && !GatherAhead(step, value)) return false;
+      for (const CountRow& row : kCounts) {
+        if (step.kind == row.kind && !TakeCount(step, row, value)) return false;
+      }
       if (step.kind == Step::Kind::kRequire && value == 0) {
         Find(Code::kRequire, step.span, absl::StrCat(step.text, evaluator_.ValuesIn(step.node)))
             .where = PrintParameters(plan_);
@@ -456,29 +482,16 @@ class Elaboration {
     return false;
   }
 
-  bool Cut(const Step& step, int64_t chunks) {
-    if (chunks < 1 || chunks > kMostChunks) {
-      return FindCount(step, absl::StrCat("a microbatch has 1 to ", kMostChunks, " chunks"),
-                       chunks);
+  // The value of a statement that is a number between bounds.
+  bool TakeCount(const Step& step, const CountRow& row, int64_t count) {
+    if (count >= row.least && count <= row.most) {
+      plan_.*row.member = static_cast<int>(count);
+      return true;
     }
-    plan_.chunks = static_cast<int>(chunks);
-    return true;
-  }
-
-  bool GatherAhead(const Step& step, int64_t stages) {
-    if (stages < 0 || stages > kMostStagesAhead) {
-      return FindCount(
-          step, absl::StrCat("parameters are gathered 0 to ", kMostStagesAhead, " stages ahead"),
-          stages);
-    }
-    plan_.gathers_ahead = static_cast<int>(stages);
-    return true;
-  }
-
-  // The finding of a count outside its bounds, as `bounds` say them; false.
-  bool FindCount(const Step& step, const std::string& bounds, int64_t count) {
     Find(Code::kBadRule, step.span,
-         absl::StrCat(bounds, ", not ", count, evaluator_.ValuesIn(step.node)))
+         absl::StrCat(
+             absl::StrReplaceAll(row.bounds, {{"%s", absl::StrCat(row.least, " to ", row.most)}}),
+             ", not ", count, evaluator_.ValuesIn(step.node)))
         .where = PrintParameters(plan_);
     return false;
   }
@@ -576,6 +589,36 @@ std::optional<Plan> ElaborateChain(absl::Span<const FoundSchedule> chain,
   });
 }
 
+bool Declares(const ast::Schedule& schedule, absl::string_view name) {
+  return std::any_of(schedule.parameters.begin(), schedule.parameters.end(),
+                     [name](const ast::Option& option) { return option.name.text == name; });
+}
+
+// The plan of a step, performed as often as `steps` says.
+std::optional<Plan> Repeated(const Plan& plan, const Parameter& steps, int64_t most_actions,
+                             Diagnostics* diagnostics) {
+  const auto find = [&](Code code, std::string text) -> std::optional<Plan> {
+    diagnostics->Add(code, plan.header, std::move(text)).where = PrintParameters(plan);
+    return std::nullopt;
+  };
+  if (plan.steps > 1) {
+    return find(Code::kBadParameter, absl::StrCat("'", plan.schedule, "' says itself that it has ",
+                                                  plan.steps, " steps: leave out 'steps'"));
+  }
+  if (steps.value < 1 || steps.value > kMostSteps) {
+    return find(Code::kBadParameter,
+                absl::StrCat("'steps' is ", steps.value, ", which is not in 1 .. ", kMostSteps));
+  }
+  const int64_t actions = static_cast<int64_t>(plan.actions.size()) * steps.value;
+  if (actions > most_actions || steps.value * plan.microbatches > INT32_MAX) {
+    return find(Code::kTooLong, absl::StrCat(steps.value, " steps take ", actions,
+                                             " actions, more than ", most_actions));
+  }
+  Plan repeated = RepeatSteps(plan, static_cast<int>(steps.value));
+  repeated.parameters.push_back(steps);
+  return repeated;
+}
+
 }  // namespace
 
 std::optional<Plan> Elaborate(const ast::File& file, const std::string& name,
@@ -585,8 +628,20 @@ std::optional<Plan> Elaborate(const ast::File& file, const std::string& name,
   if (schedule == nullptr) return std::nullopt;
   const std::vector<FoundSchedule> chain = DerivationOf({&file, schedule}, diagnostics);
   if (chain.empty()) return std::nullopt;
-  StepBudget steps(limits.steps, limits.stop);
-  return ElaborateChain(chain, parameters, diagnostics, limits, &steps);
+  StepBudget budget(limits.steps, limits.stop);
+  std::vector<Parameter> own = parameters;
+  std::optional<Parameter> steps;
+  for (auto it = own.begin(); it != own.end() && !Declares(*schedule, kStepsParameter);) {
+    if (it->name != kStepsParameter || steps) {
+      ++it;
+    } else {
+      steps = *it;
+      it = own.erase(it);
+    }
+  }
+  std::optional<Plan> plan = ElaborateChain(chain, own, diagnostics, limits, &budget);
+  if (!plan || !steps) return plan;
+  return Repeated(*plan, *steps, limits.actions, diagnostics);
 }
 
 }  // namespace stringline

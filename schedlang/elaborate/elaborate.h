@@ -40,10 +40,15 @@ struct ElaborateLimits {
 // Elaborates the schedule `name` of `file` ("" means the last one, the subject of the file) with
 // the given parameter values. The files in its `use` statements have been read (text/uses.h); their
 // schedules can be bases of derived ones. P and M must be given, options have defaults. The plan is
-// not lowered and not checked. Findings: unknown or missing parameters, unknown names ("did you
+// not lowered and not checked. `steps` is a parameter of every schedule that neither declares one
+// of this name nor says itself how many steps it has: so often the order of a step is performed
+// (RepeatSteps). Findings: unknown or missing parameters, unknown names ("did you
 // mean"), wrong values, arithmetic errors, `require`s that do not hold, limits.
 std::optional<Plan> Elaborate(const ast::File& file, const std::string& name,
                               const std::vector<Parameter>& parameters, Diagnostics* diagnostics,
                               const ElaborateLimits& limits = {});
+
+// The parameter of schedules that do not declare it.
+inline constexpr char kStepsParameter[] = "steps";
 
 }  // namespace stringline

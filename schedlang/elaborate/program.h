@@ -103,12 +103,14 @@ struct Step {
     kPad,         // node
     kChunks,      // node
     kAhead,       // node
+    kSteps,       // node
+    kVersions,    // node
     kOrder,       // slot: the order; body
     kRepeat,      // node times; slot: the loop variable or -1; body
     kIf,          // body: arms; the first whose node holds is performed
     kArm,         // node, or -1 for `else`; body
     kGroup,       // parts
-    kCollective,  // parts: a single part, without a microbatch
+    kCollective,  // parts: a single part, without a microbatch; an UPDATE, too
     kAt,          // node: the slot; parts
     kTighten,
     kFill,

@@ -110,6 +110,20 @@ bool RankWork::PerformCollective(ActionKind kind, StageId stage, uint32_t place,
   return true;
 }
 
+bool RankWork::PerformUpdate(StageId stage, uint32_t place, Span span) {
+  int& updates = counters_[static_cast<size_t>(stage.value)].updates;
+  if (updates < plan_->steps) {
+    if (!PerformCollective(ActionKind::kUpdate, stage, place, span)) return false;
+    plan_->actions.back().microbatch = MicrobatchId(updates++);
+    return true;
+  }
+  const std::string name = absl::StrCat(PrintStage(plan_->pipes, stage), "UPDATE");
+  Find(Code::kPastLast, span,
+       absl::StrCat(name, updates, " is past the last step, ", name, updates - 1,
+                    plan_->steps == 1 ? "; 'steps' says how many there are" : ""));
+  return false;
+}
+
 int64_t RankWork::MicrobatchesOf(StageId stage) const {
   return plan_->pipes.empty() ? microbatches_ : plan_->microbatches_of(stage);
 }

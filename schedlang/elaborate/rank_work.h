@@ -57,6 +57,9 @@ class RankWork {
   // Appends a collective of a stage of this rank. False after a finding at `span`.
   bool PerformCollective(ActionKind kind, StageId stage, uint32_t place, Span span);
 
+  // Appends the stage's next UPDATE. False after a finding at `span`.
+  bool PerformUpdate(StageId stage, uint32_t place, Span span);
+
   // Adds a finding, with the rank, the loop passes and the parameters as its `where`.
   Diagnostic& Find(Code code, Span span, std::string text);
   // Makes a finding of the evaluator's failure; false then.
@@ -78,6 +81,7 @@ class RankWork {
     Counter input_gradient;
     Counter recompute;
     Counter offload;
+    int updates = 0;
   };
 
   // True if the plan may have one more action; otherwise a finding at `span`.

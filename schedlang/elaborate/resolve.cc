@@ -116,6 +116,7 @@ void CheckCopy(const ast::Group& group, const ast::Part& part, Place place,
 
 ActionKind KindOf(const ast::Collective& collective) {
   if (collective.word.text == "unshard") return ActionKind::kUnshard;
+  if (collective.word.text == "update") return ActionKind::kUpdate;
   return collective.word.text == "reshard" ? ActionKind::kReshard : ActionKind::kReduceGrad;
 }
 
@@ -123,6 +124,34 @@ void FindGatheredTwice(Span unshard, Diagnostics* diagnostics) {
   diagnostics->Add(Code::kBadRule, unshard,
                    "'unshard' says when parameters are gathered, so 'unshard ahead' would say "
                    "nothing; leave out one of them");
+}
+
+void CheckSplit(const Program& program, Diagnostics* diagnostics) {
+  const SplitStep& split = *program.split;
+  if (split.any && program.mode != RankMode::kSearch) {
+    diagnostics->Add(Code::kMisplaced, split.span,
+                     "'split any' is found by a search, and this schedule has none");
+  }
+  if (split.any && !program.layers) {
+    diagnostics->Add(Code::kMissingPart, split.span,
+                     "'split any' shares out layers, and nothing says how many there are: "
+                     "'layers 24;' in the search block");
+  }
+  const bool counts = !split.layers.nodes.empty() || !split.layout.empty();
+  if (!counts || !program.place) return;
+  diagnostics->Add(Code::kMisplaced, split.span,
+                   "'place' leaves open how many stages there are, and this split says what "
+                   "each of them holds; it may be even, balanced or any");
+}
+
+// Orders of several steps are written out, action by action.
+void CheckSteps(const Program& program, Span steps, std::optional<Span> pad,
+                Diagnostics* diagnostics) {
+  if (pad) diagnostics->Add(Code::kMisplaced, *pad, "'pad' cannot stand beside 'steps'");
+  if (program.mode == RankMode::kSequence) return;
+  diagnostics->Add(Code::kMisplaced, steps,
+                   "'steps' stands in a schedule whose rank block lists actions in order; without "
+                   "it, '--steps 3' performs this order three times");
 }
 
 class Resolver {
@@ -203,8 +232,9 @@ class Resolver {
     if (program_.place && (first_.stages || pipe_)) {
       Misplaced(*program_.place, "'place' stands instead of 'stages' and pipes, not beside them");
     }
-    if (program_.split) CheckSplit(*program_.split);
+    if (program_.split) CheckSplit(program_, diagnostics_);
     CheckRecompute(program_, diagnostics_);
+    if (first_.steps) CheckSteps(program_, *first_.steps, first_.pad, diagnostics_);
     if (first_.ahead && first_.unshard) FindGatheredTwice(*first_.unshard, diagnostics_);
     const bool placed = first_.stages || !program_.pipes.empty() || program_.place;
     if (placed && first_.rank) return;
@@ -213,22 +243,6 @@ class Resolver {
                                       : "'stages' and no 'rank' block";
     diagnostics_->Add(Code::kMissingPart, schedule_.name.span,
                       absl::StrCat("schedule '", schedule_.name.text, "' has no ", lacks));
-  }
-
-  void CheckSplit(const SplitStep& split) {
-    if (split.any && program_.mode != RankMode::kSearch) {
-      Misplaced(split.span, "'split any' is found by a search, and this schedule has none");
-    }
-    if (split.any && !program_.layers) {
-      diagnostics_->Add(Code::kMissingPart, split.span,
-                        "'split any' shares out layers, and nothing says how many there are: "
-                        "'layers 24;' in the search block");
-    }
-    const bool counts = !split.layers.nodes.empty() || !split.layout.empty();
-    if (!counts || !program_.place) return;
-    Misplaced(split.span,
-              "'place' leaves open how many stages there are, and this split says what "
-              "each of them holds; it may be even, balanced or any");
   }
 
   int32_t NewSlot(const std::string& name) {
@@ -380,6 +394,13 @@ class Resolver {
     if (!Stands(place == Place::kSchedule, written.span, "'overlap'", kInSchedule)) return;
     std::optional<Overlap> overlap = ResolveOverlap(written, program_.overlaps, diagnostics_);
     if (overlap) program_.overlaps.push_back(*std::move(overlap));
+  }
+
+  void Resolve(const ast::Steps& steps, Place place, std::vector<Step>* out) {
+    const bool versions = steps.word.text == "versions";
+    AddCount(steps, place, versions ? "'versions'" : "'steps'",
+             versions ? Step::Kind::kVersions : Step::Kind::kSteps,
+             versions ? &first_.versions : &first_.steps, out);
   }
 
   void Resolve(const ast::Chunks& chunks, Place place, std::vector<Step>* steps) {
@@ -566,7 +587,8 @@ class Resolver {
   std::vector<BareStage> bare_;  // stages without a pipe
   // The first of each of these statements.
   struct {
-    std::optional<Span> stages, split, recompute, pad, chunks, ahead, unshard, rank;
+    std::optional<Span> stages, split, recompute, pad, chunks, ahead, steps, versions, unshard,
+        rank;
   } first_;
 };
 

@@ -48,7 +48,10 @@ void DropPadding(Plan* plan) {
     for (uint32_t i = plan->first[r]; i < plan->first[r + 1]; ++i) {
       Action action = plan->actions[i];
       if (!action.joined) kept = false;
-      if (action.microbatch.value >= plan->microbatches_of(action.stage)) continue;
+      if (IsOfMicrobatch(action.kind) &&
+          action.microbatch.value >= plan->microbatches_of(action.stage)) {
+        continue;
+      }
       action.joined = kept;
       kept = true;
       plan->actions[to++] = action;
@@ -240,6 +243,9 @@ class Runner {
     const PartStep& part = step.parts.front();
     Demand demand;
     if (!EvaluatePart(part, &demand) || !Count(kStepsToKeep, part.span)) return false;
+    if (part.kind == ActionKind::kUpdate) {
+      return work_.PerformUpdate(demand.stage, part.place, part.span);
+    }
     return work_.PerformCollective(part.kind, demand.stage, part.place, part.span);
   }
 

@@ -29,7 +29,8 @@ class CollectiveInserter {
     if (choice_.gathers) LookAhead(actions);
     for (size_t i = 0; i < actions.size();) {
       const absl::Span<const Action> group = GroupAt(actions, i);
-      if (choice_.gathers && IsCompute(group[0].kind)) Exchange(WindowAt(i), group[0], out);
+      if (choice_.gathers && NeedsParameters(group[0])) Exchange(WindowAt(i), group[0], out);
+      if (choice_.gathers && group[0].kind == ActionKind::kUpdate) DropOld(group[0], out);
       out->insert(out->end(), group.begin(), group.end());
       for (const Action& part : group) {
         if (choice_.reduces && plan_.pipes.empty()) Reduce(part, out);
@@ -40,6 +41,18 @@ class CollectiveInserter {
   }
 
  private:
+  static bool NeedsParameters(const Action& action) {
+    return IsCompute(action.kind) && IsOfMicrobatch(action.kind);
+  }
+
+  // Gathered parameters are old behind the UPDATE.
+  void DropOld(const Action& update, std::vector<Action>* out) {
+    const auto own = std::find(active_.begin(), active_.end(), update.stage);
+    if (own == active_.end()) return;
+    active_.erase(own);
+    Put(ActionKind::kReshard, update.stage, update, out);
+  }
+
   // Notes, for every group, the stages that the rank needs from then on, the next first.
   void LookAhead(absl::Span<const Action> actions) {
     window_.assign(actions.size() + 1, 0);
@@ -47,7 +60,14 @@ class CollectiveInserter {
     std::vector<NextUse> next;  // for every stage used later, in order
     for (size_t i = actions.size(); i-- > 0;) {
       window_[i] = uses_.size();
-      if (actions[i].joined || !IsCompute(actions[i].kind)) continue;
+      if (actions[i].kind == ActionKind::kUpdate) {
+        // Nothing is gathered before it that is needed only behind it.
+        next.erase(
+            std::remove_if(next.begin(), next.end(),
+                           [&](const NextUse& use) { return use.stage == actions[i].stage; }),
+            next.end());
+      }
+      if (actions[i].joined || !NeedsParameters(actions[i])) continue;
       const absl::Span<const Action> group = GroupAt(actions, i);
       for (size_t k = group.size(); k-- > 0;) {
         const StageId stage = group[k].stage;
@@ -87,9 +107,10 @@ class CollectiveInserter {
   void Reduce(const Action& part, std::vector<Action>* out) {
     const bool gives =
         part.kind == ActionKind::kBackward || part.kind == ActionKind::kWeightGradient;
-    if (gives && --weights_left_[part.stage.value] == 0) {
-      Put(ActionKind::kReduceGrad, part.stage, part, out);
-    }
+    int& left = weights_left_[static_cast<size_t>(part.stage.value)];
+    if (!gives || --left > 0) return;
+    left = plan_.microbatches_of(part.stage) / plan_.steps;  // of the next step
+    Put(ActionKind::kReduceGrad, part.stage, part, out);
   }
 
   static void Put(ActionKind kind, StageId stage, const Action& at, std::vector<Action>* out) {
@@ -104,7 +125,7 @@ class CollectiveInserter {
   const Plan& plan_;
   const CollectiveChoice choice_;
   const size_t resident_;
-  std::vector<int>& weights_left_;  // by stage: weight gradients still to come
+  std::vector<int>& weights_left_;  // by stage: weight gradients of the step still to come
   std::vector<StageId> uses_;       // the windows, the last group's first
   std::vector<size_t> window_;      // by action: where its window begins in uses_
   std::vector<size_t> ends_;        // ends of the windows, the first group's last
@@ -123,7 +144,7 @@ Plan AddCollectives(const Plan& plan, const CollectiveChoice& choice) {
   if (!missing.any()) return plan;
   std::vector<int> weights_left;
   for (size_t s = 0; s < plan.stages.size(); ++s) {
-    weights_left.push_back(plan.microbatches_of(StageId(static_cast<int32_t>(s))));
+    weights_left.push_back(plan.microbatches_of(StageId(static_cast<int32_t>(s))) / plan.steps);
   }
   Plan with = plan;
   with.actions.clear();

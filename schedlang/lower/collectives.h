@@ -2,8 +2,10 @@
 //
 //   UNSHARD       before a stage's next action, and early: up to `resident` stages of the rank, in
 //                 the order of their next use, are gathered at once
-//   RESHARD       once a stage is no longer among the next `resident` ones; all at the end
-//   REDUCE_GRAD   behind the last weight gradient (B or W) of a stage; with pipes, whose reductions
+//   RESHARD       once a stage is no longer among the next `resident` ones, and before its UPDATE;
+//                 all at the end
+//   REDUCE_GRAD   behind the last weight gradient (B or W) of a stage in a step; with pipes, whose
+//   reductions
 //                 need one order on all ranks, by Lower (ReduceGradients)
 //
 // torch.distributed.pipelining has the same rule, with a default of three stages. All parts of a

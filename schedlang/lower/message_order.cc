@@ -144,6 +144,41 @@ class MessageOrdering {
   std::vector<char> listed_;  // by action
 };
 
+// The sum of the gradients of a stage over its replicas, in a step.
+struct Sum {
+  StageId stage;
+  int step = 0;
+  int64_t ready_ns = 0;  // when the gradients of all replicas are there
+  uint32_t behind = 0;   // the place behind the stage's last computation in the step; 0 for a stage
+                         // without microbatches, which gets the sum, too
+};
+
+// The sums of all stages whose part of the model computes, step by step, as they become ready.
+std::vector<Sum> SumsInOrder(const Plan& lowered, const Timeline& ideal) {
+  const auto stages = static_cast<int>(lowered.stages.size());
+  const int parts = lowered.pipes.empty() ? stages : lowered.pipes[0].stages;
+  std::vector<int64_t> ready_ns(static_cast<size_t>(parts * lowered.steps), 0);  // by step and part
+  std::vector<Sum> sums;
+  for (int k = 0; k < stages * lowered.steps; ++k)
+    sums.push_back({StageId(k % stages), k / stages});
+  for (uint32_t i = 0; i < lowered.actions.size(); ++i) {
+    const Action& action = lowered.actions[i];
+    if (!IsCompute(action.kind) || !IsOfMicrobatch(action.kind)) continue;
+    const int step = lowered.StepOf(action);
+    int64_t& end_ns = ready_ns[step * parts + action.stage.value % parts];
+    end_ns = std::max(end_ns, ideal.events[i].end_ns);
+    sums[step * stages + action.stage.value].behind = i + 1;
+  }
+  for (Sum& sum : sums) sum.ready_ns = ready_ns[sum.step * parts + sum.stage.value % parts];
+  sums.erase(std::remove_if(sums.begin(), sums.end(), [](const Sum& s) { return s.ready_ns == 0; }),
+             sums.end());
+  std::sort(sums.begin(), sums.end(), [parts](const Sum& a, const Sum& b) {
+    const int i = a.stage.value % parts, j = b.stage.value % parts;
+    return std::tuple(a.step, a.ready_ns, i, a.stage) < std::tuple(b.step, b.ready_ns, j, b.stage);
+  });
+  return sums;
+}
+
 }  // namespace
 
 Plan OrderMessages(const Plan& lowered, CommLayout layout) {
@@ -161,25 +196,7 @@ Plan ReduceGradients(const Plan& lowered) {
   }
   const std::optional<Timeline> ideal = IdealRun(lowered);
   if (!ideal) return lowered;
-  const int parts =
-      lowered.pipes.empty() ? static_cast<int>(lowered.stages.size()) : lowered.pipes[0].stages;
-  std::vector<int64_t> ends_ns(parts, 0);  // by part: when all are ready
-  // By stage: the place behind its last computation; 0 for a stage without microbatches, which gets
-  // the sum, too.
-  std::vector<uint32_t> behind(lowered.stages.size(), 0);
-  for (uint32_t i = 0; i < lowered.actions.size(); ++i) {
-    const Action& action = lowered.actions[i];
-    if (!IsCompute(action.kind)) continue;
-    int64_t& end_ns = ends_ns[action.stage.value % parts];
-    end_ns = std::max(end_ns, ideal->events[i].end_ns);
-    behind[action.stage.value] = i + 1;
-  }
-  std::vector<StageId> order;
-  for (int s = 0; s < static_cast<int>(lowered.stages.size()); ++s) order.push_back(StageId(s));
-  std::sort(order.begin(), order.end(), [&](StageId a, StageId b) {
-    const int i = a.value % parts, j = b.value % parts;
-    return std::tuple(ends_ns[i], i, a) < std::tuple(ends_ns[j], j, b);
-  });
+  const std::vector<Sum> order = SumsInOrder(lowered, *ideal);
   Plan out = lowered;
   out.actions.clear();
   const auto add = [&out](StageId stage, const Action& at) {
@@ -191,31 +208,28 @@ Plan ReduceGradients(const Plan& lowered) {
     out.actions.push_back(reduce);
   };
   for (int r = 0; r < lowered.ranks(); ++r) {
-    std::vector<StageId> mine;
-    for (const StageId stage : order) {
-      const bool runs = ends_ns[stage.value % parts] > 0;
-      if (runs && lowered.stage(stage).rank == RankId(r)) mine.push_back(stage);
+    std::vector<Sum> mine;
+    for (const Sum& sum : order) {
+      if (lowered.stage(sum.stage).rank == RankId(r)) mine.push_back(sum);
     }
     size_t next = 0;
     uint32_t group = lowered.first[r];  // the first computation at or behind i
     for (uint32_t i = lowered.first[r]; i < lowered.first[r + 1]; ++i) {
       out.actions.push_back(lowered.actions[i]);
       const bool ends = i + 1 == lowered.first[r + 1] || !lowered.actions[i + 1].joined;
-      const auto is_early = [&](StageId stage) {
+      const auto is_early = [&](const Sum& sum) {
         if (!gathers) return false;
         group = std::max(group, i + 1);
         while (group < lowered.first[r + 1] && !IsCompute(lowered.actions[group].kind)) ++group;
-        return group < lowered.first[r + 1] &&
-               ideal->events[group].start_ns < ends_ns[stage.value % parts];
+        return group < lowered.first[r + 1] && ideal->events[group].start_ns < sum.ready_ns;
       };
-      while (ends && next < mine.size() && behind[mine[next].value] <= i + 1 &&
-             !is_early(mine[next])) {
-        const uint32_t last = behind[mine[next].value];
-        add(mine[next++], lowered.actions[last == 0 ? i : last - 1]);
+      while (ends && next < mine.size() && mine[next].behind <= i + 1 && !is_early(mine[next])) {
+        const Sum& sum = mine[next++];
+        add(sum.stage, lowered.actions[sum.behind == 0 ? i : sum.behind - 1]);
       }
     }
-    while (next < mine.size())
-      add(mine[next++], Action{.place = UINT32_MAX});  // this rank has no computations
+    while (next < mine.size())  // this rank has no computations
+      add(mine[next++].stage, Action{.place = UINT32_MAX});
     out.first[r + 1] = static_cast<uint32_t>(out.actions.size());
   }
   return out;

@@ -70,6 +70,7 @@ std::vector<uint32_t> MeetersOfBuckets(const Plan& plan, const Wiring& wiring) {
   for (uint32_t i = 0; i < plan.actions.size(); ++i) {
     const Action& action = plan.actions[i];
     const Wire& wire = wiring.wires[i];
+    if (action.kind == ActionKind::kUpdate) continue;
     if (IsCompute(action.kind)) {
       if (wire.gathered == kNoAction || used[wire.gathered]) continue;
       used[wire.gathered] = true;

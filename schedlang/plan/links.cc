@@ -23,6 +23,8 @@ class Wirer {
         channels_(ChannelsOf(plan)),
         made_(plan.stages.size() * static_cast<size_t>(plan.microbatches)),
         gathered_(plan.stages.size(), kNoAction),
+        reduced_(gathered_),
+        updated_(gathered_),
         sends_(channels_.all.size()),
         recvs_(channels_.all.size()) {
     wiring_.layout = layout;
@@ -107,9 +109,10 @@ class Wirer {
         const bool gathers = action.kind == ActionKind::kUnshard;
         const bool drops = action.kind == ActionKind::kReshard;
         wire.before = drops ? kNoAction : std::exchange(collective, i);
-        wire.after = gathers ? dropped : group;
+        wire.after = gathers ? LaterOf(dropped, updated_[action.stage.value]) : group;
         if (drops) dropped = group;
         gathered_[action.stage.value] = gathers ? i : kNoAction;
+        if (action.kind == ActionKind::kReduceGrad) reduced_[action.stage.value] = i;
         ++i;
       } else {
         const uint32_t begin = i;
@@ -126,8 +129,14 @@ class Wirer {
     const Stage& stage = plan_.stage(action.stage);
     const Values needs = EffectsOf(plan_, action).needs;
     Wire& wire = wiring_.wires[i];
-    const Made& own = MadeOf(action.stage, action.microbatch);
     wire.before = before;
+    if (!wiring_.copies.empty()) wiring_.copies[i].freed = offload_;
+    if (action.kind == ActionKind::kUpdate) {
+      wire.gathered = std::exchange(reduced_[action.stage.value], kNoAction);
+      updated_[action.stage.value] = i;
+      return;
+    }
+    const Made& own = MadeOf(action.stage, action.microbatch);
     wire.gathered = gathered_[action.stage.value];
     if ((needs & kInput) && stage.previous.valid()) {
       const bool here = Lives(stage.previous, rank);
@@ -143,12 +152,17 @@ class Wirer {
                   : own.gradient);
     }
     if (needs & (kSaved | kKept)) NeedSaved(i, own.saved);
-    if (!wiring_.copies.empty()) wiring_.copies[i].freed = offload_;
     if (needs & kStash) Need(own.backward);
+  }
+
+  // The later one in a rank's list; either may be none.
+  static uint32_t LaterOf(uint32_t a, uint32_t b) {
+    return a == kNoAction || b == kNoAction ? std::min(a, b) : std::max(a, b);
   }
 
   void Make(uint32_t i) {
     const Action& action = plan_.actions[i];
+    if (action.kind == ActionKind::kUpdate) return;
     Made& made = MadeOf(action.stage, action.microbatch);
     if (action.kind == ActionKind::kForward) made.forward = i;
     const Values gives = EffectsOf(plan_, action).gives;
@@ -276,6 +290,8 @@ class Wirer {
   Wiring wiring_;
   std::vector<Made> made_;          // by stage and microbatch
   std::vector<uint32_t> gathered_;  // by stage: the UNSHARD that holds, on its rank
+  std::vector<uint32_t> reduced_;   // by stage: the REDUCE_GRAD since its last UPDATE
+  std::vector<uint32_t> updated_;   // by stage: its last UPDATE
   uint32_t offload_ = kNoAction;    // the rank's last D
   uint32_t fetch_ = kNoAction;      // and its last U
   std::vector<uint32_t> filled_;    // by queue: the end of its calls so far

@@ -5,8 +5,8 @@
 // among the actions its wire names (a group: among those of all its parts):
 //
 //   computation  `before`: the group before it on its rank; `input`, `gradient`: the receives of
-//                values from other ranks; `gathered`: the UNSHARD of its stage; in a plan with
-//                copies those of CopyWire
+//                values from other ranks; `gathered`: the UNSHARD of its stage, for an UPDATE the
+//                REDUCE_GRAD of its gradients; in a plan with copies those of CopyWire
 //   send         `before`: the last part of the call before it in its queue; `other`: its receive;
 //                `maker`: the computation that produces its value
 //   receive      `before`, `other`: its send, and `room`: with a bounded pool of receive buffers,
@@ -14,7 +14,8 @@
 //   copy         `before`: the D, or the U, before it on its rank, and those of CopyWire
 //   collective   `before`: the gather or reduction before it on its rank; `after`: the last
 //                computation listed before it, for an UNSHARD the last computation before the
-//                preceding RESHARD; `meeting`: `after` of all members of that reduction
+//                preceding RESHARD, or the UPDATE of its stage behind that; `meeting`: `after` of
+//                all members of that reduction
 //
 // Memory has the order of the list, however long copies take: what a D frees is free for all that
 // is listed behind it, which waits for its end; a U takes memory behind what is listed before it. A
@@ -53,7 +54,7 @@ struct Wire {
     uint32_t comes_with;            // for a reduction of replicas: the member its rank comes with
   };
   union {
-    uint32_t gathered = kNoAction;  // for a computation
+    uint32_t gathered = kNoAction;  // for a computation; for an UPDATE its REDUCE_GRAD
     uint32_t queue;                 // for a message: index into Wiring::queues.all
     uint32_t meeting;               // for a reduction of replicas: index into Wiring::reductions
   };

@@ -33,7 +33,8 @@ void AppendStages(const Plan& plan, std::string* out) {
   for (size_t s = 0, p = 0; s < plan.stages.size(); ++s) {
     if (p < plan.pipes.size() && static_cast<int>(s) == plan.pipes[p].first_stage.value) {
       const Pipe& pipe = plan.pipes[p++];
-      absl::StrAppend(out, s == 0 ? "" : "\n", "pipe ", pipe.name, " M=", pipe.microbatches);
+      absl::StrAppend(out, s == 0 ? "" : "\n", "pipe ", pipe.name,
+                      " M=", pipe.microbatches / plan.steps);
       absl::StrAppend(out, " stages");
     }
     absl::StrAppend(out, " ", plan.stages[s].rank.value);
@@ -165,6 +166,9 @@ std::string PrintParameters(const Plan& plan) {
 std::string Print(const Plan& plan) {
   std::string out = absl::StrCat("plan ", plan.schedule, " ", PrintParameters(plan));
   absl::StrAppend(&out, plan.lowered ? " lowered\n" : "\n");
+  if (plan.steps > 1 || plan.versions > 1) {
+    absl::StrAppend(&out, "steps ", plan.steps, " versions ", plan.versions, "\n");
+  }
   AppendStages(plan, &out);
   if (plan.split.kind != Split::Kind::kEven) absl::StrAppend(&out, Print(plan.split), "\n");
   if (!plan.recompute.empty()) {
@@ -188,6 +192,11 @@ std::string Print(const Plan& plan) {
 bool HasCopies(const Plan& plan) {
   return std::any_of(plan.actions.begin(), plan.actions.end(),
                      [](const Action& action) { return IsCopy(action.kind); });
+}
+
+bool HasUpdates(const Plan& plan) {
+  return std::any_of(plan.actions.begin(), plan.actions.end(),
+                     [](const Action& action) { return action.kind == ActionKind::kUpdate; });
 }
 
 void FindRemaking(Plan* plan) {

@@ -9,6 +9,14 @@
 //   rank 0: 0F0 0F1 0B0 0B1
 //   rank 1: 1F0 1B0 1F1&1B1
 //
+// A plan of several steps says so in its second line, and numbers microbatches on through them; the
+// number of an UPDATE is its step:
+//
+//   plan two_steps P=1 M=1
+//   steps 2 versions 1
+//   stages 0
+//   rank 0: 0F0 0B0 0UPDATE0 0F1 0B1 0UPDATE1
+//
 // `stages` gives the rank of every stage. An action prints as stage, kind, microbatch; `a&b` are
 // parts that share the rank. A lowered plan also holds sends and receives (0SEND_F0, 1RECV_F0),
 // written as torch does: with the stage of the acting rank; the peer follows from it. Sends and
@@ -45,8 +53,8 @@ enum class ActionKind : uint8_t {
 #include "schedlang/plan/actions.def"
 #undef X
 };
-inline constexpr int kActionKinds = 14;
-inline constexpr int kComputeKinds = 5;  // F, B, I, W and R, the first ones
+inline constexpr int kActionKinds = 15;
+inline constexpr int kComputeKinds = 6;  // F, B, I, W, R and UPDATE, the first ones
 inline constexpr int kOrderedKinds = 4;  // F, B, I and W: those of costs of orders, and of search
 
 const char* PrintedKind(ActionKind kind);    // "F", "SEND_F", …
@@ -72,12 +80,16 @@ constexpr bool IsCopy(ActionKind kind) {
 // True for the work of a rank alone: what is listed behind a copy has its values, or their memory.
 constexpr bool TakesTurn(ActionKind kind) { return IsCompute(kind) || IsCopy(kind); }
 constexpr bool IsCollective(ActionKind kind) { return kind >= ActionKind::kUnshard; }
+// True for the work on a microbatch; the number of an UPDATE is a step.
+constexpr bool IsOfMicrobatch(ActionKind kind) {
+  return kind != ActionKind::kUpdate && !IsCollective(kind);
+}
 
 struct Action {
   ActionKind kind = ActionKind::kForward;
   bool joined = false;  // shares the rank with the preceding action: the b of `a & b`
   StageId stage;
-  MicrobatchId microbatch;  // in its pipe; none for a collective
+  MicrobatchId microbatch;  // in its pipe; of an UPDATE its step; none for a collective
   uint32_t place = 0;       // index into Plan::places: the place in the source
   int32_t iteration = -1;   // index into Plan::iterations: the innermost loop pass; -1 for none
 };
@@ -105,8 +117,8 @@ struct Pipe {
   std::string name;
   StageId first_stage;
   int stages = 0;
-  int first_microbatch = 0;  // its microbatch m is first_microbatch + m of the step's data
-  int microbatches = 0;
+  int first_microbatch = 0;  // the microbatches of the pipes before it, of all steps
+  int microbatches = 0;      // of all steps of the plan
 };
 
 // The assignment of the model's layers to stages.
@@ -184,11 +196,19 @@ struct Parameter {
 
 inline constexpr int kMostChunks = 16;
 inline constexpr int kMostStagesAhead = 1'000'000;
+inline constexpr int kMostSteps = 10'000;
+inline constexpr int kMostVersions = 64;
 
 struct Plan {
   std::string schedule;               // its name
   std::vector<Parameter> parameters;  // P, M, then the options in the order declared
-  int microbatches = 0;               // in the whole step
+  int microbatches = 0;               // of all steps
+  // A plan may hold several steps of training, each with as many microbatches: those of step k of a
+  // stage follow those of step k - 1.
+  int steps = 1;
+  // The versions of its weights that a stage holds. Its F, R, B and I of step k read the weights
+  // behind UPDATE k - versions, or the first ones: weights that are at most versions - 1 steps old.
+  int versions = 1;
   std::vector<Stage> stages;
   std::vector<Pipe> pipes;  // empty: a single pipe, of all stages and microbatches
   Split split;
@@ -225,10 +245,18 @@ struct Plan {
   int microbatches_of(StageId id) const {
     return pipes.empty() ? microbatches : pipes[stage(id).pipe].microbatches;
   }
+  // The step of an UPDATE, or of an action's microbatch.
+  int StepOf(const Action& action) const {
+    if (steps == 1) return 0;
+    if (action.kind == ActionKind::kUpdate) return action.microbatch.value;
+    return action.microbatch.value / (microbatches_of(action.stage) / steps);
+  }
 };
 
 // True if the plan lists a D or a U.
 bool HasCopies(const Plan& plan);
+// True if it lists an UPDATE.
+bool HasUpdates(const Plan& plan);
 
 // Sets Stage::remakes of all stages by the plan's actions.
 void FindRemaking(Plan* plan);

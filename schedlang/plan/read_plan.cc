@@ -23,7 +23,7 @@ class PlanReader {
   }
 
   std::optional<Plan> Read() {
-    if (!ReadHeader() || !ReadStages() || !ReadExtras()) return std::nullopt;
+    if (!ReadHeader() || !ReadSteps() || !ReadStages() || !ReadExtras()) return std::nullopt;
     for (int64_t rank = 0; rank < ranks_; ++rank) {
       const size_t line = static_cast<size_t>(rank) + next_;
       if (line >= lines_.size()) {
@@ -73,19 +73,50 @@ class PlanReader {
     return true;
   }
 
-  bool ReadStages() {
+  // "steps 3 versions 2", if there are more than one of either.
+  bool ReadSteps() {
     next_ = 1;
+    if (lines_.size() < 2 || lines_[1][0].text != "steps") return true;
+    const std::vector<Word>& words = lines_[next_++];
+    const bool is_whole = words.size() == 4 && words[2].text == "versions";
+    const auto steps = is_whole ? ReadNumber(words[1].text, kMostSteps) : std::nullopt;
+    const auto versions = is_whole ? ReadNumber(words[3].text, kMostVersions) : std::nullopt;
+    if (!steps || !versions || *steps < 1 || *versions < 1) {
+      return Complain(words[0].span,
+                      absl::StrCat("expected 'steps N versions K' with 1 to ", kMostSteps,
+                                   " steps and 1 to ", kMostVersions, " versions"));
+    }
+    if (*steps * plan_.microbatches > kMostRanks) {
+      return Complain(words[1].span, absl::StrCat("steps times microbatches is over ", kMostRanks));
+    }
+    plan_.steps = static_cast<int>(*steps);
+    plan_.versions = static_cast<int>(*versions);
+    return true;
+  }
+
+  bool ReadStages() {
+    const size_t first = next_;
     while (next_ < lines_.size() && lines_[next_][0].text == "pipe") {
       if (!ReadPipe(lines_[next_])) return false;
       ++next_;
     }
-    if (!plan_.pipes.empty()) return PipesFit();
-    if (lines_.size() < 2 || lines_[1][0].text != "stages" || lines_[1].size() < 2) {
-      return Complain(lines_.size() < 2 ? Span{end_, end_} : lines_[1][0].span,
+    if (!plan_.pipes.empty()) {
+      if (!PipesFit(lines_[first][0].span)) return false;
+      for (Pipe& pipe : plan_.pipes) {
+        pipe.first_microbatch *= plan_.steps;
+        pipe.microbatches *= plan_.steps;
+      }
+      plan_.microbatches *= plan_.steps;
+      return FitsMemory(lines_[first][0].span, plan_.stages.size());
+    }
+    const bool is_there = first < lines_.size();
+    if (!is_there || lines_[first][0].text != "stages" || lines_[first].size() < 2) {
+      return Complain(is_there ? lines_[first][0].span : Span{end_, end_},
                       "expected 'stages' and the rank of every stage");
     }
-    next_ = 2;
-    return ReadPlacement(absl::MakeConstSpan(lines_[1]).subspan(1));
+    next_ = first + 1;
+    plan_.microbatches *= plan_.steps;
+    return ReadPlacement(absl::MakeConstSpan(lines_[first]).subspan(1));
   }
 
   // "pipe down M=4 stages 0 1 2 3"
@@ -110,25 +141,29 @@ class PlanReader {
     return ReadPlacement(absl::MakeConstSpan(words).subspan(4));
   }
 
-  bool PipesFit() {
+  // `first`: the place of the first pipe.
+  bool PipesFit(Span first) {
     int64_t sum = 0;
     for (const Pipe& pipe : plan_.pipes) {
       sum += pipe.microbatches;
       if (pipe.stages == plan_.pipes[0].stages) continue;
-      return Complain(lines_[1][0].span, "the pipes have different numbers of stages");
+      return Complain(first, "the pipes have different numbers of stages");
     }
     return sum == plan_.microbatches ||
-           Complain(lines_[1][0].span,
+           Complain(first,
                     absl::StrCat("the pipes run ", sum, " microbatches, not ", plan_.microbatches));
+  }
+
+  bool FitsMemory(Span place, size_t stages) {
+    return static_cast<int64_t>(stages) * plan_.microbatches <= (1 << 28) ||
+           Complain(place, "stages times microbatches is over 268 million");
   }
 
   // The ranks of a row of neighbouring stages.
   bool ReadPlacement(absl::Span<const Word> words) {
     const int first = static_cast<int>(plan_.stages.size());
     const int count = static_cast<int>(words.size());
-    if (static_cast<int64_t>(first + count) * plan_.microbatches > (1 << 28)) {
-      return Complain(words[0].span, "stages times microbatches is over 268 million");
-    }
+    if (!FitsMemory(words[0].span, static_cast<size_t>(first + count))) return false;
     for (int s = 0; s < count; ++s) {
       const auto rank = ReadNumber(words[s].text, ranks_ - 1);
       if (!rank) return Complain(words[s].span, absl::StrCat("expected a rank below ", ranks_));
@@ -198,10 +233,15 @@ class PlanReader {
       return Complain(word.span, absl::StrCat(Print(plan_, action), ": there are only ",
                                               plan_.stages.size(), " stages"));
     }
-    const int microbatches = plan_.microbatches_of(action.stage);
-    if (action.microbatch.value >= microbatches) {
-      return Complain(word.span, absl::StrCat(Print(plan_, action), ": there are only ",
-                                              microbatches, " microbatches"));
+    const bool updates = action.kind == ActionKind::kUpdate;
+    const int most = updates ? plan_.steps : plan_.microbatches_of(action.stage);
+    if (action.microbatch.value >= most) {
+      return Complain(word.span,
+                      absl::StrCat(Print(plan_, action), ": there ", most == 1 ? "is" : "are",
+                                   " only ", most, updates ? " step" : " microbatch",
+                                   most == 1 ? ""
+                                   : updates ? "s"
+                                             : "es"));
     }
     const RankId home = plan_.stage(action.stage).rank;
     if (home != rank) {
@@ -209,7 +249,11 @@ class PlanReader {
                       absl::StrCat(Print(plan_, action), ": stage ", action.stage.value,
                                    " lives on rank ", home.value, ", not on rank ", rank.value));
     }
-    if (IsCopy(action.kind) && word.text.find('&') != absl::string_view::npos) {
+    const bool grouped = word.text.find('&') != absl::string_view::npos;
+    if (updates && grouped) {
+      return Complain(word.span, absl::StrCat(Print(plan_, action), " cannot be part of a group"));
+    }
+    if (IsCopy(action.kind) && grouped) {
       return Complain(word.span,
                       absl::StrCat(Print(plan_, action), " cannot be part of a group: a ",
                                    "copy runs beside computations by itself"));
@@ -226,7 +270,7 @@ class PlanReader {
     }
     if (TakesTurn(action.kind)) return true;
     if (IsCollective(action.kind)) {
-      return word.text.find('&') == absl::string_view::npos ||
+      return !grouped ||
              Complain(word.span, absl::StrCat(Print(plan_, action), " cannot be part of a group"));
     }
     return plan_.lowered || Complain(word.span, absl::StrCat(Print(plan_, action),

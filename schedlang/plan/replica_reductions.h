@@ -1,6 +1,6 @@
 // The reductions of a plan: the REDUCE_GRADs of replicas, the k-th stages of all pipes, are one
-// reduction, performed together by their ranks. A rank with several of them adds them up by itself
-// and joins the others with the last in its list.
+// reduction in each step, performed together by their ranks. A rank with several of them adds them
+// up by itself and joins the others with the last in its list.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,7 @@ struct ReplicaReductions {
   // The members of reduction k: members[first[k]] .. members[first[k + 1] - 1].
   std::vector<Member> members;
   std::vector<uint32_t> first = {0};
+  std::vector<int32_t> of_action;  // by action of the plan: its reduction, or -1
 
   int count() const { return static_cast<int>(first.size()) - 1; }
   // In the order of the plan's actions, so by rank.
@@ -27,8 +28,9 @@ struct ReplicaReductions {
   }
 };
 
-// Reduction k sums the k-th stages' gradients; none for a plan without pipes. Cost: linear in
-// actions.
+// Reduction k sums the gradients of the (k % stages)-th stages in step k / stages, `stages` being
+// those of a pipe; the step is the number of REDUCE_GRADs of the stage before. None for a plan
+// without pipes. Cost: linear in actions.
 ReplicaReductions ReplicaReductionsOf(const Plan& plan);
 
 }  // namespace stringline

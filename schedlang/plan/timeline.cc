@@ -428,6 +428,7 @@ int PipeOf(const Timeline& timeline, StageId stage) {
 }
 
 int MicrobatchOfStep(const Timeline& timeline, const Event& event) {
+  if (event.kind == ActionKind::kUpdate) return event.microbatch.value;
   const int first =
       timeline.pipes.empty() ? 0 : timeline.pipes[PipeOf(timeline, event.stage)].first_microbatch;
   return event.microbatch.value + first;

@@ -273,6 +273,9 @@ std::optional<Plan> PlanOf(const Timeline& timeline) {
     plan.actions.push_back({event.kind, event.joined, event.stage, event.microbatch});
     stages = std::max(stages, static_cast<size_t>(event.stage.value) + 1);
     plan.microbatches = std::max(plan.microbatches, event.microbatch.value + 1);
+    if (event.kind == ActionKind::kUpdate) {
+      plan.steps = std::max(plan.steps, event.microbatch.value + 1);
+    }
   }
   if (stages * static_cast<size_t>(plan.microbatches) > timeline.events.size()) return std::nullopt;
   plan.stages.resize(stages);

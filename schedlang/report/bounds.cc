@@ -67,6 +67,10 @@ class Bounder {
           weights = true;
           continue;
         }
+        if (part.kind == ActionKind::kUpdate) {
+          weights = true;  // it may come behind the last backward of the rank, as a W may
+          continue;
+        }
         if (part.kind == ActionKind::kRecompute) {
           most_again_[r] = std::max(most_again_[r], cost_ns);
           continue;

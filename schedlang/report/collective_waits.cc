@@ -49,7 +49,9 @@ CollectiveWait WaitOf(const Plan& plan, const std::vector<Event>& events, const 
       const GroupNeeds needs = NeedsOf(plan, events, wiring, i);
       const int64_t ready_ns = std::max(computed_ns, needs.others_ns);
       const int64_t held_ns = std::min(event.start_ns, needs.gathered_ns);
-      wait.gather_wait_ns += std::max<int64_t>(held_ns - ready_ns, 0) + event.waited_ns;
+      const bool updates = event.kind == ActionKind::kUpdate;  // waits for its gradients' sum
+      (updates ? wait.reduce_wait_ns : wait.gather_wait_ns) +=
+          std::max<int64_t>(held_ns - ready_ns, 0) + event.waited_ns;
     }
     computed_ns = std::max(computed_ns, event.end_ns);
   }
@@ -80,9 +82,10 @@ CostModel WithoutCollectives(CostModel costs) {
 }
 
 int64_t AfterStepNs(const Plan& plan, const CostModel& costs) {
+  if (HasUpdates(plan)) return 0;
   std::vector<int64_t> of_ranks(plan.ranks(), 0);
-  for (size_t s = 0; s < costs.update.size(); ++s) {
-    of_ranks[plan.stages[s].rank.value] += costs.update[s];
+  for (size_t s = 0; s < costs.gather_updated.size(); ++s) {
+    of_ranks[plan.stages[s].rank.value] += costs.gather_updated[s];
   }
   return of_ranks.empty() ? 0 : *std::max_element(of_ranks.begin(), of_ranks.end());
 }

@@ -411,6 +411,10 @@ absl::StatusOr<uint32_t> FindAction(const Plan& plan, absl::string_view text) {
                  StagesOfRanks(plan));
   }
   const int microbatches = plan.microbatches_of(action.stage);
+  if (action.kind == ActionKind::kUpdate && action.microbatch.value >= plan.steps) {
+    return error("is of step ", action.microbatch.value, ", but there are only 0 .. ",
+                 plan.steps - 1);
+  }
   if (action.microbatch.value >= microbatches) {
     return error("is on microbatch ", action.microbatch.value, ", but there are only 0 .. ",
                  microbatches - 1);
@@ -420,7 +424,7 @@ absl::StatusOr<uint32_t> FindAction(const Plan& plan, absl::string_view text) {
     const Action& other = plan.actions[i];
     if (other.stage != action.stage || other.microbatch != action.microbatch) continue;
     if (other.kind == action.kind) return i;
-    if (IsCompute(other.kind)) there.push_back(Print(plan, other));
+    if (IsCompute(other.kind) && IsOfMicrobatch(other.kind)) there.push_back(Print(plan, other));
   }
   return error("is not in the plan; of this stage and microbatch it has ",
                absl::StrJoin(there, ", "));

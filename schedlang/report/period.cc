@@ -51,7 +51,9 @@ int64_t EndOf(const Timeline& timeline, RankId rank, int steps) {
 }  // namespace
 
 std::optional<int64_t> PeriodOf(const Plan& lowered, const CostModel& costs, CommLayout layout) {
-  if (TakesTime(costs.unshard) || TakesTime(costs.reduce)) return std::nullopt;
+  if (lowered.steps > 1 || TakesTime(costs.unshard) || TakesTime(costs.reduce)) {
+    return std::nullopt;
+  }
   const absl::StatusOr<Timeline> timeline = Simulate(Repeated(lowered), costs, layout);
   if (!timeline.ok()) return std::nullopt;
   int64_t two_ns = 0;
@@ -60,6 +62,33 @@ std::optional<int64_t> PeriodOf(const Plan& lowered, const CostModel& costs, Com
     two_ns = std::max(two_ns, EndOf(*timeline, RankId(r), kSteps) - begin_ns);
   }
   return (two_ns + 1) / 2;
+}
+
+std::optional<SteadySteps> SteadyStepsOf(const Plan& plan, const Timeline& timeline) {
+  if (plan.steps == 1) return std::nullopt;
+  const int last = plan.steps == 2 ? 1 : plan.steps - 2;
+  SteadySteps steady;
+  int64_t all_ns = 0, busy_ns = 0;
+  for (int r = 0; r < timeline.ranks(); ++r) {
+    int64_t begin_ns = 0, end_ns = 0;  // the ends of the first step, and of the last that counts
+    const auto events = timeline.of(RankId(r));
+    for (const Event& event : events) {
+      if (event.kind != ActionKind::kUpdate) continue;
+      if (event.microbatch.value == 0) begin_ns = std::max(begin_ns, event.end_ns);
+      if (event.microbatch.value == last) end_ns = std::max(end_ns, event.end_ns);
+    }
+    for (const Event& event : events) {
+      if (!IsCompute(event.kind) || event.joined) continue;
+      const int64_t from_ns = std::max(event.start_ns, begin_ns);
+      const int64_t until_ns = std::min(event.end_ns, end_ns);
+      busy_ns += std::max<int64_t>(until_ns - from_ns, 0);
+    }
+    const int64_t length_ns = end_ns - begin_ns;
+    all_ns += length_ns;
+    steady.period_ns = std::max(steady.period_ns, (length_ns + last - 1) / last);
+  }
+  if (all_ns > 0) steady.bubble = 1 - static_cast<double>(busy_ns) / static_cast<double>(all_ns);
+  return steady;
 }
 
 }  // namespace stringline

@@ -69,8 +69,9 @@ void ScaleParts(const Plan& plan, ActionKind kind, double factor, CostModel* cos
 void ScaleKind(const Plan& plan, ActionKind kind, double factor, CostModel* costs) {
   AddAgain(-1, costs);
   const CostModel before = *costs;
-  std::vector<int64_t>* const of[] = {&costs->forward, &costs->backward, &costs->input_gradient,
-                                      &costs->weight_gradient, &costs->recompute};
+  std::vector<int64_t>* const of[] = {&costs->forward,        &costs->backward,
+                                      &costs->input_gradient, &costs->weight_gradient,
+                                      &costs->recompute,      &costs->update};
   Scale(of[static_cast<int>(kind)], factor);
   const bool forward = kind == ActionKind::kForward;
   if (forward || kind == ActionKind::kRecompute) Scale(&costs->again, factor);
@@ -222,7 +223,7 @@ CostModel WithSlowRank(const Plan& plan, CostModel costs, RankId rank, double sh
     for (auto* const list :
          {&costs.forward, &costs.backward, &costs.input_gradient, &costs.weight_gradient,
           &costs.forward_backward, &costs.forward_input, &costs.saved_beside_backward,
-          &costs.saved_beside_input, &costs.again, &costs.recompute}) {
+          &costs.saved_beside_input, &costs.again, &costs.recompute, &costs.update}) {
       scale(list, s);
     }
   }

@@ -192,6 +192,12 @@ absl::StatusOr<Words> WordsOf(const Plan& plan) {
   for (int r = 0; r < plan.ranks(); ++r) {
     const auto actions = plan.of(RankId(r));
     for (size_t i = 0; i < actions.size();) {
+      if (actions[i].kind == ActionKind::kUpdate) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(Print(plan, actions[i]),
+                         ": a search orders one step and places no update; "
+                         "search without `update`"));
+      }
       if (actions[i].kind == ActionKind::kRecompute || IsCopy(actions[i].kind)) {
         return absl::InvalidArgumentError(
             absl::StrCat(Print(plan, actions[i]),

@@ -37,8 +37,8 @@ class LaneClock {
         lacks_(plan.ranks(), kNoAction),
         meetings_(wiring.reductions.count()),
         queues_(wiring.queues.all.size()),
-        costs_of_{costs.forward.data(), costs.backward.data(), costs.input_gradient.data(),
-                  costs.weight_gradient.data(), costs.recompute.data()} {
+        costs_of_{costs.forward.data(),         costs.backward.data(),  costs.input_gradient.data(),
+                  costs.weight_gradient.data(), costs.recompute.data(), costs.update.data()} {
     for (Event& event : events_) event.start_ns = event.end_ns = kUnknown;
     for (size_t q = 0; q < queues_.size(); ++q) queues_[q].next = wiring.first_call[q];
     for (const auto& [action, comes] : wiring.reductions.members) {
@@ -200,7 +200,7 @@ class LaneClock {
   // parts begins with all parameters.
   bool MeetsGather(uint32_t i, uint32_t need) const {
     const Action& action = plan_.actions[i];
-    if (need != wiring_.wires[i].gathered) return false;
+    if (need != wiring_.wires[i].gathered || action.kind == ActionKind::kUpdate) return false;
     return action.kind != ActionKind::kRecompute || !IsCut(costs_, action.stage);
   }
 

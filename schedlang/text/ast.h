@@ -129,6 +129,13 @@ struct Pad {
   Expr count;
 };
 
+// `steps count;` `versions count;`
+struct Steps {
+  Span span;
+  Name word;
+  Expr count;
+};
+
 // `chunks count;`
 struct Chunks {
   Span span;
@@ -188,7 +195,7 @@ struct Group {
   std::vector<Part> parts;
 };
 
-// `unshard stage;` `reshard stage;` `reduce stage;`
+// `unshard stage;` `reshard stage;` `reduce stage;` `update stage;`
 struct Collective {
   Span span;  // with the stage
   Name word;
@@ -315,7 +322,7 @@ struct Recompute {
 struct Statement {
   std::variant<Let, Require, Stages, Pipe, Pad, Rank, Order, Repeat, If, Group, Collective, At,
                Tighten, Fill, Hold, Prefer, Costs, Minimize, Within, Pairs, Iterations, Place,
-               Layers, Overlap, Split, Recompute, Chunks, Ahead>
+               Layers, Overlap, Split, Recompute, Chunks, Ahead, Steps>
       node;
 };
 

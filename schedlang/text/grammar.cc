@@ -15,6 +15,7 @@
 //              | 'pad' 'microbatches' 'to' expression end
 //              | 'chunks' expression end
 //              | 'unshard' 'ahead' ':' expression end
+//              | ( 'steps' | 'versions' ) expression end
 //              | 'split' ( 'even' | 'balanced' | 'any' | string | list | by_stage ) end
 //              | 'recompute' ( 'none' | 'all' | 'any' | list | by_stage ) end
 //              | 'overlap' letter { '&' letter } ';'
@@ -24,7 +25,7 @@
 //              | 'order' name block
 //              | 'repeat' expression [ 'as' name ] block
 //              | 'if' expression block { 'else' 'if' expression block } [ 'else' block ]
-//              | ( 'unshard' | 'reshard' | 'reduce' ) expression end
+//              | ( 'unshard' | 'reshard' | 'reduce' | 'update' ) expression end
 //              | 'at' expression ':' group
 //              | 'tighten' end
 //              | 'fill' 'W' end
@@ -72,11 +73,12 @@ namespace stringline {
 namespace {
 
 namespace x3 = boost::spirit::x3;
-using terminals::kAfterBareW, terminals::kBinary, terminals::kCollective, terminals::kCostKey,
-    terminals::kEnd, terminals::kFileName, terminals::kFurtherLetter, terminals::kLayout,
-    terminals::kLayoutString, terminals::kLetter, terminals::kLimited, terminals::kMessage,
-    terminals::kNewName, terminals::kNumberToken, terminals::kObjective, terminals::kPreferred,
-    terminals::kPrefix, terminals::kUsedName, terminals::Position, terminals::Word;
+using terminals::kAfterBareW, terminals::kSteps, terminals::kUpdate, terminals::kBinary,
+    terminals::kCollective, terminals::kCostKey, terminals::kEnd, terminals::kFileName,
+    terminals::kFurtherLetter, terminals::kLayout, terminals::kLayoutString, terminals::kLetter,
+    terminals::kLimited, terminals::kMessage, terminals::kNewName, terminals::kNumberToken,
+    terminals::kObjective, terminals::kPreferred, terminals::kPrefix, terminals::kUsedName,
+    terminals::Position, terminals::Word;
 
 // Semantic actions: assign a parser's result. A token turns into its span or its name.
 
@@ -270,8 +272,8 @@ using ast::Ahead, ast::At, ast::Block, ast::Chunks, ast::Collective, ast::Costs,
     ast::File, ast::Fill, ast::Group, ast::Hold, ast::If, ast::Iterations, ast::Layers, ast::Let,
     ast::Minimize, ast::Option, ast::Order, ast::Overlap, ast::Pad, ast::Pairs, ast::Part,
     ast::PerStage, ast::Pipe, ast::Place, ast::Prefer, ast::Rank, ast::Recompute, ast::Repeat,
-    ast::Require, ast::Schedule, ast::Split, ast::Stages, ast::Statement, ast::Tighten, ast::Use,
-    ast::Within;
+    ast::Require, ast::Schedule, ast::Split, ast::Stages, ast::Statement, ast::Steps, ast::Tighten,
+    ast::Use, ast::Within;
 
 const x3::rule<struct BlockTag, Block> block = "'{'";
 const x3::rule<struct StatementTag, Statement> statement = "a statement";
@@ -282,6 +284,7 @@ const x3::rule<struct PipeTag, Pipe> pipe = "'pipe'";
 const x3::rule<struct PadTag, Pad> pad = "'pad'";
 const x3::rule<struct ChunksTag, Chunks> chunks = "'chunks'";
 const x3::rule<struct AheadTag, Ahead> ahead = "'unshard'";
+const x3::rule<struct StepsTag, Steps> steps = "'steps'";
 const x3::rule<struct ListTag, PerStage> list =
     "'even', 'balanced', 'any', a list in '[ ]', 's -> e' or a layout in quotes";
 const x3::rule<struct ByStageTag, PerStage> by_stage = "a name";
@@ -400,6 +403,11 @@ const auto ahead_def =
     Word("unshard")[into<&Ahead::span>] >> Word("ahead") >> Word(":") >
     expression[into<&Ahead::count>] > end;
 
+// Words that are free as names: behind them stands a number, or a stage.
+const auto steps_def =
+    (&(kSteps >> !kAfterBareW) >> kSteps[into<&Steps::word>][kOnlySpan]) >
+    expression[into<&Steps::count>] > end;
+
 const auto rank_def =
     Word("rank")[into<&Rank::span>] > kNewName[into<&Rank::variable>] >
     -(Word("timetable")[into<&Rank::mode>] | Word("greedy")[into<&Rank::mode>] |
@@ -434,7 +442,9 @@ const auto group_def =
     (part[append<&Group::parts>] >> *(Word("&") > part[append<&Group::parts>])) > end;
 
 const auto collective_def =
-    kCollective[into<&Collective::word>][kOnlySpan] > expression[extend<&Collective::stage>] > end;
+    (kCollective[into<&Collective::word>][kOnlySpan] |
+     (&(kUpdate >> !kAfterBareW) >> kUpdate[into<&Collective::word>][kOnlySpan])) >
+    expression[extend<&Collective::stage>] > end;
 
 const auto at_def =
     Word("at")[into<&At::span>] > expression[into<&At::slot>] > Word(":") >
@@ -490,8 +500,8 @@ const auto layers_def =
 
 const auto in_schedule =
     let[kIntoNode] | require[kIntoNode] | stages[kIntoNode] | pipe[kIntoNode] | pad[kIntoNode] |
-    chunks[kIntoNode] | ahead[kIntoNode] | split[kIntoNode] | recompute[kIntoNode] |
-    overlap[kIntoNode] | rank[kIntoNode];
+    chunks[kIntoNode] | ahead[kIntoNode] | steps[kIntoNode] | split[kIntoNode] |
+    recompute[kIntoNode] | overlap[kIntoNode] | rank[kIntoNode];
 
 // A separate parser, so that nested blocks take less of the stack.
 const auto order_rule_def =
@@ -535,7 +545,7 @@ const auto use_def = Word("use") > kFileName[kUsedPath] > Word(";");
 const auto file_def = *(use[append<&File::uses>] | schedule[append<&File::schedules>]) > kEnd;
 // clang-format on
 
-BOOST_SPIRIT_DEFINE(block, statement, let, require, stages, pipe, pad, chunks, ahead, list,
+BOOST_SPIRIT_DEFINE(block, statement, let, require, stages, pipe, pad, chunks, ahead, steps, list,
                     by_stage, for_all, split, recompute, overlap_part, overlap, rank, order, repeat,
                     arm, if_else, part, group, collective, at, tighten, fill, hold, prefer, cost,
                     costs, minimize, within, pairs, iterations, place_row, place, layers,

@@ -106,6 +106,10 @@ inline constexpr Such kLayoutString("a layout in quotes",
 inline constexpr Such kCollective("an action", [](const Token& t) {
   return t.text == "unshard" || t.text == "reshard" || t.text == "reduce";
 });
+inline constexpr Word kUpdate("update");
+inline constexpr Such kSteps("a statement", [](const Token& t) {
+  return t.text == "steps" || t.text == "versions";
+});
 inline constexpr Such kFileName("a file in quotes",
                                 [](const Token& t) { return t.kind == Token::Kind::kString; });
 inline constexpr Such kCostKey("an action, 'p2p', 'saved_for_I', 'saved_for_W', 'stash' or 'input'",

@@ -48,6 +48,10 @@ constexpr WordRow kWords[] = {
     {"chunks", WordSort::kStatement,
      "`chunks 2;`: a microbatch's sequences are cut in two inside every stage, so that one half's "
      "all-to-alls lie under the other half's computation"},
+    {"steps", WordSort::kInPlace,
+     "`steps e;`: the ranks' orders are of e steps of training, each of M microbatches"},
+    {"versions", WordSort::kInPlace,
+     "`versions e;`: a stage holds e versions of its weights, the latest and those before it"},
     {"rank", WordSort::kStatement,
      "`rank r { … }`: what every rank does, performed once for each with its number in r"},
     // Inside a rank
@@ -65,6 +69,8 @@ constexpr WordRow kWords[] = {
     {"reshard", WordSort::kStatement, "`reshard s;`: drops the gathered parameters of stage s"},
     {"reduce", WordSort::kStatement,
      "`reduce s;`: sums the gradients of stage s over the ranks that share it"},
+    {"update", WordSort::kInPlace,
+     "`update s;`: the optimizer's step of stage s, behind its gradients of a step of training"},
     // In a timetable
     {"at", WordSort::kStatement, "`at slot : action;` in a timetable: the slot of an action"},
     {"tighten", WordSort::kStatement,
@@ -181,6 +187,10 @@ bool IsActionLetter(absl::string_view text) {
 }
 
 bool IsFurtherLetter(absl::string_view text) { return text == "R" || text == "D" || text == "U"; }
+
+bool BeginsInPlace(absl::string_view text) {
+  return text == "steps" || text == "versions" || text == "update";
+}
 
 bool IsKeyword(absl::string_view text) {
   return Is(text, WordSort::kStatement) || Is(text, WordSort::kKeyword);

@@ -32,6 +32,8 @@ const WordRow* FindWord(absl::string_view text);
 bool IsActionLetter(absl::string_view text);
 // R, D and U: letters where an action begins, and free as names.
 bool IsFurtherLetter(absl::string_view text);
+// `steps`, `versions` and `update`: words where a statement begins, and free as names.
+bool BeginsInPlace(absl::string_view text);
 
 // A word that is reserved everywhere: `repeat`, `and`, …
 bool IsKeyword(absl::string_view text);

@@ -41,7 +41,10 @@ bool ReadKind(absl::string_view word, bool legacy, TorchAction* action) {
   action->wait = absl::ConsumePrefix(&word, kWait);
   for (int k = 0; k < kActionKinds; ++k) {
     action->kind = static_cast<ActionKind>(k);
-    if (action->kind == ActionKind::kRecompute || IsCopy(action->kind)) continue;
+    if (action->kind == ActionKind::kRecompute || action->kind == ActionKind::kUpdate ||
+        IsCopy(action->kind)) {
+      continue;
+    }
     if (word == PrintedKind(action->kind)) {
       return !action->wait || IsSend(action->kind) || action->kind == ActionKind::kReduceGrad;
     }

@@ -20,14 +20,21 @@ class TorchWriter {
     if (!plan_.pipes.empty()) {
       Complain(plan_.header, "torch has one pipe; a schedule of several cannot be exported");
     }
+    if (plan_.steps > 1) {
+      Complain(plan_.header, absl::StrCat("torch's schedules are of one step, and this plan has ",
+                                          plan_.steps, "; export one step of it"));
+    }
     for (const Action& action : plan_.actions) {
       const bool remakes = action.kind == ActionKind::kRecompute;
-      if (!remakes && !IsCopy(action.kind)) continue;
-      Complain(SpanOf(plan_, action),
-               absl::StrCat(Print(plan_, action),
-                            remakes ? ": torch's runtime has no action that computes an F again; "
-                                      "stringline.torch performs it in a loop of its own"
-                                    : ": torch's runtime has no copies to the host"))
+      const bool updates = action.kind == ActionKind::kUpdate;
+      if (!remakes && !updates && !IsCopy(action.kind)) continue;
+      Complain(
+          SpanOf(plan_, action),
+          absl::StrCat(Print(plan_, action),
+                       remakes   ? ": torch's runtime has no action that computes an F again; "
+                                   "stringline.torch performs it in a loop of its own"
+                       : updates ? ": torch's runtime leaves the optimizer's step to its caller"
+                                 : ": torch's runtime has no copies to the host"))
           .where = WhereOf(plan_, action);
       break;
     }

@@ -95,6 +95,11 @@ class Canaries final : public StageWork {
     return Piece{{Run, &task, 0}, {}, {}};
   }
 
+  // An update touches no value of a microbatch.
+  absl::StatusOr<Piece> Update(const Action& /*action*/) override {
+    return Piece{{[](const void*, int64_t, NativeStream) {}, nullptr, 0}, {}, {}};
+  }
+
   absl::StatusOr<Work> Copy(const Action& action) override {
     using C = StageValue;
     Task& task = tasks_.emplace_back();

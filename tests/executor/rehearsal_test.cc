@@ -16,6 +16,7 @@
 #include "schedlang/lower/collectives.h"
 #include "schedlang/sim/simulate.h"
 #include "tests/executor/plans.h"
+#include "tests/schedlang/elaborated.h"
 #include "tests/schedlang/engines.h"
 
 namespace stringline {
@@ -120,6 +121,7 @@ TEST(Rehearsal, EndsExactlyWhenTheCheckerSaysSo) {
     draw(&costs.input_gradient);
     draw(&costs.weight_gradient);
     draw(&costs.recompute);
+    draw(&costs.update);
     draw(&costs.offload);
     draw(&costs.fetch);
     std::vector<int64_t> times;
@@ -171,6 +173,7 @@ constexpr const char* kLibrary[] = {
     "kimi_k2",    "gis",         "zb_h1",          "zb_h2",
     "zb_v",       "dualpipe_v",  "v_half",         "v_min",
     "hanayo",     "chimera",     "dualpipe",
+    "pipedream_2bw",
 };
 
 // The simulator with costs calibrated from the measurement predicts the same time. For both ways at
@@ -463,6 +466,27 @@ TEST(Rehearsal, ReplicasMeetAsTheSimulatorSays) {
     for (const Plan& plan :
          {Lower(by_hand), Lower(AddCollectives(by_hand, /*resident=*/1)), Lower(idle)}) {
       ExpectRehearsedAsSimulated(plan, UnevenCosts(plan, &random));
+    }
+  }
+}
+
+// Steps behind each other: no rank waits for another one's updates, and updates wait for the sums of
+// their gradients.
+TEST(Rehearsal, StepsFollowEachOtherAsTheSimulatorSays) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  for (const char* const schedule : {"1f1b", "interleaved", "zb_v", "chimera", "pipedream_2bw"}) {
+    for (int n = 0; n < 8; ++n) {
+      std::string text = ReadTestFile(absl::StrCat("schedules/", schedule, ".sched"));
+      const std::string parameters = absl::StrCat("P=4 M=8 steps=", 2 + n % 2);
+      Plan plan = PlanFrom(Elaborated(text, ParametersOf(parameters)));
+      const bool gathers = n >= 4 && plan.versions == 1;
+      if (n % 4 >= 2) plan = AddCollectives(plan, {.gathers = gathers, .reduces = true});
+      plan = Lower(plan);
+      CostModel costs = UnevenCosts(plan, &random);
+      for (int64_t& ns : costs.update) ns = static_cast<int64_t>(random() % 3'000'000);
+      ExpectRehearsedAsSimulated(plan, costs);
     }
   }
 }

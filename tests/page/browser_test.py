@@ -155,7 +155,7 @@ class PageTest(unittest.TestCase):
         heads = json.loads(re.search(r'id="headers">(.*?)</script>', page, re.S)[1])
         names = [name for name, _ in heads[0]["kinds"]]
         numbers = self.inside(["data"],
-                              "({SEND_F, RECV_F, SEND_B, RECV_B, D: OFFLOAD, U: FETCH, UNSHARD,"
+                              "({UPDATE, SEND_F, RECV_F, SEND_B, RECV_B, D: OFFLOAD, U: FETCH, UNSHARD,"
                               " REDUCE_GRAD})")
         self.assertEqual({names[number]: number for number in numbers.values()}, numbers)
         counts = self.inside(["data", "words", "paint"],

@@ -64,6 +64,9 @@ std::string Text(const ast::Pipe& n) {
   return absl::StrCat("(pipe ", n.name.text, " ", Text(n.stages), " ", TextOf(n.microbatches), ")");
 }
 std::string Text(const ast::Ahead& n) { return absl::StrCat("(ahead ", TextOf(n.count), ")"); }
+std::string Text(const ast::Steps& n) {
+  return absl::StrCat("(", n.word.text, " ", TextOf(n.count), ")");
+}
 std::string Text(const ast::Chunks& n) { return absl::StrCat("(chunks ", TextOf(n.count), ")"); }
 std::string Text(const ast::Pad& n) { return absl::StrCat("(pad ", TextOf(n.count), ")"); }
 std::string Text(const ast::Rank& n) {

@@ -179,6 +179,13 @@ const Case kCases[] = {
      "note: they are reduced here\n"
      "    3 | rank 0: 0F0 0I0 0REDUCE_GRAD 0W0\n"
      "      |                 ^~~~~~~~~~~~  (P=1 M=1)\n"},
+    {"plan x P=1 M=1\nsteps 2 versions 1\nstages 0\nrank 0: 0F0 0B0 0F1 0UPDATE0 0B1 0UPDATE1\n",
+     "x.plan:4:17: error: 0F1 of step 1 needs weights behind 0UPDATE0\n"
+     "    4 | rank 0: 0F0 0B0 0F1 0UPDATE0 0B1 0UPDATE1\n"
+     "      |                 ^~~  (P=1 M=1)\n"
+     "note: 0UPDATE0 comes later, here\n"
+     "    4 | rank 0: 0F0 0B0 0F1 0UPDATE0 0B1 0UPDATE1\n"
+     "      |                     ^~~~~~~~  (P=1 M=1)\n"},
     {"plan x P=1 M=2\nstages 0\nrank 0: 0F0 0F1 0B0 0B1\n",
      "x.plan:3:13: error: rank 0 holds 2 stage activations at 0F1, more than 1\n"
      "    3 | rank 0: 0F0 0F1 0B0 0B1\n"

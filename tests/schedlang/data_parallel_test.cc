@@ -385,7 +385,7 @@ TEST(DataParallel, EachShardingSharesOutOneThingMore) {
     EXPECT_TRUE(costs->collectives.reduces);
     EXPECT_EQ(costs->unshard.empty(), !gathers);
     EXPECT_GT(costs->reduce[1], 0);
-    EXPECT_EQ(costs->update.empty(), gathers || sharding == Sharding::kNone);
+    EXPECT_EQ(costs->gather_updated.empty(), gathers || sharding == Sharding::kNone);
   }
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "schedlang/lower/lower.h"
+#include "schedlang/orders/repeat_steps.h"
 #include "schedlang/plan/effects.h"
 
 namespace stringline {
@@ -164,7 +165,7 @@ std::vector<Action> Performable(const LiveValues& live, const std::vector<std::v
   std::vector<Action> out;
   for (int s = 0; s < stages; ++s) {
     for (int m = 0; m < microbatches; ++m) {
-      for (int k = 0; k < kComputeKinds; ++k) {
+      for (int k = 0; IsOfMicrobatch(static_cast<ActionKind>(k)); ++k) {
         const Action action = Make(static_cast<ActionKind>(k), s, m);
         const bool other_form = split[s][m] ? action.kind == ActionKind::kBackward
                                             : action.kind == ActionKind::kInputGradient;
@@ -243,6 +244,28 @@ void Damage(Lists* lists, std::mt19937_64& random) {
   }
 }
 
+// Moves an action of a list one place up, past an update.
+void PutAhead(Lists* lists, std::mt19937_64& random) {
+  auto& list = (*lists)[Pick(random, lists->size())];
+  for (size_t i = 1; i < list.size(); ++i) {
+    if (list[i - 1].kind != ActionKind::kUpdate || list[i].kind == ActionKind::kUpdate) continue;
+    if (i + 1 < list.size() && list[i + 1].joined) continue;
+    if (Pick(random, 2) == 0) std::swap(list[i - 1], list[i]);
+  }
+}
+
+Plan WithLists(const Plan& plan, const Lists& lists) {
+  Plan out = plan;
+  out.actions.clear();
+  out.first = {0};
+  for (const auto& list : lists) {
+    out.actions.insert(out.actions.end(), list.begin(), list.end());
+    out.first.push_back(static_cast<uint32_t>(out.actions.size()));
+  }
+  FindRemaking(&out);
+  return out;
+}
+
 // A group holds compute actions only, and the first of a list joins nothing.
 void RepairGroups(Lists* lists) {
   for (auto& list : *lists) {
@@ -311,12 +334,22 @@ Plan RandomPlan(std::mt19937_64& random) {
     for (int i = 0; i < damages; ++i) Damage(&lists, random);
     RepairGroups(&lists);
   }
-  Plan plan = Lower(PlanOf(rank_of_stage, microbatches, lists));
+  Plan plan = PlanOf(rank_of_stage, microbatches, lists);
+  const int steps = 1 + (Pick(random, 3) == 0 ? 1 : 0);
+  if (steps > 1) {
+    plan = RepeatSteps(plan, steps);
+    plan.versions = 1 + Pick(random, 2);
+    lists = ListsOf(plan);
+    // Some first actions of a step come before an update.
+    for (int i = Pick(random, 3); i > 0; --i) PutAhead(&lists, random);
+    plan = WithLists(plan, lists);
+  }
+  plan = Lower(plan);
   if (fate == 2) {
     lists = ListsOf(plan);
     for (int i = 0; i < damages; ++i) Damage(&lists, random);
     RepairGroups(&lists);
-    plan = PlanOf(rank_of_stage, microbatches, lists);
+    plan = WithLists(plan, lists);
   }
   plan.lowered = true;
   return plan;

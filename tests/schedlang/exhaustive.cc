@@ -18,7 +18,8 @@ namespace {
 using Value = std::tuple<char, int, int>;  // the kind of value, its stage and microbatch
 
 // The values that an action takes and gives on its own rank: a activation in, o activation out, s
-// saved, k kept for R, h on the host, g gradient in, i gradient out, t stash, w weight gradient.
+// saved, k kept for R, h on the host, g gradient in, i gradient out, t stash, w weight gradient, v
+// a version of the weights (behind so many updates, in place of a microbatch).
 struct Use {
   std::vector<Value> takes, gives;
 };
@@ -177,6 +178,9 @@ class JudgedPlan {
   // issue.
   bool ReadRank(int r) {
     std::set<Value> there;
+    for (int s = 0; s < static_cast<int>(plan_.stages.size()); ++s) {
+      if (plan_.stages[s].rank.value == r) there.insert({'v', s, 0});
+    }
     std::map<Value, std::pair<int, int>> received;  // the receive that brings each value
     items_.emplace_back();
     computations_.emplace_back();
@@ -190,6 +194,11 @@ class JudgedPlan {
       Computation computation{item, {}};
       std::map<int, Call> calls;  // by queue
       for (size_t i = begin; i < end; ++i) {
+        if (!WeightsAreThere(actions[i], there)) return false;
+        if (actions[i].kind == ActionKind::kUpdate &&
+            (end - begin != 1 || !Update(actions[i], &there))) {
+          return false;
+        }
         const Use use = UseOf(actions[i]);
         for (const Value& value : use.takes) {
           if (there.erase(value) == 0) return false;
@@ -217,8 +226,48 @@ class JudgedPlan {
       if (TakesTurn(actions[begin].kind)) computations_[r].push_back(computation);
       begin = end;
     }
-    return std::all_of(there.begin(), there.end(),
-                       [](const Value& v) { return std::get<0>(v) == 'w'; });
+    const bool updates = HasSteps();
+    return std::all_of(there.begin(), there.end(), [&](const Value& v) {
+      return std::get<0>(v) == 'v' || (std::get<0>(v) == 'w' && !updates);
+    });
+  }
+
+  bool HasSteps() const {
+    return plan_.steps > 1 ||
+           std::any_of(plan_.actions.begin(), plan_.actions.end(),
+                       [](const Action& a) { return a.kind == ActionKind::kUpdate; });
+  }
+  int OfStep(int stage) const {
+    const int all = plan_.pipes.empty() ? plan_.microbatches
+                                        : plan_.pipes[plan_.stages[stage].pipe].microbatches;
+    return all / plan_.steps;
+  }
+
+  // The action's version of the weights is there, and if it gives a weight gradient, none of an
+  // earlier step waits for its update.
+  bool WeightsAreThere(const Action& a, const std::set<Value>& there) const {
+    const std::string kind = PrintedKind(a.kind);
+    if (!HasSteps() || kind.size() != 1 || kind == "D" || kind == "U") return true;
+    const int s = a.stage.value, step = a.microbatch.value / OfStep(s);
+    const int version = std::max(0, step + 1 - plan_.versions);
+    if (kind != "W" && there.count({'v', s, version}) == 0) return false;
+    if (kind != "W" && kind != "B") return true;
+    for (int m = 0; m < step * OfStep(s); ++m) {
+      if (there.count({'w', s, m}) > 0) return false;
+    }
+    return step == 0 || there.count({'v', s, step}) > 0;
+  }
+
+  // Takes the gradients of a step, and gives a version; the oldest one makes room for it.
+  bool Update(const Action& a, std::set<Value>* there) const {
+    const int s = a.stage.value, step = a.microbatch.value;
+    for (int m = step * OfStep(s); m < (step + 1) * OfStep(s); ++m) {
+      if (there->erase({'w', s, m}) == 0) return false;
+    }
+    if (there->count({'v', s, step}) == 0) return false;
+    if (!there->insert({'v', s, step + 1}).second) return false;
+    there->erase({'v', s, step + 1 - plan_.versions});
+    return true;
   }
 
   // The link of the message, and the message's number on this link.

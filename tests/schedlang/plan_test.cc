@@ -74,7 +74,7 @@ const BadText kBadTexts[] = {
     {"plan x P=1 M=1\nstages 0\nrank 0: 0Q0", "3:9: expected an action like 3F7"},
     {"plan x P=1 M=1\nstages 0\nrank 0: 0F0x", "3:9: expected '&' or a space after an action"},
     {"plan x P=1 M=1\nstages 0\nrank 0: 1F0", "3:9: 1F0: there are only 1 stages"},
-    {"plan x P=1 M=1\nstages 0\nrank 0: 0F1", "3:9: 0F1: there are only 1 microbatches"},
+    {"plan x P=1 M=1\nstages 0\nrank 0: 0F1", "3:9: 0F1: there is only 1 microbatch"},
     {"plan x P=2 M=1\nstages 0 1\nrank 0: 1F0\nrank 1:",
      "3:9: 1F0: stage 1 lives on rank 1, not on rank 0"},
     {"plan x P=2 M=1\nstages 0 1\nrank 0: 0SEND_F0\nrank 1:",

@@ -21,6 +21,7 @@
 #include "schedlang/check/check.h"
 #include "schedlang/elaborate/elaborate.h"
 #include "schedlang/lower/lower.h"
+#include "schedlang/orders/repeat_steps.h"
 #include "schedlang/text/parse.h"
 #include "tests/schedlang/exhaustive.h"
 #include "tests/schedlang/random_plan.h"
@@ -279,7 +280,13 @@ std::vector<Plan> LibraryPlans() {
     if (!file) continue;
     for (int ranks = 2; ranks <= 4; ++ranks) {
       for (int microbatches = 1; microbatches <= 4; ++microbatches) {
-        const auto plan = Elaborate(*file, "", {{"P", ranks}, {"M", microbatches}}, &findings);
+        std::vector<Parameter> parameters = {{"P", ranks}, {"M", microbatches}};
+        const bool has_steps = path.find("2bw") != std::string::npos;
+        if (has_steps) parameters.push_back({"steps", 2});
+        std::optional<Plan> plan = Elaborate(*file, "", parameters, &findings);
+        if (plan && !has_steps && plans.size() % 5 == 0 && microbatches <= 2) {
+          plan = RepeatSteps(*plan, 2);
+        }
         for (int layout = 0; plan && layout < kCommLayouts; ++layout) {
           plans.push_back(Lower(*plan, static_cast<CommLayout>(layout)));
         }

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "absl/strings/str_format.h"
+#include "schedlang/report/period.h"
 #include "tools/answers/order_note.h"
 #include "tools/view/words.h"
 
@@ -42,6 +43,11 @@ Json BubblesAsJson(const Session& step, const Bubbles& bubbles, const Analysis& 
                {"span_bubble", bubbles.span_rate},
                {"actions", ComputeEvents(timeline)},
                {"ranks", std::move(ranks)}};
+  if (const auto steady = step.plan ? SteadyStepsOf(*step.plan, timeline) : std::nullopt) {
+    json["steps"] = step.plan->steps;
+    json["period_us"] = Microseconds(steady->period_ns);
+    json["period_bubble"] = steady->bubble;
+  }
   if (step.costs) AddOrderedFor(*step.plan, *step.costs, &json);
   return json;
 }
@@ -65,8 +71,13 @@ void PrintBubbles(const Session& step, const Bubbles& bubbles, std::ostream& out
     out << absl::StreamFormat("%24s   idlest %9s   rank %d\n", "", PrintShare(bubbles.idlest_rate),
                               bubbles.idlest);
   }
-  out << absl::StreamFormat("  span     %13s   busiest %8s   from a rank's start to its end\n\n",
+  out << absl::StreamFormat("  span     %13s   busiest %8s   from a rank's start to its end\n",
                             PrintTime(bubbles.span_ns), PrintShare(bubbles.span_rate));
+  if (const auto steady = step.plan ? SteadyStepsOf(*step.plan, timeline) : std::nullopt) {
+    out << absl::StreamFormat("  period   %13s   bubble %9s   a step, from the second one on\n",
+                              PrintTime(steady->period_ns), PrintShare(steady->bubble));
+  }
+  out << "\n";
   out << absl::StreamFormat("  rank %13s %13s  peak  busy\n", "busy", "idle");
   for (size_t r = 0; r < bubbles.ranks.size(); ++r) {
     const Bubbles::Rank& rank = bubbles.ranks[r];

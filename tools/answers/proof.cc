@@ -36,9 +36,12 @@ bool NeedsConnections(const Plan& lowered, const CheckOptions& options) {
   return !findings.empty();
 }
 
-std::vector<const Rule*> Proven(const CheckOptions& options) {
+bool HasSteps(const Plan& plan) { return plan.steps > 1 || plan.versions > 1 || HasUpdates(plan); }
+
+std::vector<const Rule*> Proven(const Plan& lowered, const CheckOptions& options) {
   std::vector<const Rule*> rules;
   for (const Rule& rule : Rules()) {
+    if (rule.code == Code::kUpdates && !HasSteps(lowered)) continue;
     if (Applies(rule, options)) rules.push_back(&rule);
   }
   return rules;
@@ -72,6 +75,19 @@ void PrintBytesOfRanks(const Plan& lowered, const CheckOptions& options, std::os
   out << "\n";
 }
 
+// "3 steps, each on the weights of the step before", or how old they are.
+std::string PrintAge(const Plan& plan) {
+  const std::string steps = absl::StrCat(plan.steps, plan.steps == 1 ? " step" : " steps");
+  if (plan.versions == 1) {
+    return plan.steps == 1 ? absl::StrCat(steps, " with its updates")
+                           : absl::StrCat(steps, ", each on the weights of the update before it");
+  }
+  const int age = plan.versions - 1;
+  return absl::StrCat(steps, ", each on weights that are ", age, age == 1 ? " update" : " updates",
+                      " old (the first ones on those that there are); a microbatch reads the same "
+                      "weights in all its actions");
+}
+
 // A number, or where ranks have their own an array, with null for any number.
 Json LimitAsJson(const MemoryLimit& limit, int ranks) {
   if (limit.ranks.empty()) return limit.all;
@@ -102,7 +118,7 @@ void PrintProof(const Plan& lowered, const Source& source, const CheckOptions& o
       << ComputeActions(lowered) << " actions on " << lowered.ranks()
       << (lowered.ranks() == 1 ? " rank" : " ranks") << "; proven:";
   const char* separator = " ";
-  for (const Rule* rule : Proven(options)) {
+  for (const Rule* rule : Proven(lowered, options)) {
     out << separator << rule->name;
     separator = ", ";
   }
@@ -119,6 +135,7 @@ void PrintProof(const Plan& lowered, const Source& source, const CheckOptions& o
       << (receive_buffers == 1 ? " receive buffer" : " receive buffers") << " and holds "
       << activations << (activations == 1 ? " activation\n" : " activations\n");
   PrintBytesOfRanks(lowered, options, out);
+  if (HasSteps(lowered)) out << "    " << PrintAge(lowered) << "\n";
   if (!options.lazy && NeedsConnections(lowered, options)) {
     out << "    communicators must be connected before the step: it hangs with --lazy\n";
   }
@@ -139,7 +156,7 @@ Json ProofAsJson(const Plan& lowered, const Source& source, const CheckOptions& 
                      {"column", at.column}});
   }
   Json rules = Json::array();
-  for (const Rule* rule : Proven(options)) rules.push_back(rule->name);
+  for (const Rule* rule : Proven(lowered, options)) rules.push_back(rule->name);
   Json json = {{"ok", true},
                {"schedule", lowered.schedule},
                {"parameters", ParametersAsJson(lowered.parameters)},
@@ -153,6 +170,10 @@ Json ProofAsJson(const Plan& lowered, const Source& source, const CheckOptions& 
                {"hangs_when_lazy", NeedsConnections(lowered, options)},
                {"notes", std::move(notes)},
                {"findings", Json::array()}};
+  if (HasSteps(lowered)) {
+    json["steps"] = lowered.steps;
+    json["versions"] = lowered.versions;
+  }
   if (!options.sizes.empty()) json["bytes"] = BytesOfRanks(lowered, options);
   if (options.memory.is_given()) json["memory"] = LimitAsJson(options.memory, lowered.ranks());
   return json;

@@ -155,7 +155,7 @@ absl::StatusOr<int> RunSimSweep(const Flags& flags, const Output& output) {
     SL_ASSIGN_OR_RETURN(SweepRange range, ParseSweepRange(text));
     question.plans.ranges.push_back(std::move(range));
   }
-  SL_ASSIGN_OR_RETURN(question.plans.fixed, ParseParameters(flags.parameters));
+  SL_ASSIGN_OR_RETURN(question.plans.fixed, ParametersOf(flags));
   SL_ASSIGN_OR_RETURN(question.costs, CostRequestOf(flags));
   std::optional<BrokenFile> broken;
   SL_ASSIGN_OR_RETURN(std::optional<SimSweepReport> listed, ListSimSweep(question, &broken));

@@ -55,6 +55,15 @@ void DeclarePlanOptions(CLI::App& app, Flags& flags) {
   DeclareAgain(app, flags);
 }
 
+// Where `--steps` has no other meaning; `steps=N` among the parameters is the same everywhere.
+void DeclarePlanStepsOption(CLI::App& app, Flags& flags) {
+  app.add_option("--steps", flags.plan_steps,
+                 "So many steps of training, one after the other on each rank, without a wait of "
+                 "all ranks between them; the same as steps=N among the parameters")
+      ->check(CLI::Range(1, 10'000))
+      ->type_name("N");
+}
+
 void DeclareCostOptions(CLI::App& app, Flags& flags) {
   CLI::Option* cost = app.add_option(
       "--cost", flags.cost,
@@ -388,6 +397,9 @@ void DeclareOptions(const Command& command, CLI::App& app, Flags& flags) {
   app.set_help_flag();
   DeclareArguments(command, app, flags);
   if (command.options & kPlanOptions) DeclarePlanOptions(app, flags);
+  if (command.options & kPlanOptions && !(command.options & (kTrainingOptions | kLinkOptions))) {
+    DeclarePlanStepsOption(app, flags);
+  }
   if (command.options & kLoweredOption) {
     app.add_flag("--lowered", flags.lowered, "With the sends and receives that the actions imply");
   }

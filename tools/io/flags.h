@@ -40,6 +40,7 @@ struct Flags {
   std::string text;                     // --text FILE
   std::string out;                      // --out FOLDER, or FILE for a command that writes a single
                                         // file
+  int plan_steps = 0;                   // --steps N: of a plan; 0: as its parameters say
   int step = -1;                        // --step N: of a trace; -1: the last whole step
   std::string stage;                    // --stage 2, or up[1]; "": all
   std::string to;                       // --to torch-compute|torch-comms|torch-comms-2.14

@@ -1,3 +1,5 @@
+// Each function takes the flags of one question and gives it as a value; a value that cannot be is
+// an error that names its option.
 #include "tools/io/requests.h"
 
 #include <algorithm>
@@ -68,8 +70,20 @@ absl::StatusOr<std::vector<Parameter>> ParseParameters(const std::vector<std::st
   return parameters;
 }
 
-absl::StatusOr<PlanRequest> PlanRequestOf(const Flags& flags) {
+absl::StatusOr<std::vector<Parameter>> ParametersOf(const Flags& flags) {
   SL_ASSIGN_OR_RETURN(std::vector<Parameter> parameters, ParseParameters(flags.parameters));
+  if (flags.plan_steps > 0) {
+    for (const Parameter& parameter : parameters) {
+      if (parameter.name != kStepsParameter) continue;
+      return absl::InvalidArgumentError("parameter 'steps' is given twice: also as --steps");
+    }
+    parameters.push_back({kStepsParameter, flags.plan_steps});
+  }
+  return parameters;
+}
+
+absl::StatusOr<PlanRequest> PlanRequestOf(const Flags& flags) {
+  SL_ASSIGN_OR_RETURN(std::vector<Parameter> parameters, ParametersOf(flags));
   SL_ASSIGN_OR_RETURN(std::vector<Parameter> offered, ParseParameters(flags.offered));
   return PlanRequest{flags.file, flags.schedule, std::move(parameters), std::move(offered),
                      flags.again};

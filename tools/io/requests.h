@@ -16,6 +16,9 @@ namespace stringline {
 // "P=4" "M=8" -> values. Errors: InvalidArgument naming the argument.
 absl::StatusOr<std::vector<Parameter>> ParseParameters(const std::vector<std::string>& args);
 
+// NAME=VALUE …, and --steps of a plan. Error, too: both say how many steps there are.
+absl::StatusOr<std::vector<Parameter>> ParametersOf(const Flags& flags);
+
 // FILE, NAME=VALUE …, --schedule.
 absl::StatusOr<PlanRequest> PlanRequestOf(const Flags& flags);
 // --cost, --costs, --mesh, --sharding, --bucket, --slow. Error: a --slow other than RANK=SHARE.

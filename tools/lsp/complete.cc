@@ -74,11 +74,13 @@ struct StatementRow {
   const char* only_directly;  // not in nested loops and branches
 };
 constexpr StatementRow kStatements[] = {
-    {BlockSort::kSchedule, "let require stages pipe pad split recompute overlap chunks rank", ""},
+    {BlockSort::kSchedule,
+     "let require stages pipe pad split recompute overlap chunks steps versions rank", ""},
     {BlockSort::kPipe, "stages microbatches", ""},
     {BlockSort::kOverlap, "compute network", ""},
     {BlockSort::kLane, kLetters, ""},
-    {BlockSort::kSequence, "let require repeat if unshard reshard reduce F B I W R D U", "order"},
+    {BlockSort::kSequence, "let require repeat if unshard reshard reduce update F B I W R D U",
+     "order"},
     {BlockSort::kTimetable, "let require repeat if at", "tighten fill"},
     {BlockSort::kGreedy, "let require", "hold prefer costs"},
     {BlockSort::kSearch, "let require",
@@ -218,9 +220,11 @@ class Completer {
     return block != nullptr && block->sort == BlockSort::kSearch;
   }
 
-  // True behind R, D or U where an action begins; elsewhere these are names.
+  // True behind R, D or U where an action begins, and behind the word of a statement that is a name
+  // elsewhere.
   bool IsBehindFurtherLetter() const {
     const bool behind_slot = Before(2) == ":" && Statement() == "at" && questions_ < 0;
+    if (BeginsInPlace(Before()) && count_ == begin_ + 1) return true;
     return IsFurtherLetter(Before()) && (count_ == begin_ + 1 || Before(2) == "&" || behind_slot);
   }
 

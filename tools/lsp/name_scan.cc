@@ -335,9 +335,12 @@ class NameScan {
   }
 
   // R, D and U are letters where they begin an action, and R among those that a greedy block
-  // prefers.
+  // prefers. `steps 2` begins a statement, and `steps;` is an order.
   bool IsLetterInPlace() const {
     const absl::string_view text = tokens_[i_].text;
+    if (BeginsInPlace(text) && i_ == begin_) {
+      return !Is(i_ + 1, ";") && !Is(i_ + 1, "}") && !Is(i_ + 1, "&");
+    }
     if (!IsFurtherLetter(text)) return false;
     if (word_ == "prefer") return text == "R";
     const bool behind_slot = word_ == "at" && Follows(":") && !Is(i_ + 1, ":");

@@ -29,6 +29,8 @@ Tone ToneOf(ActionKind kind) {
       return {0.736, 0.15, 10, -4};
     case ActionKind::kRecompute:
       return {0.51, 0.2, 291, -4};
+    case ActionKind::kUpdate:
+      return {0.3, 0.13, 330, 0};
     case ActionKind::kOffload:
       return {0.87, 0.15, 101, 0};
     case ActionKind::kFetch:

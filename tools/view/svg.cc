@@ -21,7 +21,7 @@
 namespace stringline {
 namespace {
 
-// By kind F B I W R. The second fill is for dark shades (stage_shades.h).
+// By kind F B I W R UPDATE. The second fill is for dark shades (stage_shades.h).
 struct Look {
   const char* fills[2];
   const char* text;
@@ -35,14 +35,16 @@ constexpr Look kColorLooks[] = {
     {{"#d35061", "#ba3e4f"}, "#ffffff", "input gradient"},
     {{"#206137", "#154a28"}, "#ffffff", "weight gradient", true},
     {{"#7a55bf", "#643da4"}, "#ffffff", "forward again"},
+    {{"#5a0f52", "#3f0038"}, "#ffffff", "optimizer's step"},
 };
-// For print without colour: from light to dark B F R I W, with lines around the boxes.
+// For print without colour: from light to dark B F R I W UPDATE, with lines around the boxes.
 constexpr Look kGreyLooks[] = {
     {{"#d0d0d0", "#b9b9b9"}, "#000000", "forward"},
     {{"#ffffff", "#e6e6e6"}, "#000000", "backward"},
     {{"#6d6d6d", "#595959"}, "#ffffff", "input gradient"},
     {{"#3d3d3d", "#2b2b2b"}, "#ffffff", "weight gradient", true},
     {{"#a0a0a0", "#8b8b8b"}, "#000000", "forward again"},
+    {{"#191919", "#000000"}, "#ffffff", "optimizer's step"},
 };
 // The looks of copies to the host, and from the host: round boxes.
 constexpr Look kColorCopies[] = {

@@ -26,9 +26,9 @@
 namespace stringline {
 namespace {
 
-// F, B, I, W and R of marked stages, and the small ones.
-constexpr const char* kDotted[kComputeKinds][2] = {
-    {"Ḟ", "ḟ"}, {"Ḃ", "ḃ"}, {"Ï", "ï"}, {"Ẇ", "ẇ"}, {"Ṙ", "ṙ"}};
+// F, B, I, W, R and UPDATE of marked stages, and the small ones.
+constexpr const char* kDotted[kComputeKinds][2] = {{"Ḟ", "ḟ"}, {"Ḃ", "ḃ"}, {"Ï", "ï"},
+                                                   {"Ẇ", "ẇ"}, {"Ṙ", "ṙ"}, {"Û", "û"}};
 constexpr const char* kDottedCopies[2][2] = {{"Ḋ", "ḋ"}, {"Ü", "ü"}};  // D and U
 constexpr int64_t kFoldedCell = 3;  // columns of the shortest action where bands are folded
 constexpr int kMarginRight = 12;    // "  73%  peak"

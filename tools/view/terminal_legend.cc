@@ -8,11 +8,11 @@
 namespace stringline {
 namespace {
 
-constexpr ActionKind kComputations[] = {ActionKind::kForward, ActionKind::kBackward,
+constexpr ActionKind kComputations[] = {ActionKind::kForward,       ActionKind::kBackward,
                                         ActionKind::kInputGradient, ActionKind::kWeightGradient,
-                                        ActionKind::kRecompute};
-constexpr const char* kKindWords[] = {"forward", "backward", "input gradient", "weight gradient",
-                                      "forward again"};
+                                        ActionKind::kRecompute,     ActionKind::kUpdate};
+constexpr const char* kKindWords[] = {"forward",         "backward",      "input gradient",
+                                      "weight gradient", "forward again", "optimizer's step"};
 
 std::string KindsLine(const TerminalLegend& legend, Colors colors) {
   const bool colored = colors != Colors::kNone;
@@ -20,7 +20,7 @@ std::string KindsLine(const TerminalLegend& legend, Colors colors) {
   for (size_t i = 0; i < std::size(kComputations); ++i) {
     if (!legend.kinds.contains(kComputations[i])) continue;
     const Rgb paint = PaintOf(kComputations[i], 0, 0, 0.5);
-    const char* const letter = PrintedKind(kComputations[i]);
+    const std::string letter(1, PrintedKind(kComputations[i])[0]);
     absl::StrAppend(&text, Background(paint, colors), Foreground(TextOn(paint), colors),
                     colored ? absl::StrCat(" ", letter, " ") : letter, Plain(colors), " ",
                     kKindWords[i], "   ");

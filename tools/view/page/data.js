@@ -2,10 +2,10 @@
 
 const NONE = -1;
 
-// The kinds of actions by number, as in actions.def: F, B, I, W and R first.
-const COMPUTE_KINDS = 5;
-const SEND_F = 5, RECV_F = 6, SEND_B = 7, RECV_B = 8, OFFLOAD = 9, FETCH = 10, UNSHARD = 11,
-      REDUCE_GRAD = 13;
+// The kinds of actions by number, as in actions.def: F, B, I, W, R and UPDATE first.
+const COMPUTE_KINDS = 6;
+const UPDATE = 5, SEND_F = 6, RECV_F = 7, SEND_B = 8, RECV_B = 9, OFFLOAD = 10, FETCH = 11,
+      UNSHARD = 12, REDUCE_GRAD = 14;
 
 function bytesOf(text) {
   if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
@@ -192,6 +192,7 @@ const hasPipes = (t) => t.head.pipes.length > 1;
 
 // The event's microbatch, numbered through the whole step; names of actions count in their pipe.
 function microbatchOfStep(t, i) {
+  if (t.kind[i] === UPDATE) return t.microbatch[i];  // a step
   return t.microbatch[i] + (hasPipes(t) ? t.head.pipes[pipeOf(t, t.stage[i])][3] : 0);
 }
 

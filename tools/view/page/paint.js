@@ -29,11 +29,11 @@ const mix = (one, other, share) => one.map((c, i) => Math.round(c + (other[i] - 
 const css = ([r, g, b]) => `rgb(${r} ${g} ${b})`;
 const pixel = ([r, g, b]) => (255 << 24 | b << 16 | g << 8 | r) >>> 0;
 
-// Lightness, chroma, hue of the computations F, B, I, W and R; and of the other lanes. Chosen so
+// Lightness, chroma, hue of the computations F, B, I, W, R and UPDATE; and of the other lanes. Chosen so
 // that readers without a kind of cone tell them apart, a property held by
 // tests/page/browser_test.py.
 const KIND_TONES = [[0.735, 0.115, 240], [0.86, 0.135, 84], [0.65, 0.155, 10], [0.44, 0.1, 150],
-                    [0.53, 0.17, 297]];
+                    [0.53, 0.17, 297], [0.32, 0.12, 330]];
 const DARKER = -0.08;  // lightness added by an odd shade
 const toneAt = (kind, shade, microbatch) => kind * 4 + (shade & 1) * 2 + (microbatch & 1);
 const isMarked = (shade) => (shade & 2) !== 0;

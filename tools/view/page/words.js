@@ -24,7 +24,8 @@ function amountWords(t, amount) {
 }
 
 // The computations F, B, I, W and R.
-const COMPUTE_NAMES = ['forward', 'backward', 'input gradient', 'weight gradient', 'forward again'];
+const COMPUTE_NAMES = ['forward', 'backward', 'input gradient', 'weight gradient', 'forward again',
+                       'optimizer\'s step'];
 
 // "0F3&1B0": all parts of the computation's group.
 function groupName(t, i) {
