@@ -249,13 +249,6 @@ char* Stages::AddressOf(StageId stage, MicrobatchId microbatch, StageValue value
   return (IsOnHost(value) ? blocks.host : blocks.values) + offset;
 }
 
-absl::StatusOr<Piece> Stages::Update(const Action& /*action*/) {
-  return absl::UnimplementedError(
-      "a training updates all parameters together, behind each step, since clipping needs the norm "
-      "of all gradients; leave out `update`, `steps` and `versions` here, and rehearse them with "
-      "`stringline rehearse`");
-}
-
 absl::StatusOr<Work> Stages::Copy(const Action& action) {
   const bool back = action.kind == ActionKind::kFetch;
   std::vector<Bytes> kept;

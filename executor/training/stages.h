@@ -60,8 +60,6 @@ class Stages final : public StageWork {
 
   int layers(StageId stage) const override { return params_.layout(stage).layers; }
   Piece Compute(const Action& action, LayerPart part) override;
-  // Unimplemented: all parameters are updated behind a step (parameter_update.h).
-  absl::StatusOr<Piece> Update(const Action& action) override;
   absl::StatusOr<Work> Copy(const Action& action) override;
   std::vector<HostCopy> CopiesBefore(const Action& action) override {
     return data_.CopiesBefore(action);

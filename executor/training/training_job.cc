@@ -30,6 +30,19 @@ absl::Status CheckSums(const Plan& lowered, const Mesh& mesh) {
   return absl::OkStatus();
 }
 
+// All parameters are updated together, behind each step (parameter_update.h).
+absl::Status CheckUpdates(const Plan& plan) {
+  for (const Action& action : plan.actions) {
+    if (action.kind != ActionKind::kUpdate) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        PrintWithLine(plan, action),
+        ": a training updates all parameters together behind each step, since clipping needs the "
+        "norm of all gradients; leave out `update`, `steps` and `versions` here, and rehearse them "
+        "with `stringline rehearse`"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 TrainingJob::TrainingJob(Plan lowered, std::vector<StageProgram> programs,
@@ -44,6 +57,7 @@ absl::StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Make(Plan lowered,
                                                                std::vector<StageProgram> programs,
                                                                const TrainerSettings& settings,
                                                                std::unique_ptr<Backend> backend) {
+  SL_RETURN_IF_ERROR(CheckUpdates(lowered));
   SL_RETURN_IF_ERROR(CheckSums(lowered, settings.mesh));
   if (backend != nullptr && settings.link.duration_ns != nullptr) {
     return absl::InvalidArgumentError(

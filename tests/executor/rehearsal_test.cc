@@ -172,8 +172,7 @@ constexpr const char* kLibrary[] = {
     "looped_bfs", "interleaved", "interleaved_zb", "megatron_combined",
     "kimi_k2",    "gis",         "zb_h1",          "zb_h2",
     "zb_v",       "dualpipe_v",  "v_half",         "v_min",
-    "hanayo",     "chimera",     "dualpipe",
-    "pipedream_2bw",
+    "hanayo",     "chimera",     "dualpipe",       "pipedream_2bw",
 };
 
 // The simulator with costs calibrated from the measurement predicts the same time. For both ways at
@@ -470,8 +469,7 @@ TEST(Rehearsal, ReplicasMeetAsTheSimulatorSays) {
   }
 }
 
-// Steps behind each other: no rank waits for another one's updates, and updates wait for the sums of
-// their gradients.
+// No rank waits for another one's updates, and updates wait for the sums of their gradients.
 TEST(Rehearsal, StepsFollowEachOtherAsTheSimulatorSays) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
