@@ -23,7 +23,8 @@ enum class WaitReason : uint8_t {
   kNothing,     // the action starts with the step
   kRank,        // the rank performed `cause` until then
   kMessage,     // for a group: a value came from another rank just then
-  kGather,      // for a group: the parameters of a stage were gathered until then
+  kGather,      // for a group: `cause` gathered the parameters of a stage until then, or summed
+                // the gradients that an UPDATE takes
   kValue,       // for a message: `cause` had just made its value
   kQueue,       // for a message: `cause`, a message before, left its queue just then
   kBuffer,      // for a message: `cause` had just given back a receive buffer

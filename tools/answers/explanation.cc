@@ -92,7 +92,10 @@ std::string Why(const ExplainedPlan& at, const WaitLink& link) {
     case WaitReason::kRank:
       return absl::StrCat("rank ", at.Rank(link.action), " was busy with ", at.Name(link.cause));
     case WaitReason::kGather:
-      return absl::StrCat("waited ", PrintTime(link.idle_ns), " for the parameters of stage ",
+      return absl::StrCat("waited ", PrintTime(link.idle_ns),
+                          at.plan.actions[link.cause].kind == ActionKind::kReduceGrad
+                              ? " for the sum of the gradients of stage "
+                              : " for the parameters of stage ",
                           PrintStage(at.plan.pipes, at.plan.actions[link.part].stage));
     case WaitReason::kValue:
     case WaitReason::kQueue:

@@ -402,7 +402,11 @@ class SvgPicture {
                                    style_.grey ? "; white: idle" : "; light grey: idle",
                                    style_.part.CutsMicrobatches() ? ", or not shown" : ""));
     }
-    if (numbers_) notes.push_back("numbers: microbatch");
+    const bool updates = used_[static_cast<size_t>(ActionKind::kUpdate)];
+    if (numbers_) {
+      notes.push_back(updates ? "numbers: microbatch, or the optimizer's step"
+                              : "numbers: microbatch");
+    }
     if (hides_) notes.push_back("light grey: other microbatches");
     if (lanes_.contains(LaneKind::kActivations) || lanes_.contains(LaneKind::kGradients)) {
       notes.push_back(IsFlight() ? "activations, gradients: messages that the rank waits for"

@@ -28,6 +28,9 @@ std::string KindsLine(const TerminalLegend& legend, Colors colors) {
   absl::StrAppend(&text, Dim(colors), "·", Plain(colors), " idle",
                   legend.hides_microbatches ? "   blank: other microbatches" : "",
                   legend.has_numbers ? "   numbers: microbatch" : "",
+                  legend.has_numbers && legend.kinds.contains(ActionKind::kUpdate)
+                      ? ", or the optimizer's step"
+                      : "",
                   legend.has_last_digits ? ", or its last digit" : "");
   return text;
 }
