@@ -163,7 +163,7 @@ class PlanReader {
   bool ReadPlacement(absl::Span<const Word> words) {
     const int first = static_cast<int>(plan_.stages.size());
     const int count = static_cast<int>(words.size());
-    if (!FitsMemory(words[0].span, static_cast<size_t>(first + count))) return false;
+    if (!FitsMemory(words[0].span, plan_.stages.size() + words.size())) return false;
     for (int s = 0; s < count; ++s) {
       const auto rank = ReadNumber(words[s].text, ranks_ - 1);
       if (!rank) return Complain(words[s].span, absl::StrCat("expected a rank below ", ranks_));

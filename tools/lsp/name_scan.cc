@@ -169,7 +169,9 @@ class NameScan {
   }
 
   void CloseBracket() {
-    if (brackets_ == 0 || --brackets_ > 0) return;
+    if (brackets_ == 0) return;
+    --brackets_;
+    if (brackets_ > 0) return;
     EndListItem(End());
     list_ = false;
     if (derivation_ == Derivation::kArguments) derivation_ = Derivation::kDefers;
