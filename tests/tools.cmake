@@ -41,6 +41,7 @@ stringline_test(tools_test
     tools/run_test.cc
     tools/scripts_test.cc
     tools/search_memory_test.cc
+    tools/search_offload_test.cc
     tools/search_stop_test.cc
     tools/search_test.cc
     tools/questions_test.cc

@@ -98,20 +98,20 @@ absl::StatusOr<int64_t> BytesOf(const std::string& field, const Json& json) {
 }
 
 // One limit; a list of them, for each rank; or those of some ranks.
-absl::StatusOr<MemoryLimit> MemoryOf(const Json& json) {
-  if (json.is_string()) return ParseMemoryLimit(json.get<std::string>());
+absl::StatusOr<MemoryLimit> MemoryOf(const char* field, const Json& json) {
+  if (json.is_string()) return ParseMemoryLimit(json.get<std::string>(), field);
   if (!json.is_structured()) {
-    const absl::StatusOr<int64_t> bytes = BytesOf("memory", json);
+    const absl::StatusOr<int64_t> bytes = BytesOf(field, json);
     if (!bytes.ok()) return bytes.status();
     return MemoryLimit(*bytes);
   }
-  if (json.empty()) return FieldError("memory", "there is no limit");
+  if (json.empty()) return FieldError(field, "there is no limit");
   MemoryLimit limit;
   limit.is_of_each = json.is_array();
   for (const auto& [key, value] : json.items()) {
-    const absl::StatusOr<int> rank = RankOf("memory", key);
+    const absl::StatusOr<int> rank = RankOf(field, key);
     if (!rank.ok()) return rank.status();
-    const absl::StatusOr<int64_t> bytes = BytesOf(EntryOf("memory", key), value);
+    const absl::StatusOr<int64_t> bytes = BytesOf(EntryOf(field, key), value);
     if (!bytes.ok()) return bytes.status();
     const auto size = std::max(limit.ranks.size(), static_cast<size_t>(*rank) + 1);
     limit.ranks.resize(size, -1);
@@ -120,10 +120,10 @@ absl::StatusOr<MemoryLimit> MemoryOf(const Json& json) {
   return limit;
 }
 
-void ReadMemory(Fields* fields, MemoryLimit* memory) {
-  const Json* const json = fields->Take("memory");
+void ReadMemory(const char* field, Fields* fields, MemoryLimit* memory) {
+  const Json* const json = fields->Take(field);
   if (json == nullptr) return;
-  const absl::StatusOr<MemoryLimit> limit = MemoryOf(*json);
+  const absl::StatusOr<MemoryLimit> limit = MemoryOf(field, *json);
   fields->Keep(limit.status());
   if (limit.ok()) *memory = *limit;
 }
@@ -273,7 +273,8 @@ void ReadCheck(Fields* fields, CheckRequest* check) {
   fields->ReadNumber("buffers", 0, 1'000'000, &check->buffers);
   fields->Read("lazy", &check->lazy);
   fields->ReadNumber("activations", 0, kMostNumber, &check->activations);
-  ReadMemory(fields, &check->memory);
+  ReadMemory("memory", fields, &check->memory);
+  ReadMemory("host_memory", fields, &check->host);
   ReadCosts(fields, &check->costs);
 }
 
@@ -300,16 +301,18 @@ void ReadSearch(Fields* fields, SearchQuestion* question) {
     ReadPlan(&begin, &question->begin.emplace());
     fields->Keep(begin.Done());
   }
-  std::string split, minimize, kinds, recompute;
+  std::string split, minimize, kinds, recompute, offload;
   fields->Read("place", &question->place);
   fields->ReadWord("split", {"any"}, &split);
   fields->ReadNumber("layers", 1, 4096, &question->layers);
   fields->ReadWord("minimize", {"makespan", "span", "period"}, &minimize);
   fields->ReadNumber("activations", 0, kMostNumber, &question->activations);
-  ReadMemory(fields, &question->memory);
+  ReadMemory("memory", fields, &question->memory);
+  ReadMemory("host_memory", fields, &question->host);
   fields->ReadWord("kinds", {"F,B", "F,I,W", "F,B,I,W"}, &kinds);
   fields->Read("pairs", &question->pairs);
   fields->ReadWord("recompute", {"none", "all", "any"}, &recompute);
+  fields->ReadWord("offload", {"none", "all", "any"}, &offload);
   fields->ReadNumber("seconds", 0.1, 1e6, &question->seconds);
   fields->ReadNumber("iterations", 1, 2'000'000'000, &question->iterations);
   fields->ReadNumber("seed", 0, kMostNumber, &question->seed);
@@ -319,6 +322,7 @@ void ReadSearch(Fields* fields, SearchQuestion* question) {
   question->whole = kinds != "F,I,W";
   question->split = kinds != "F,B";
   question->recompute = SearchRecomputeOf(recompute);
+  question->offload = SearchOffloadOf(offload);
 }
 
 void ReadSweep(Fields* fields, SimSweepQuestion* sweep) {

@@ -59,13 +59,13 @@ void ReadCosts(Fields* fields, CostRequest* costs);
 void ReadLayout(Fields* fields, CommLayout* layout);
 // layout, messages.
 void ReadMessages(Fields* fields, MessageRequest* messages);
-// layout, buffers, lazy, activations, memory, and costs.
+// layout, buffers, lazy, activations, memory, host_memory, and costs.
 void ReadCheck(Fields* fields, CheckRequest* check);
 // svg, html, perfetto, chrome, width, fold, lanes, ranks, time, microbatches, no_title, palette,
 // force.
 void ReadPicture(Fields* fields, PictureQuestion* picture);
-// parameters, begin (a plan's fields), place, split, layers, minimize, activations, memory, kinds,
-// pairs, recompute, seconds, iterations, seed, and costs.
+// parameters, begin (a plan's fields), place, split, layers, minimize, activations, memory,
+// host_memory, kinds, pairs, recompute, offload, seconds, iterations, seed, and costs.
 void ReadSearch(Fields* fields, SearchQuestion* question);
 // schedules (a plan's fields, for each), again, ranges (a text or numbers, by parameter), layout,
 // and costs.

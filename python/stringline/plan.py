@@ -121,6 +121,7 @@ class Plan:
         lazy: bool = False,
         activations: int | None = None,
         memory: Memory | None = None,
+        host_memory: Memory | None = None,
         costs: Costs = None,
         sharding: str | None = None,
         model: Path | None = None,
@@ -135,6 +136,7 @@ class Plan:
             activations: most stage activations that a rank may hold.
             memory: most bytes that a rank may hold, as ``"80GB"``; a list is a limit for each rank,
                 a dict has limits for some ranks. Needs costs with sizes.
+            host_memory: the same of copies (D) on a rank's host.
             costs: the source of sizes (``memory.*``, or a model's shape).
             sharding: the state shared out among copies of the pipeline.
             model: a run file, as ``"run.yaml"``: sizes are those of its training. The command line
@@ -149,7 +151,10 @@ class Plan:
             if costs is not None:
                 raise ValueError("model: goes without costs, which say sizes as well")
             request |= fields(memory=memory_in_words(memory), model=path_of(model))
+            request |= fields(host_memory=memory_in_words(host_memory))
             return self._checked_by_tool(options(request))
+        if host_memory is not None:
+            request["host_memory"] = memory_of(host_memory)
         result = call("check", {"memory": memory_of(memory), **request}, self._step)
         return Proof(result.text, result.figures)
 

@@ -77,9 +77,11 @@ def search(
     minimize: str | None = None,
     activations: int | None = None,
     memory: Memory | None = None,
+    host_memory: Memory | None = None,
     kinds: str | None = None,
     pairs: bool = False,
     recompute: str | None = None,
+    offload: str | None = None,
     seconds: float | None = None,
     iterations: int | None = None,
     seed: int | None = None,
@@ -105,10 +107,13 @@ def search(
         activations: most stage activations that a rank may hold.
         memory: most bytes that a rank may hold, as ``"80GB"``; a list is a limit for each rank, a
             dict has limits for some ranks.
+        host_memory: the same of copies on a rank's host.
         kinds: ``"F,B"``, ``"F,I,W"`` or ``"F,B,I,W"`` (the default).
         pairs: F & B and F & I may share a rank.
         recompute: the stages that recompute: ``"none"``, ``"all"``, or ``"any"``, the best choice;
             by default as in the costs.
+        offload: the stages that copy what they keep to the host: ``"none"`` (the default),
+            ``"all"``, or ``"any"``, the best choice within ``memory``.
         seconds: the longest time; 10 by default.
         iterations: their number instead of a time, with equal results on every machine.
         seed: of the random numbers; 1 by default.
@@ -122,6 +127,7 @@ def search(
         kinds=kinds,
         pairs=pairs,
         recompute=recompute,
+        offload=offload,
         seconds=seconds,
         iterations=iterations,
         seed=seed,
@@ -131,12 +137,14 @@ def search(
     )
     given = parameters({"P": P, "M": M, **more})
     request |= {"parameters": given, "memory": memory_of(memory)}
+    if host_memory is not None:
+        request["host_memory"] = memory_of(host_memory)
     if begin is not None:
         request["begin"] = _source(begin) | fields(schedule=schedule)
     elif schedule is not None:
         raise ValueError("schedule: is the name of a schedule in begin")
     asked: dict[str, Any] = {**given, "costs": costs, "begin": begin, "schedule": schedule}
-    asked |= {"memory": memory, "slow": slow, "work": work, "mesh": mesh}
+    asked |= {"memory": memory, "host_memory": host_memory, "slow": slow, "work": work, "mesh": mesh}
     asked |= {"sharding": sharding, "bucket": bucket}
     result = call("search", {**request, "asked": _in_words(asked | limits)})
     return Found(result.text, result.figures, step_of(result))

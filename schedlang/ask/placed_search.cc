@@ -21,23 +21,6 @@
 namespace stringline {
 namespace {
 
-absl::Status CheckFits(const search::Problem& problem, const search::Limits& limits) {
-  for (int r = 0; r < problem.ranks; ++r) {
-    const int64_t least = search::LeastCapacity(problem, r);
-    const int64_t capacity = problem.capacity[static_cast<size_t>(r)];
-    if (least <= capacity) continue;
-    const bool bytes = limits.activations < 0;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "no order exists within that memory: rank ", r, " must hold ",
-        bytes ? PrintBytes(least)
-              : absl::StrCat(least, least == 1 ? " activation" : " activations"),
-        " for one microbatch",
-        bytes ? absl::StrCat(", beside what is always there, and has ", PrintBytes(capacity))
-              : ""));
-  }
-  return absl::OkStatus();
-}
-
 // By rank, the bytes above its limit by the checker's count. Empty if no rank exceeds its limit.
 absl::StatusOr<std::vector<int64_t>> Overshoot(const PlacedSearch& place,
                                                const search::Words& words) {
@@ -89,6 +72,23 @@ void AddKnownOrders(const SearchRequest& request, size_t index, PlacedSearch* pl
 }
 
 }  // namespace
+
+absl::Status CheckFits(const search::Problem& problem, const search::Limits& limits) {
+  for (int r = 0; r < problem.ranks; ++r) {
+    const int64_t least = search::LeastCapacity(problem, r);
+    const int64_t capacity = problem.capacity[static_cast<size_t>(r)];
+    if (least <= capacity) continue;
+    const bool bytes = limits.activations < 0;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "no order exists within that memory: rank ", r, " must hold ",
+        bytes ? PrintBytes(least)
+              : absl::StrCat(least, least == 1 ? " activation" : " activations"),
+        " for one microbatch",
+        bytes ? absl::StrCat(", beside what is always there, and has ", PrintBytes(capacity))
+              : ""));
+  }
+  return absl::OkStatus();
+}
 
 Plan LoweredOf(const PlacedSearch& place, const search::Words& words) {
   return LoweredPlan(search::PlanOf(place.stages, words), CommLayout::kEdge,

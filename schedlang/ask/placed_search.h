@@ -32,6 +32,9 @@ absl::StatusOr<PlacedProblem> ProblemWithin(const SearchRequest& request, const 
                                             const Plan& stages,
                                             const std::vector<int64_t>& recomputes);
 
+// InvalidArgument where a rank cannot hold one microbatch.
+absl::Status CheckFits(const search::Problem& problem, const search::Limits& limits);
+
 struct PlacedSearch {
   Plan stages;
   std::string word;  // of the place; "" where it has none

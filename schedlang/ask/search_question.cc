@@ -65,6 +65,29 @@ absl::Status FindStages(const SearchQuestion& question, SearchRequest* request) 
   return absl::OkStatus();
 }
 
+// Refuses questions about copies that no search answers.
+absl::Status CheckOffload(const SearchQuestion& question, size_t places) {
+  if (question.offload == SearchOffload::kNone) {
+    if (!question.host.is_given()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        "`host_memory` limits copies to the host, which need `offload=any` or `offload=all`");
+  }
+  if (question.any_split) {
+    return absl::InvalidArgumentError(
+        "`offload` and `split=any`: give one of them; a split that was found can be given with the "
+        "costs of its stages");
+  }
+  if (places > 1) {
+    return absl::InvalidArgumentError(
+        "`offload` is searched in one place: give it (`place=v`), not `place=any`");
+  }
+  if (question.activations >= 0) {
+    return absl::InvalidArgumentError(
+        "`offload` and `activations`: copies are placed within bytes; give `memory` instead");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 SearchRecompute SearchRecomputeOf(absl::string_view word) {
@@ -72,6 +95,12 @@ SearchRecompute SearchRecomputeOf(absl::string_view word) {
          : word == "all" ? SearchRecompute::kAll
          : word == "any" ? SearchRecompute::kAny
                          : SearchRecompute::kAsCosts;
+}
+
+SearchOffload SearchOffloadOf(absl::string_view word) {
+  return word == "all"   ? SearchOffload::kAll
+         : word == "any" ? SearchOffload::kAny
+                         : SearchOffload::kNone;
 }
 
 absl::StatusOr<SearchRequest> SearchRequestOf(const SearchQuestion& question, const Stop* stop) {
@@ -96,6 +125,9 @@ absl::StatusOr<SearchRequest> SearchRequestOf(const SearchQuestion& question, co
   limits.split = question.split;
   limits.pairs = question.pairs;
   request.recompute = question.recompute;
+  SL_RETURN_IF_ERROR(CheckOffload(question, request.stages.size()));
+  request.offload = question.offload;
+  request.host = question.host;
   if (question.any_split) {
     request.any_split = true;
     request.layers = question.layers;

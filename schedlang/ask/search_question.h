@@ -28,10 +28,12 @@ struct SearchQuestion {
   search::Objective minimize = search::Objective::kMakespan;
   int activations = -1;  // most of a rank; -1: no limit
   MemoryLimit memory;    // bytes
+  MemoryLimit host;      // bytes of copies on a rank's host
   bool whole = true;     // B may be used
   bool split = true;     // I and W may be used
   bool pairs = false;
   SearchRecompute recompute = SearchRecompute::kAsCosts;
+  SearchOffload offload = SearchOffload::kNone;
   CostRequest costs;
   double seconds = 10;
   int iterations = 0;  // instead of a time; 0: as many as the time allows
@@ -40,6 +42,9 @@ struct SearchQuestion {
 
 // "none", "all" or "any"; any other word: as the costs say.
 SearchRecompute SearchRecomputeOf(absl::string_view word);
+
+// The same of "none", "all" or "any"; any other word: none.
+SearchOffload SearchOffloadOf(absl::string_view word);
 
 // `stop` (null: never) is the request's, too. Errors name fields: questions that cannot be, or do
 // not go together; Cancelled where `stop` is wished while a file is read.

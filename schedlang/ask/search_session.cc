@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/ask/offload_search.h"
 #include "schedlang/ask/placed_search.h"
+#include "schedlang/ask/placed_work.h"
 #include "schedlang/base/clock.h"
 #include "schedlang/base/status.h"
 #include "schedlang/check/rules.h"
@@ -192,6 +194,8 @@ class SearchRun {
     }
     found.objective = place.problem.objective;
     found.value = ValueOf(place);
+    SL_ASSIGN_OR_RETURN(CountedBytes bytes, CountBytes(found.lowered, found.costs));
+    found.bytes = std::move(bytes.ranks);
     found.iterations = place.state.iterations;
     found.library = place.library;
     return found;
@@ -214,7 +218,8 @@ double FoundSchedule::gap() const {
 
 absl::StatusOr<FoundSchedule> SearchSchedule(const SearchRequest& request,
                                              const WatchSearch& watch) {
-  return SearchRun(request, watch).Run();
+  return SearchWork(request, watch,
+                    [&watch](const SearchRequest& plain) { return SearchRun(plain, watch).Run(); });
 }
 
 }  // namespace stringline

@@ -22,14 +22,20 @@ namespace stringline {
 // found.
 enum class SearchRecompute : uint8_t { kAsCosts, kNone, kAll, kAny };
 
+// Copies to the host: none; all that wait long enough, of all stages; or those of the stages, and
+// of the microbatches, with which the best order was found.
+enum class SearchOffload : uint8_t { kNone, kAll, kAny };
+
 struct SearchRequest {
   std::vector<Plan> stages;            // where stages may live: one plan for each
   std::vector<std::string> places;     // these by their words, "loop 2"; empty: they have none
   std::optional<search::Words> begin;  // an order for stages[0] to begin with
   CostRequest costs;
   MemoryLimit memory;     // bytes; without a limit, the capacity in the costs
+  MemoryLimit host;       // bytes of copies; without a limit, the host's capacity in the costs
   search::Limits limits;  // without bytes
   SearchRecompute recompute = SearchRecompute::kAsCosts;
+  SearchOffload offload = SearchOffload::kNone;
   bool any_split = false;  // the layers of each stage are searched, too
   int layers = -1;         // in the model; -1: as its shape says
   SearchBudget budget;
@@ -60,10 +66,15 @@ struct FoundSchedule {
   int64_t least = 0;         // no order is below; more than bound.sum() if found by trying
   bool any_split = false;    // `least` holds for all ways to share out the layers
   search::Objective objective = search::Objective::kMakespan;
-  int64_t value = 0;  // the objective's, by the search
+  int64_t value = 0;  // the objective's, by the search; with R or copies, as simulated
   int64_t iterations = 0;
   MemoryLimit memory;                 // the limit of the ranks' bytes
+  MemoryLimit host;                   // the same of copies on their hosts
+  std::vector<int64_t> bytes;         // by rank, by the checker's count; empty: not known
+  std::vector<int64_t> host_bytes;    // the same on its host; empty: the plan has no copies
   std::vector<int> recomputing;       // stages that recompute, by request or by choice
+  std::vector<int> remaking;          // those of them whose plan lists their R
+  std::vector<int> offloading;        // stages of which a microbatch is copied to the host
   std::vector<LibraryValue> library;  // values of the library's schedules on these stages, the best
                                       // first
   bool IsProven() const { return value <= least; }

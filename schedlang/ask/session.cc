@@ -350,18 +350,33 @@ std::optional<Plan> CheckedPlan(Plan plan, CheckOptions options, Diagnostics* di
   return plan;
 }
 
-absl::StatusOr<MemoryLimit> MemoryLimitOf(const MemoryLimit& said, const CostModel* costs,
-                                          int ranks) {
+namespace {
+
+// `usual`: the limit in the costs, for ranks without one; 0: none.
+absl::StatusOr<MemoryLimit> LimitOf(const char* field, const MemoryLimit& said, int64_t usual,
+                                    int ranks) {
   if (said.ranks.size() > static_cast<size_t>(ranks)) {
-    return FieldError("memory", absl::StrCat("there is no rank ", said.ranks.size() - 1,
-                                             "; the plan has ", ranks));
+    return FieldError(
+        field, absl::StrCat("there is no rank ", said.ranks.size() - 1, "; the plan has ", ranks));
   }
   if (said.is_of_each && said.ranks.size() < static_cast<size_t>(ranks)) {
-    return FieldError("memory", absl::StrCat(said.ranks.size(), " limits for ", ranks, " ranks"));
+    return FieldError(field, absl::StrCat(said.ranks.size(), " limits for ", ranks, " ranks"));
   }
   MemoryLimit limit = said;
-  if (limit.all < 0 && costs != nullptr && costs->capacity > 0) limit.all = costs->capacity;
+  if (limit.all < 0 && usual > 0) limit.all = usual;
   return limit;
+}
+
+}  // namespace
+
+absl::StatusOr<MemoryLimit> MemoryLimitOf(const MemoryLimit& said, const CostModel* costs,
+                                          int ranks) {
+  return LimitOf("memory", said, costs == nullptr ? 0 : costs->capacity, ranks);
+}
+
+absl::StatusOr<MemoryLimit> HostLimitOf(const MemoryLimit& said, const CostModel* costs,
+                                        int ranks) {
+  return LimitOf("host_memory", said, costs == nullptr ? 0 : costs->host_capacity, ranks);
 }
 
 absl::StatusOr<ResolvedCheck> ResolveCheck(const CheckRequest& request, const Plan& plan,
@@ -379,13 +394,14 @@ absl::StatusOr<ResolvedCheck> ResolveCheck(const CheckRequest& request, const Pl
   } else if (costs != nullptr) {
     options.sizes = SizesOfCosts(plan, costs->memory);
   }
-  if (options.sizes.empty() && request.memory.is_given()) {
-    return FieldError("memory",
+  if (options.sizes.empty() && (request.memory.is_given() || request.host.is_given())) {
+    return FieldError(request.memory.is_given() ? "memory" : "host_memory",
                       "nothing says how many bytes a stage has; give the model (`model=RUN.yaml`), "
                       "or costs with a model's shape or with memory.* keys (`costs=FILE.yaml`)");
   }
   if (!options.sizes.empty()) {
     SL_ASSIGN_OR_RETURN(options.memory, MemoryLimitOf(request.memory, costs, plan.ranks()));
+    SL_ASSIGN_OR_RETURN(options.host, HostLimitOf(request.host, costs, plan.ranks()));
   }
   return ResolvedCheck{std::move(options), collectives};
 }

@@ -106,6 +106,7 @@ struct CheckRequest {
   int activations = -1;
   FindModelSizes model;          // the model of the stages; none: sizes come from the costs
   MemoryLimit memory;            // most bytes a rank may hold; without a limit, from the costs
+  MemoryLimit host;              // the same of copies on its host
   CostRequest costs;             // memory, and state that copies of the pipeline share
   CollectiveChoice collectives;  // collectives of a run that the schedule leaves out
 };
@@ -196,6 +197,8 @@ struct ResolvedCheck {
 // rank.
 absl::StatusOr<MemoryLimit> MemoryLimitOf(const MemoryLimit& said, const CostModel* costs,
                                           int ranks);
+// The same for copies on the hosts of ranks.
+absl::StatusOr<MemoryLimit> HostLimitOf(const MemoryLimit& said, const CostModel* costs, int ranks);
 
 // Errors: a model that cannot be read, or that the plan's stages do not divide; a limit in bytes
 // without sizes of stages. `costs`: the request's costs for this plan, or null.

@@ -24,7 +24,9 @@ absl::Span<const Rule> Rules() {
 
 bool Applies(const Rule& rule, const CheckOptions& options) {
   if (rule.code == Code::kConnection) return options.lazy;
-  if (rule.code == Code::kMemory) return options.activations >= 0 || options.memory.is_given();
+  if (rule.code == Code::kMemory) {
+    return options.activations >= 0 || options.memory.is_given() || options.host.is_given();
+  }
   return true;
 }
 

@@ -20,8 +20,9 @@ struct CheckOptions {
   bool lazy = false;     // communicators connect at their first call, and block the host meanwhile
   int activations = -1;  // most stage activations a rank may hold; -1: any number
   MemoryLimit memory;    // most bytes a rank may hold
+  MemoryLimit host;      // most bytes of copies a rank may hold on its host
   bool sharded = false;  // every stage begins with its parameters shared out, until an UNSHARD
-  std::vector<StageSizes> sizes;  // by stage; needed for `memory`
+  std::vector<StageSizes> sizes;  // by stage; needed for `memory` and `host`
 };
 
 // A property that must hold. `find` adds its findings. The rules run in the order of the table, and

@@ -40,6 +40,36 @@ std::string Ranges(const std::set<int32_t>& numbers) {
   return out;
 }
 
+using MicrobatchesByStage = std::map<StageId, std::set<int32_t>>;
+
+// "stage 0: microbatches 0 .. 4, 7; stage 7: microbatch 2"
+std::string Print(const Plan& plan, const MicrobatchesByStage& stages) {
+  std::string out;
+  for (const auto& [stage, microbatches] : stages) {
+    if (microbatches.empty()) continue;
+    absl::StrAppend(&out, out.empty() ? "" : "; ", "stage ", PrintStage(plan.pipes, stage), ": ",
+                    Ranges(microbatches));
+  }
+  return out;
+}
+
+// Calls visit(index, comes) for the F and the B or W of every microbatch that a D copies: between
+// them the host has room for it.
+template <typename Visit>
+void ForEachOnHost(const Plan& plan, RankId rank, Visit visit) {
+  std::set<std::pair<StageId, int32_t>> copied;
+  for (const Action& action : plan.of(rank)) {
+    if (action.kind != ActionKind::kOffload) continue;
+    copied.emplace(action.stage, action.microbatch.value);
+  }
+  for (uint32_t i = plan.first[rank.value]; i < plan.first[rank.value + 1]; ++i) {
+    const Action& action = plan.actions[i];
+    const bool comes = action.kind == ActionKind::kForward;
+    if (!comes && !Performs(action.kind, ActionKind::kWeightGradient)) continue;
+    if (copied.count({action.stage, action.microbatch.value}) > 0) visit(i, comes);
+  }
+}
+
 }  // namespace
 
 PeakActivations PeakActivationsOf(const Plan& plan, RankId rank) {
@@ -180,8 +210,34 @@ std::string DescribeLargestGap(const Plan& plan, RankId rank, uint32_t last,
   return largest == 0 ? "" : absl::StrCat(PrintBytes(largest), " ", where);
 }
 
+PeakBytes PeakOnHostOf(const Plan& plan, RankId rank, const std::vector<StageSizes>& bytes) {
+  PeakBytes peak{0, plan.first[rank.value]};
+  int64_t there = 0;
+  ForEachOnHost(plan, rank, [&](uint32_t i, bool comes) {
+    const StageId stage = plan.actions[i].stage;
+    const int64_t moved = bytes[stage.value].of_microbatch[StageValue::kHosted];
+    there += comes ? moved : -moved;
+    if (there > peak.bytes) peak = {there, i};
+  });
+  return peak;
+}
+
+std::string DescribeOnHost(const Plan& plan, RankId rank, uint32_t last) {
+  MicrobatchesByStage there;
+  ForEachOnHost(plan, rank, [&](uint32_t i, bool comes) {
+    if (i > last) return;
+    const Action& action = plan.actions[i];
+    if (comes) {
+      there[action.stage].insert(action.microbatch.value);
+    } else {
+      there[action.stage].erase(action.microbatch.value);
+    }
+  });
+  return Print(plan, there);
+}
+
 std::string DescribeAlive(const Plan& plan, RankId rank, uint32_t last) {
-  std::map<StageId, std::set<int32_t>> alive;
+  MicrobatchesByStage alive;
   std::set<StageId> gathered;
   for (uint32_t i = plan.first[rank.value]; i <= last; ++i) {
     const Action& action = plan.actions[i];
@@ -193,12 +249,7 @@ std::string DescribeAlive(const Plan& plan, RankId rank, uint32_t last) {
     if (change > 0) alive[action.stage].insert(action.microbatch.value);
     if (releases) alive[action.stage].erase(action.microbatch.value);
   }
-  std::string out;
-  for (const auto& [stage, microbatches] : alive) {
-    if (microbatches.empty()) continue;
-    absl::StrAppend(&out, out.empty() ? "" : "; ", "stage ", PrintStage(plan.pipes, stage), ": ",
-                    Ranges(microbatches));
-  }
+  std::string out = Print(plan, alive);
   const char* separator = out.empty() ? "gathered: stage " : "; gathered: stage ";
   for (const StageId stage : gathered) {
     absl::StrAppend(&out, separator, PrintStage(plan.pipes, stage));

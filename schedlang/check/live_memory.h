@@ -32,6 +32,10 @@ struct PeakBytes {
 };
 PeakBytes PeakBytesOf(const Plan& lowered, RankId rank, const std::vector<StageSizes>& bytes);
 
+// The most bytes of copies on the rank's host by the order of the list, and the first F with which
+// they need room: a copy has it from its F to its last W or B, as in the memory plan.
+PeakBytes PeakOnHostOf(const Plan& plan, RankId rank, const std::vector<StageSizes>& bytes);
+
 // The most receive buffers that the rank needs at once: a buffer is in use from the post of its
 // receive to the release of its value.
 int ReceiveBuffersOf(const Plan& lowered, RankId rank);
@@ -44,5 +48,7 @@ std::string DescribeLargestGap(const Plan& lowered, RankId rank, uint32_t last,
 // "stage 0: microbatches 0 .. 4, 7; stage 7: microbatch 2; gathered: stage 0, 7": the activations
 // alive after action `last` of the rank's list, and the parameters.
 std::string DescribeAlive(const Plan& plan, RankId rank, uint32_t last);
+// "stage 0: microbatches 0 .. 4": the copies with room on the host after action `last`.
+std::string DescribeOnHost(const Plan& plan, RankId rank, uint32_t last);
 
 }  // namespace stringline

@@ -3,7 +3,7 @@
 // kernels for the CPU: parameters, gradients, moments, values, messages, temporaries, a step's
 // tokens; not the host's own copies of tokens and losses, nor memory of libraries. With costs they
 // are the given bytes of stages and microbatches, without temporaries. The place shown is the
-// action with the most bytes in use.
+// action with the most bytes in use. Copies on the host have a limit of their own.
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -30,13 +30,33 @@ void Find(const Plan& plan, RankId rank, uint32_t index, std::string text, Diagn
       {.text = absl::StrCat("the largest gap then: ", gap), .has_place = false});
 }
 
+// A rank with more copies on its host than it may have; the place is the F with which
+// the most bytes have room there, by the order of the list.
+void FindOverfullHost(const Plan& plan, RankId rank, int64_t bytes, const CheckOptions& options,
+                      Diagnostics* diagnostics) {
+  const int64_t most = options.host.of(rank.value);
+  if (bytes <= most) return;
+  const uint32_t fullest = PeakOnHostOf(plan, rank, options.sizes).action;
+  const Action& action = plan.actions[fullest];
+  Diagnostic& finding = diagnostics->Add(
+      Code::kMemory, SpanOf(plan, action),
+      absl::StrCat("rank ", rank.value, " holds ", PrintBytes(bytes), " on its host at ",
+                   Print(plan, action), ", more than ", PrintBytes(most)));
+  if (!finding.notes.empty()) return;
+  finding.where = WhereOf(plan, action);
+  finding.notes.push_back({.text = absl::StrCat("on the host then, or on their way: ",
+                                                DescribeOnHost(plan, rank, fullest)),
+                           .has_place = false});
+}
+
 }  // namespace
 
 void FindOverfullRank(const Plan& plan, const CheckOptions& options, Diagnostics* diagnostics) {
-  SL_CHECK(!options.memory.is_given() || options.sizes.size() == plan.stages.size())
+  const bool in_bytes = options.memory.is_given() || options.host.is_given();
+  SL_CHECK(!in_bytes || options.sizes.size() == plan.stages.size())
       << "a limit in bytes needs the bytes of every stage";
   absl::StatusOr<MemoryPlan> memory = MemoryPlan();
-  if (options.memory.is_given()) memory = PlanMemory(plan, options.sizes);
+  if (in_bytes) memory = PlanMemory(plan, options.sizes);
   SL_CHECK(memory.ok()) << memory.status();  // the plan ends by an earlier rule
   for (int r = 0; r < plan.ranks(); ++r) {
     const RankId rank(r);
@@ -49,6 +69,8 @@ void FindOverfullRank(const Plan& plan, const CheckOptions& options, Diagnostics
                        Print(plan, plan.actions[peak.action]), ", more than ", options.activations),
           diagnostics);
     }
+    if (options.host.of(r) >= 0)
+      FindOverfullHost(plan, rank, memory->ranks[r].host, options, diagnostics);
     const int64_t most = options.memory.of(r);
     if (most < 0 || memory->ranks[r].all() <= most) continue;
     const uint32_t fullest = PeakBytesOf(plan, rank, options.sizes).action;

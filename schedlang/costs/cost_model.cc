@@ -84,6 +84,7 @@ class CostResolver {
     SL_RETURN_IF_ERROR(ResolveMessages());
     SL_RETURN_IF_ERROR(ResolveMemory());
     model_.capacity = One("memory.capacity");
+    model_.host_capacity = One("host.capacity");
     SL_ASSIGN_OR_RETURN(model_.unshard, PerStage("unshard"));
     SL_ASSIGN_OR_RETURN(model_.reduce, PerStage("reduce"));
     SL_RETURN_IF_ERROR(ResolveBuckets());

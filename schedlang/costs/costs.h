@@ -175,6 +175,7 @@ struct CostModel {
   CollectiveChoice collectives;     // a plan's collectives, unless the plan says them itself
   std::vector<StageMemory> memory;  // empty: not known
   int64_t capacity = 0;             // bytes that a rank can hold; 0: not known
+  int64_t host_capacity = 0;        // bytes of copies that a rank's host can hold; 0: not known
   int receive_buffers = 0;          // per rank (links.h); 0: any number
   int64_t jitter = 0;               // standard deviation of durations, in millionths
   Noise noise;

@@ -8,7 +8,7 @@
 
 namespace stringline {
 
-absl::StatusOr<MemoryLimit> ParseMemoryLimit(const std::string& text) {
+absl::StatusOr<MemoryLimit> ParseMemoryLimit(const std::string& text, const std::string& field) {
   const std::vector<std::string> words = absl::StrSplit(text, ',');
   MemoryLimit limit;
   for (size_t i = 0; i < words.size(); ++i) {
@@ -19,14 +19,14 @@ absl::StatusOr<MemoryLimit> ParseMemoryLimit(const std::string& text) {
         (names_rank && !absl::SimpleAtoi(words[i].substr(0, colon), &rank)) || rank < 0 ||
         rank >= MemoryLimit::kMostRanks) {
       return absl::InvalidArgumentError(
-          absl::StrCat("`memory=", text,
+          absl::StrCat("`", field, "=", text,
                        "`: give one limit for all ranks, as 80GiB, one for each from rank 0 on, as "
                        "80GiB,40GiB, or those of some, as 0:80GiB,3:40GiB"));
     }
     const absl::StatusOr<int64_t> bytes =
         ParseWithUnit(CostUnit::kBytes, names_rank ? words[i].substr(colon + 1) : words[i]);
     if (!bytes.ok()) {
-      return FieldError("memory", bytes.status().message());
+      return FieldError(field, bytes.status().message());
     }
     if (words.size() == 1 && !names_rank) return MemoryLimit(*bytes);
     limit.is_of_each = !names_rank;

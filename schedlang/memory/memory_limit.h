@@ -31,7 +31,8 @@ struct MemoryLimit {
   }
 };
 
-// "80GiB", "80GiB,80GiB,40GiB" by rank, or "0:80GiB,3:40GiB". Errors name the field `memory`.
-absl::StatusOr<MemoryLimit> ParseMemoryLimit(const std::string& text);
+// "80GiB", "80GiB,80GiB,40GiB" by rank, or "0:80GiB,3:40GiB". Errors name the field.
+absl::StatusOr<MemoryLimit> ParseMemoryLimit(const std::string& text,
+                                             const std::string& field = "memory");
 
 }  // namespace stringline

@@ -19,6 +19,10 @@ std::pair<int32_t, int32_t> KeyOf(const Action& action) {
   return {action.stage.value, action.microbatch.value};
 }
 
+bool TakesPart(absl::Span<const int64_t> stages, StageId stage) {
+  return stages.empty() || stages[static_cast<size_t>(stage.value)] != 0;
+}
+
 Action WithKind(Action action, ActionKind kind) {
   action.kind = kind;
   action.joined = false;
@@ -56,9 +60,11 @@ Plan WithPlaced(const Plan& plan, Place place) {
 
 }  // namespace
 
-Plan PlaceRecomputes(const Plan& plan, const std::vector<int64_t>& ahead) {
+Plan PlaceRecomputes(const Plan& plan, const std::vector<int64_t>& ahead,
+                     absl::Span<const int64_t> stages) {
   ByMicrobatch<int64_t> forward;  // the group of its F
   const auto place = [&](const Action& action, size_t rank, int64_t group, Placed* placed) {
+    if (!TakesPart(stages, action.stage)) return;
     if (action.kind == ActionKind::kForward) forward[KeyOf(action)] = group;
     if (action.kind != ActionKind::kBackward && action.kind != ActionKind::kInputGradient) return;
     const auto own = forward.find(KeyOf(action));
@@ -67,18 +73,23 @@ Plan PlaceRecomputes(const Plan& plan, const std::vector<int64_t>& ahead) {
     (*placed)[static_cast<size_t>(at)].push_back(WithKind(action, ActionKind::kRecompute));
   };
   Plan out = WithPlaced(plan, place);
-  out.recompute.assign(plan.stages.size(), 1);
+  out.recompute.resize(plan.stages.size(), 0);
+  for (size_t s = 0; s < out.recompute.size(); ++s) {
+    if (TakesPart(stages, StageId(static_cast<int32_t>(s)))) out.recompute[s] = 1;
+  }
   FindRemaking(&out);
   return out;
 }
 
-Plan PlaceCopies(const Plan& plan, const std::vector<int64_t>& ahead) {
+Plan PlaceCopies(const Plan& plan, const std::vector<int64_t>& ahead,
+                 absl::Span<const int64_t> stages) {
   struct Begun {
     Action forward;
     int64_t group = 0;
   };
   ByMicrobatch<Begun> begun;
   const auto place = [&](const Action& action, size_t rank, int64_t group, Placed* placed) {
+    if (!TakesPart(stages, action.stage)) return;
     if (action.kind == ActionKind::kForward) begun[KeyOf(action)] = {action, group};
     const Values needs = EffectsOf(plan, action).needs;
     const auto own = begun.find(KeyOf(action));

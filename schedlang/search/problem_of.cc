@@ -3,6 +3,7 @@
 #include "schedlang/search/problem_of.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/status.h"
@@ -98,6 +99,17 @@ void HoldBytes(const HeldBytes& held, StageWork* work) {
   work->during = {saved + messages, messages + held.remade_for_input + held.remade_for_weight,
                   held.stash + messages + held.remade_for_input, 0};
   work->after = {saved, -saved, held.stash - held.for_input, -held.stash - held.for_weight};
+}
+
+void HoldShare(const HeldBytes& held, double share, StageWork* work) {
+  HoldBytes(held, work);
+  auto& [forward, whole, input, weight] = work->after;
+  const int64_t gone = forward - std::llround(share * static_cast<double>(forward));
+  work->during[kWholeAt] += gone;
+  work->during[kInputAt] += gone;
+  forward -= gone;
+  whole += gone;
+  input += gone;
 }
 
 HeldBytes HeldOf(const StageMemory& memory) {
@@ -201,8 +213,8 @@ absl::StatusOr<Words> WordsOf(const Plan& plan) {
       if (actions[i].kind == ActionKind::kRecompute || IsCopy(actions[i].kind)) {
         return absl::InvalidArgumentError(
             absl::StrCat(Print(plan, actions[i]),
-                         ": a search places no R, D or U; search without them, and let "
-                         "`then recompute by` or `then offload by` add them to what it finds"));
+                         ": a search begins with an order of F, B, I and W; leave out R, D and "
+                         "U, which `recompute=any` and `offload=any` place anew"));
       }
       if (!IsCompute(actions[i].kind)) {
         ++i;

@@ -40,6 +40,9 @@ struct HeldBytes {
   int64_t remade_for_weight = 0;  // while B runs
 };
 void HoldBytes(const HeldBytes& held, StageWork* work);
+// The same for a stage that copies to the host: between F and B or I it holds a share of what F
+// kept, from nothing (0) to all of it (1).
+void HoldShare(const HeldBytes& held, double share, StageWork* work);
 HeldBytes HeldOf(const StageMemory& memory);
 
 // The choice as a plan has it (Plan::recompute): empty if no stage recomputes.

@@ -3,6 +3,7 @@
 #include "schedlang/search/recompute.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -27,7 +28,10 @@ int64_t CountOf(const Recomputes& stages) { return std::count(stages.begin(), st
 
 bool IsBetter(const RecomputeTrial& a, const RecomputeTrial& b) {
   if (a.score.value != b.score.value) return a.score.value < b.score.value;
-  return CountOf(a.stages) < CountOf(b.stages);
+  const auto sum = [](const Recomputes& of) {
+    return std::accumulate(of.begin(), of.end(), int64_t{0});
+  };
+  return sum(a.stages) < sum(b.stages);
 }
 
 // At every moment the smaller of the two memories.
@@ -137,21 +141,36 @@ Problem WithEitherChoice(Problem none, const Problem& all) {
   return none;
 }
 
-// Some stages are tried beside each other; the best of them counts.
+// Some changes are tried beside each other; the best of them counts.
 RecomputeTrial ClimbRecomputes(int stages, const RecomputeClimb& climb) {
   constexpr size_t kAtOnce = 4;
   const auto count = static_cast<size_t>(stages);
-  RecomputeTrial best = climb.value(Recomputes(count, 1), {});
-  RecomputeTrial none = climb.value(Recomputes(count, 0), {});
-  if (IsBetter(none, best)) best = std::move(none);
+  const std::vector<std::vector<int64_t>> choices =
+      climb.choices.empty() ? std::vector<std::vector<int64_t>>(count, {0, 1}) : climb.choices;
+  const size_t of_stage = choices.empty() ? 1 : choices[0].size();
+  std::vector<RecomputeTrial> alike(of_stage);  // in which every stage has its k-th choice
+  for (size_t k = of_stage; k-- > 0;) {
+    Recomputes same;
+    for (const std::vector<int64_t>& of : choices) same.push_back(of[k]);
+    alike[k] = climb.value(same, {});
+  }
+  RecomputeTrial best = std::move(alike.back());
+  for (size_t k = of_stage - 1; k-- > 0;) {
+    if (IsBetter(alike[k], best)) best = std::move(alike[k]);
+  }
   int64_t spent = 0;
+  const size_t changes = count * (of_stage - 1);
   for (bool is_better = true; is_better;) {
     is_better = false;
-    for (size_t s = 0; s < count && climb.goes_on(spent); s += kAtOnce) {
-      std::vector<RecomputeTrial> tried(std::min(kAtOnce, count - s));
+    for (size_t c = 0; c < changes && climb.goes_on(spent); c += kAtOnce) {
+      std::vector<RecomputeTrial> tried(std::min(kAtOnce, changes - c));
       climb.all(static_cast<int>(tried.size()), [&](int i) {
+        const size_t change = c + static_cast<size_t>(i);
         Recomputes changed = best.stages;
-        changed[s + static_cast<size_t>(i)] ^= 1;
+        int64_t& own = changed[change / (of_stage - 1)];
+        const std::vector<int64_t>& of = choices[change / (of_stage - 1)];
+        const auto at = static_cast<size_t>(std::find(of.begin(), of.end(), own) - of.begin());
+        own = of[(at + 1 + change % (of_stage - 1)) % of_stage];
         tried[static_cast<size_t>(i)] = climb.value(changed, best.words);
       });
       spent += static_cast<int64_t>(tried.size()) * kShortSearch;

@@ -2,7 +2,8 @@
 //
 // A stage that recomputes holds less of a microbatch, and its B or I takes its F longer. A choice
 // is valued by a short search. From the better of all stages and none, each stage in turn changes
-// sides if the result is no worse.
+// sides if the result is no worse. The same climb serves stages with more than two choices, as
+// those that may also copy what they keep to the host.
 #pragma once
 
 #include <cstdint>
@@ -26,9 +27,11 @@ struct RecomputeClimb {
   // Does work(0) .. work(count - 1), in parallel or not.
   std::function<void(int count, const std::function<void(int)>& work)> all;
   std::function<bool(int64_t spent)> goes_on;  // `spent`: iterations of the short searches
+  // By stage its choices, equally many for each, from the least; empty: 0 and 1.
+  std::vector<std::vector<int64_t>> choices = {};
 };
 
-// The best choice for so many stages. Between equal values fewer stages recompute.
+// The best choice for so many stages. Between equal values the one with the least sum.
 RecomputeTrial ClimbRecomputes(int stages, const RecomputeClimb& climb);
 
 // Adds the orders of a few plain rules, and of moves from the best.

@@ -194,6 +194,10 @@ const Asked kAsked[] = {
     {"check", "check zb_v P=2 M=4"},
     {"check", "check 1f1b P=2 M=4 --cost F=1,B=2,memory.weights=1GB --memory 80GB"},
     {"check", "check 1f1b P=2 M=4 --cost F=1,B=2,memory.weights=1GB --memory 0:80GB"},
+    {"check",
+     "check 1f1b_offload P=4 M=8 --cost F=1,B=2,D=1,memory.saved_for_W=1GB --host-memory 9GB"},
+    {"check",
+     "check 1f1b_offload P=4 M=8 --cost F=1,B=2,D=1,memory.saved_for_W=1GB --host-memory 1:9GB"},
     {"check", "check @/twice.sched P=2 M=4"},
     {"check", "check tests/golden/check/unmatched_overlaps.sched P=2 M=2"},
     {"check", "check examples/03_find_a_deadlock/broken.sched P=4 M=8"},
@@ -236,6 +240,12 @@ const Asked kAsked[] = {
     {"search",
      "search P=2 M=3 --recompute all --iterations 100 --cost "
      "F=10,I=10,W=8,memory.weights=1GB,memory.saved_for_I=1GB,message=1MB,recompute=1"},
+    {"search",
+     "search P=4 M=6 --offload any --kinds F,B --iterations 100 --memory 3GB --cost "
+     "F=10,B=20,D=5,p2p=8,memory.saved_for_W=1GB"},
+    {"search",
+     "search P=3 M=6 --recompute any --kinds F,B --iterations 100 --memory 2GB --cost "
+     "F=10,B=20,R=1,p2p=8,memory.saved_for_W=1GB,memory.kept=100MB"},
     {"explain", "explain hanayo 1F1 P=2 M=4"},
     {"explain", "explain tests/golden/sim/recompute.plan 1B1 --cost F=2,B=4"},
     {"explain",

@@ -234,6 +234,34 @@ TEST(SearchTest, ChoosesTheStagesThatRecompute) {
   }
 }
 
+// The written schedule holds the copies and the R that were found: it fits, and takes as long.
+TEST(SearchTest, WritesCopiesAndR) {
+  const std::string path = ScratchFolder() + "/offload.sched";
+  const std::string costs =
+      "--cost F=10,I=10,W=8,R=9,host.bandwidth=200GB/s,memory.weights=1GB,memory.saved_for_I=1MB,"
+      "memory.saved_for_W=2MB,memory.kept=1MB,p2p=4 --memory 1010MB";
+  for (const char* const choice : {"--offload any", "--offload all", "--recompute any",
+                                   "--recompute any --offload any --host-memory 6MB"}) {
+    SCOPED_TRACE(choice);
+    const Answer answer = Search(
+        absl::StrCat("P=4 M=6 ", costs, " ", choice, " --iterations 400 --json --emit ", path));
+    ASSERT_EQ(answer.status, 0) << answer.err;
+    const auto found = nlohmann::json::parse(answer.out);
+    const std::string there = absl::StrCat(path, " P=4 M=6 ", costs);
+    const Answer check = RunToolIn(SourceFolder(), Words(absl::StrCat("check ", there, " --json")));
+    ASSERT_EQ(check.status, 0) << check.out << check.err;
+    const auto proof = nlohmann::json::parse(check.out);
+    EXPECT_EQ(proof["bytes"], found["bytes"]);
+    EXPECT_EQ(proof.value("host_bytes", nlohmann::json::array()), found["host_bytes"]);
+    const std::string simulated =
+        absl::StrCat("sim ", there.substr(0, there.find(" --memory")), " --json");
+    const Answer sim = RunToolIn(SourceFolder(), Words(simulated));
+    EXPECT_EQ(nlohmann::json::parse(sim.out)["makespan_us"], found["makespan_us"]);
+    EXPECT_EQ(found["makespan_us"], found["value_us"]);
+    EXPECT_EQ(RunToolIn(SourceFolder(), {"fmt", "--check", path}).status, 0);
+  }
+}
+
 TEST(SearchTest, FindsWhichLayersStagesHold) {
   const std::string asked =
       "P=4 M=8 --costs examples/06_where_the_time_goes/llama.yaml --iterations 2000 --json ";
@@ -390,11 +418,11 @@ TEST(SearchTest, SaysWhatCannotBe) {
       {"P=4 M=8 --place ring",
        "--place ring: a placement is line, v, loop N or wave N (N stages a rank), or any"},
       {"P=4 M=8 --from mario",
-       "mario: 0R0: a search places no R, D or U; search without them, and let `then recompute by` "
-       "or `then offload by` add them to what it finds"},
+       "mario: 0R0: a search begins with an order of F, B, I and W; leave out R, D and U, which "
+       "--recompute any and --offload any place anew"},
       {"P=4 M=8 --from 1f1b_offload --cost F=1,I=1,W=1,D=1,U=1",
-       "1f1b_offload: 0D0: a search places no R, D or U; search without them, and let `then "
-       "recompute by` or `then offload by` add them to what it finds"},
+       "1f1b_offload: 0D0: a search begins with an order of F, B, I and W; leave out R, D and U, "
+       "which --recompute any and --offload any place anew"},
       {"P=4 M=8 --place any",
        "--place any compares models cut into more and fewer stages: give costs of the whole model "
        "(--work model), or a model's shape (--costs FILE.yaml)"},

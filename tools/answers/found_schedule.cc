@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "schedlang/ask/search_session.h"
+#include "schedlang/base/bytes.h"
 #include "schedlang/base/status.h"
 #include "schedlang/check/live_memory.h"
 #include "schedlang/check/rules.h"
@@ -56,6 +57,33 @@ std::string PrintRecomputing(const FoundSchedule& found) {
                       absl::StrJoin(words, ", "), "]");
 }
 
+// "stages 0, 1 copy 5 of 16 microbatches to the host".
+std::string PrintOffloading(const FoundSchedule& found) {
+  int64_t copies = 0, all = 0;
+  for (const Action& action : found.plan.actions) {
+    copies += action.kind == ActionKind::kOffload ? 1 : 0;
+  }
+  for (const int s : found.offloading) all += found.plan.microbatches_of(StageId(s));
+  return absl::StrCat(found.offloading.size(), " of ", found.plan.stages.size(),
+                      " stages offload: ", absl::StrJoin(found.offloading, ", "), "; copies to ",
+                      "the host for ", copies, " of their ", all, " microbatches");
+}
+
+std::string PrintRemaking(const FoundSchedule& found) {
+  return absl::StrCat("by R ahead of the gradients: stages ", absl::StrJoin(found.remaking, ", "));
+}
+
+// "rank 3 holds the most bytes, 79.2 GB of at most 80.0 GB"
+std::string PrintMostBytes(const std::vector<int64_t>& bytes, const MemoryLimit& limit,
+                           const char* where) {
+  const auto most = std::max_element(bytes.begin(), bytes.end());
+  const auto rank = static_cast<int>(most - bytes.begin());
+  std::string line =
+      absl::StrCat("rank ", rank, " holds the most bytes", where, ", ", PrintBytes(*most));
+  if (limit.of(rank) >= 0) absl::StrAppend(&line, " of at most ", PrintBytes(limit.of(rank)));
+  return line;
+}
+
 // The header's lines: the question, the value reached, the bound.
 std::vector<std::string> HeaderOf(const std::string& asked, const FoundSchedule& found) {
   std::vector<std::string> lines = {absl::StrCat("Found by: ", asked),
@@ -63,6 +91,8 @@ std::vector<std::string> HeaderOf(const std::string& asked, const FoundSchedule&
                                                  PrintTime(found.value), ", ", PrintGap(found)),
                                     absl::StrCat("bound ", PrintBound(found))};
   if (!found.recomputing.empty()) lines.push_back(PrintRecomputing(found));
+  if (!found.remaking.empty()) lines.push_back(PrintRemaking(found));
+  if (!found.offloading.empty()) lines.push_back(PrintOffloading(found));
   return lines;
 }
 
@@ -80,7 +110,9 @@ absl::StatusOr<std::string> EmittedText(const FoundQuestion& question, const Fou
   // More microbatches must fit as well.
   options.limits.activations = question.activations;
   options.limits.memory = found.memory;
-  if (found.memory.is_given()) options.limits.sizes = SizesOfCosts(found.plan, found.costs.memory);
+  options.limits.host = found.host;
+  if (found.memory.is_given() || found.host.is_given())
+    options.limits.sizes = SizesOfCosts(found.plan, found.costs.memory);
   SL_ASSIGN_OR_RETURN(const search::WrittenSchedule written, search::WriteSchedule(plan, options));
   return written.text;
 }
@@ -111,6 +143,10 @@ Json FoundAsJson(const FoundSchedule& found) {
           {"activations", std::move(activations)},
           {"layers", found.plan.split.layers},
           {"recompute", found.recomputing},
+          {"remade", found.remaking},
+          {"offload", found.offloading},
+          {"bytes", found.bytes},
+          {"host_bytes", found.host_bytes},
           {"library", std::move(library)}};
 }
 
@@ -129,6 +165,12 @@ void PrintFound(const FoundSchedule& found, std::ostream& out) {
     out << "stages hold " << absl::StrJoin(found.plan.split.layers, ", ") << " layers\n";
   }
   if (!found.recomputing.empty()) out << PrintRecomputing(found) << "\n";
+  if (!found.remaking.empty()) out << PrintRemaking(found) << "\n";
+  if (!found.offloading.empty()) out << PrintOffloading(found) << "\n";
+  if (!found.host_bytes.empty()) {
+    out << PrintMostBytes(found.bytes, found.memory, "") << "\n"
+        << PrintMostBytes(found.host_bytes, found.host, " on its host") << "\n";
+  }
   const int most = MostActivationsOf(found.lowered);
   out << "a rank holds at most " << most << (most == 1 ? " activation" : " activations") << "\n";
   if (found.library.empty()) return;

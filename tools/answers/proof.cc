@@ -55,23 +55,30 @@ std::vector<RankMemory> MemoryOfRanks(const Plan& lowered, const CheckOptions& o
   return std::move(memory->ranks);
 }
 
-std::vector<int64_t> BytesOfRanks(const Plan& lowered, const CheckOptions& options) {
-  std::vector<int64_t> bytes;
-  for (const RankMemory& rank : MemoryOfRanks(lowered, options)) bytes.push_back(rank.all());
-  return bytes;
+// "rank 3 holds the most bytes, 79.2 GB of at most 80.0 GB", and so on its host.
+void PrintMostBytes(const std::vector<RankMemory>& ranks, int64_t (*of)(const RankMemory&),
+                    const char* where, const MemoryLimit& limit, std::ostream& out) {
+  const auto most =
+      std::max_element(ranks.begin(), ranks.end(),
+                       [of](const RankMemory& x, const RankMemory& y) { return of(x) < of(y); });
+  const auto rank = static_cast<int>(most - ranks.begin());
+  out << "    rank " << rank << " holds the most bytes" << where << ", " << PrintBytes(of(*most));
+  if (limit.of(rank) >= 0) out << " of at most " << PrintBytes(limit.of(rank));
 }
 
 void PrintBytesOfRanks(const Plan& lowered, const CheckOptions& options, std::ostream& out) {
   const std::vector<RankMemory> ranks = MemoryOfRanks(lowered, options);
   if (ranks.empty()) return;
+  const auto all = [](const RankMemory& rank) { return rank.all(); };
   const auto most =
       std::max_element(ranks.begin(), ranks.end(),
                        [](const RankMemory& x, const RankMemory& y) { return x.all() < y.all(); });
-  out << "    rank " << most - ranks.begin() << " holds the most bytes, "
-      << PrintBytes(most->all());
-  const int64_t limit = options.memory.of(static_cast<int>(most - ranks.begin()));
-  if (limit >= 0) out << " of at most " << PrintBytes(limit);
+  PrintMostBytes(ranks, all, "", options.memory, out);
   if (most->gaps() > 0) out << "; " << PrintBytes(most->gaps()) << " of it are gaps between values";
+  out << "\n";
+  if (!HasCopies(lowered)) return;
+  PrintMostBytes(
+      ranks, [](const RankMemory& rank) { return rank.host; }, " on its host", options.host, out);
   out << "\n";
 }
 
@@ -174,8 +181,15 @@ Json ProofAsJson(const Plan& lowered, const Source& source, const CheckOptions& 
     json["steps"] = lowered.steps;
     json["versions"] = lowered.versions;
   }
-  if (!options.sizes.empty()) json["bytes"] = BytesOfRanks(lowered, options);
+  Json bytes = Json::array(), host_bytes = Json::array();
+  for (const RankMemory& rank : MemoryOfRanks(lowered, options)) {
+    bytes.push_back(rank.all());
+    host_bytes.push_back(rank.host);
+  }
+  if (!options.sizes.empty()) json["bytes"] = std::move(bytes);
   if (options.memory.is_given()) json["memory"] = LimitAsJson(options.memory, lowered.ranks());
+  if (!options.sizes.empty() && HasCopies(lowered)) json["host_bytes"] = std::move(host_bytes);
+  if (options.host.is_given()) json["host_memory"] = LimitAsJson(options.host, lowered.ranks());
   return json;
 }
 

@@ -43,6 +43,13 @@ void DeclareMemoryOption(CLI::App& app, Flags& flags, const std::string& or_mode
       ->type_name("BYTES");
 }
 
+void DeclareHostMemoryOption(CLI::App& app, Flags& flags) {
+  app.add_option("--host-memory", flags.host_memory,
+                 "Most bytes of copies (D) that a rank may hold on its host, given as --memory is; "
+                 "by default the costs' host.capacity")
+      ->type_name("BYTES");
+}
+
 void DeclareSeedOption(CLI::App& app, Flags& flags, const std::string& what) {
   app.add_option("--seed", flags.seed, absl::StrCat("What ", what, " is drawn from; 1 by default"))
       ->check(CLI::Range(0, 1'000'000'000))
@@ -125,6 +132,7 @@ void DeclareCheckOptions(CLI::App& app, Flags& flags) {
                "Communicators connect at their first call, and block the host meanwhile");
   DeclareActivationsOption(app, flags);
   DeclareMemoryOption(app, flags, "--model, or ");
+  DeclareHostMemoryOption(app, flags);
   app.add_option(
          "--model", flags.model,
          "The run file whose model the stages hold: bytes are those that a run on the CPU takes")
@@ -297,6 +305,7 @@ void DeclareSearchOptions(CLI::App& app, Flags& flags) {
       ->type_name("makespan|span|period");
   DeclareActivationsOption(app, flags);
   DeclareMemoryOption(app, flags, "");
+  DeclareHostMemoryOption(app, flags);
   app.add_option("--kinds", flags.kinds,
                  "What may be used: F,B (no split of the backward), F,I,W (always split) or "
                  "F,B,I,W (the default)")
@@ -309,6 +318,13 @@ void DeclareSearchOptions(CLI::App& app, Flags& flags) {
                  "Which stages recompute: none, all, or any, those for which what is found is "
                  "best; by default as the costs say (recompute). The costs with "
                  "recompute=[1,1,0,0] are then those of what was found")
+      ->check(CLI::IsMember({"none", "all", "any"}))
+      ->type_name("none|all|any");
+  app.add_option("--offload", flags.offload,
+                 "Which stages copy what their F keeps to the host until its backward: none (the "
+                 "default); all, of every microbatch that waits long enough; or any, those for "
+                 "which what is found is best, and no more than --memory asks for. Needs D, or "
+                 "host.bandwidth, among the costs")
       ->check(CLI::IsMember({"none", "all", "any"}))
       ->type_name("none|all|any");
   app.add_option("--seconds", flags.seconds, "How long to search at most; 10 by default")

@@ -58,6 +58,7 @@ struct Flags {
   bool lazy = false;                    // --lazy
   int activations = -1;                 // --activations; -1: no limit
   std::string memory;                   // --memory 80GiB
+  std::string host_memory;              // --host-memory 500GB
   std::string model;                    // --model RUN.yaml
   std::string link;                     // --link 5us,2GB/s
   bool verbose = false;                 // --verbose
@@ -91,6 +92,7 @@ struct Flags {
   std::string kinds;                    // --kinds F,I,W; "": F, B, I and W
   bool pairs = false;                   // --pairs
   std::string recompute;                // --recompute none|all|any; "": as the costs say
+  std::string offload;                  // --offload none|all|any; "": none
   double seconds = 10;                  // --seconds
   int iterations = 0;                   // --iterations; 0: as many as the time allows
   bool compare = false;                 // --compare: of bench
@@ -106,26 +108,26 @@ struct Flags {
 
 // Groups of a command's options, beside FILE, --json and --help; combine with |.
 enum OptionSet : unsigned {
-  kPlanOptions = 1 << 0,        // NAME=VALUE …, --schedule
-  kLoweredOption = 1 << 1,      // --lowered
-  kCostOptions = 1 << 2,        // --cost, --costs
-  kTimelineOption = 1 << 3,     // --timeline
-  kPictureOptions = 1 << 4,     // --width, --svg, --html, --ranks, …
-  kTrainingOptions = 1 << 5,    // --text, --out, --steps, --save, --load
-  kToOption = 1 << 6,           // --to
-  kOutOption = 1 << 7,          // --out
-  kManyFiles = 1 << 8,          // FILE … instead of a single FILE
-  kTwoSides = 1 << 19,          // FILE … -- FILE …: the second with options of its own
-  kFormatOptions = 1 << 9,      // --check, --stdout
-  kForOption = 1 << 10,         // --for
-  kActionArgument = 1 << 11,    // ACTION behind FILE
-  kNoFile = 1 << 12,            // no FILE
-  kNoJson = 1 << 24,            // no --json
-  kShellArgument = 1 << 25,     // no FILE; SHELL
-  kLayoutOption = 1 << 13,      // --layout
-  kCheckOptions = 1 << 14,      // --buffers, --lazy, --activations, --memory, --model
-  kLinkOptions = 1 << 15,       // --link, --message, --steps
-  kSlowOption = 1 << 16,        // --slow
+  kPlanOptions = 1 << 0,      // NAME=VALUE …, --schedule
+  kLoweredOption = 1 << 1,    // --lowered
+  kCostOptions = 1 << 2,      // --cost, --costs
+  kTimelineOption = 1 << 3,   // --timeline
+  kPictureOptions = 1 << 4,   // --width, --svg, --html, --ranks, …
+  kTrainingOptions = 1 << 5,  // --text, --out, --steps, --save, --load
+  kToOption = 1 << 6,         // --to
+  kOutOption = 1 << 7,        // --out
+  kManyFiles = 1 << 8,        // FILE … instead of a single FILE
+  kTwoSides = 1 << 19,        // FILE … -- FILE …: the second with options of its own
+  kFormatOptions = 1 << 9,    // --check, --stdout
+  kForOption = 1 << 10,       // --for
+  kActionArgument = 1 << 11,  // ACTION behind FILE
+  kNoFile = 1 << 12,          // no FILE
+  kNoJson = 1 << 24,          // no --json
+  kShellArgument = 1 << 25,   // no FILE; SHELL
+  kLayoutOption = 1 << 13,    // --layout
+  kCheckOptions = 1 << 14,    // --buffers, --lazy, --activations, --memory, --host-memory, --model
+  kLinkOptions = 1 << 15,     // --link, --message, --steps
+  kSlowOption = 1 << 16,      // --slow
   kVariationOptions = 1 << 17,  // --runs, --seed
   kPlotOption = 1 << 18,        // --plot
   kMessagesOption = 1 << 20,    // --messages

@@ -53,6 +53,16 @@ absl::StatusOr<SlowRank> ParseSlowRank(const std::string& text) {
   return slow;
 }
 
+absl::Status ReadLimits(const Flags& flags, MemoryLimit* memory, MemoryLimit* host) {
+  if (!flags.memory.empty()) {
+    SL_ASSIGN_OR_RETURN(*memory, ParseMemoryLimit(flags.memory));
+  }
+  if (!flags.host_memory.empty()) {
+    SL_ASSIGN_OR_RETURN(*host, ParseMemoryLimit(flags.host_memory, "host_memory"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<Parameter>> ParseParameters(const std::vector<std::string>& args) {
@@ -107,8 +117,7 @@ absl::StatusOr<CheckRequest> CheckRequestOf(const Flags& flags) {
                        .lazy = flags.lazy,
                        .activations = flags.activations};
   SL_ASSIGN_OR_RETURN(request.costs, CostRequestOf(flags));
-  if (flags.memory.empty()) return request;
-  SL_ASSIGN_OR_RETURN(request.memory, ParseMemoryLimit(flags.memory));
+  SL_RETURN_IF_ERROR(ReadLimits(flags, &request.memory, &request.host));
   return request;
 }
 
@@ -150,14 +159,14 @@ absl::StatusOr<SearchQuestion> SearchQuestionOf(const Flags& flags) {
                           .split = flags.kinds != "F,B",
                           .pairs = flags.pairs,
                           .recompute = SearchRecomputeOf(flags.recompute),
+                          .offload = SearchOffloadOf(flags.offload),
                           .seconds = flags.seconds,
                           .iterations = flags.iterations,
                           .seed = flags.seed};
   SL_ASSIGN_OR_RETURN(question.parameters, ParseParameters(flags.parameters));
   if (!flags.from.empty()) question.begin = {.file = flags.from, .schedule = flags.schedule};
   SL_ASSIGN_OR_RETURN(question.costs, CostRequestOf(flags));
-  if (flags.memory.empty()) return question;
-  SL_ASSIGN_OR_RETURN(question.memory, ParseMemoryLimit(flags.memory));
+  SL_RETURN_IF_ERROR(ReadLimits(flags, &question.memory, &question.host));
   return question;
 }
 

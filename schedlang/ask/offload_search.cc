@@ -1,0 +1,412 @@
+// A choice is valued by short searches of its problem, for several shares of what its stages keep
+// on the device: too small a share gives orders whose copies do not fit in or delay the step, too
+// large a share gives orders that need none.
+#include "schedlang/ask/offload_search.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/ask/placed_search.h"
+#include "schedlang/ask/placed_work.h"
+#include "schedlang/ask/places.h"
+#include "schedlang/base/clock.h"
+#include "schedlang/base/status.h"
+#include "schedlang/check/rules.h"
+#include "schedlang/costs/recompute.h"
+#include "schedlang/search/lower_bound.h"
+#include "schedlang/search/one_at_a_time.h"
+#include "schedlang/search/recompute.h"
+
+namespace stringline {
+namespace {
+
+using search::Words;
+
+// An order with its choices and its plan.
+struct Best {
+  std::vector<int64_t> choices;
+  Words words;
+  std::optional<PlacedWork> work;
+
+  WorkScore score() const { return work ? work->score : WorkScore{}; }
+  int64_t value() const { return score().value; }
+};
+
+// The recomputing stages where nothing else is asked.
+absl::StatusOr<std::vector<int64_t>> RecomputesOfCosts(const StepCosts& costs, const Plan& stages) {
+  SL_ASSIGN_OR_RETURN(std::vector<int64_t> recomputes, RecomputedStages(costs.spec, stages));
+  recomputes.resize(stages.stages.size(), 0);
+  return recomputes;
+}
+
+// By stage, its allowed choices.
+absl::StatusOr<std::vector<std::vector<int64_t>>> ChoicesOf(const SearchRequest& request,
+                                                            const StepCosts& costs,
+                                                            const Plan& stages) {
+  SL_ASSIGN_OR_RETURN(std::vector<int64_t> recomputes, RecomputesOfCosts(costs, stages));
+  const bool any = request.recompute == SearchRecompute::kAny;
+  if (request.recompute == SearchRecompute::kAll || any) {
+    std::fill(recomputes.begin(), recomputes.end(), kRecomputes);
+  } else if (request.recompute == SearchRecompute::kNone) {
+    std::fill(recomputes.begin(), recomputes.end(), kKeeps);
+  }
+  std::vector<std::vector<int64_t>> choices;
+  for (const int64_t own : recomputes) {
+    std::vector<int64_t> of = any ? std::vector<int64_t>{kKeeps, own} : std::vector<int64_t>{own};
+    std::vector<int64_t>& all = choices.emplace_back();
+    if (request.offload != SearchOffload::kAll) all = of;
+    for (const int64_t choice : of) {
+      if (request.offload != SearchOffload::kNone) all.push_back(choice | kOffloads);
+    }
+  }
+  return choices;
+}
+
+// The searches of one place, with copies.
+class OffloadSearch {
+ public:
+  OffloadSearch(const SearchRequest& request, const StepCosts& costs, const Plan& stages,
+                std::vector<std::vector<int64_t>> choices, const WatchSearch& watch)
+      : request_(request),
+        costs_(costs),
+        stages_(stages),
+        choices_(std::move(choices)),
+        watch_(watch),
+        end_ns_(NowNs() + request.budget.time_ns),
+        over_(request.stop, request.budget.iterations == 0 ? end_ns_ : Stop::kNever) {
+    request_.stop = &over_;
+  }
+
+  // Betters `best`, beginning with these orders, too.
+  absl::Status Run(std::vector<Words> begin, int64_t bound, Best* best) {
+    begin_ = std::move(begin);
+    if (!best->words.empty()) begin_.push_back(best->words);
+    // An equal plan counts, too: it may need fewer stages.
+    below_ = best->score();
+    ++below_.copies;
+    const search::RecomputeTrial trial = search::ClimbRecomputes(
+        static_cast<int>(choices_.size()),
+        {.value = [this](const auto& choices, const auto& words) { return Value(choices, words); },
+         .all = OnAllCores,
+         .goes_on = [this](int64_t spent) { return GoesOn(spent); },
+         .choices = choices_});
+    if (!trial.words.empty()) SL_RETURN_IF_ERROR(Place(trial.stages, {trial.words}, best));
+    const std::vector<int64_t> choices = best->work ? best->choices : trial.stages;
+    return Deepen(choices, bound, best);
+  }
+
+  int64_t iterations() const { return iterations_; }
+
+ private:
+  bool GoesOn(int64_t spent) const {
+    const SearchBudget& budget = request_.budget;
+    if (over_.IsWished()) return false;
+    return budget.iterations > 0 ? spent < budget.iterations / 2
+                                 : NowNs() < end_ns_ - budget.time_ns / 2;
+  }
+
+  // The optimiser's problem in which offloading stages hold a share between F and B.
+  absl::StatusOr<search::Problem> ProblemOf(const std::vector<int64_t>& choices,
+                                            double share) const {
+    SL_ASSIGN_OR_RETURN(PlacedProblem placed,
+                        ProblemWithin(request_, costs_, stages_, StagesThat(kRecomputes, choices)));
+    for (size_t s = 0; s < choices.size() && placed.memory.is_given(); ++s) {
+      if ((choices[s] & kOffloads) == 0) continue;
+      search::HoldShare(search::HeldOf(placed.costs.memory[s]), share, &placed.problem.stages[s]);
+    }
+    return std::move(placed.problem);
+  }
+
+  static bool CanBeKept(const search::Problem& problem) {
+    for (int r = 0; r < problem.ranks; ++r) {
+      const int64_t capacity = problem.capacity[static_cast<size_t>(r)];
+      if (search::LeastCapacity(problem, r) > capacity) return false;
+    }
+    return true;
+  }
+
+  static bool HasCopies(const std::vector<int64_t>& choices) {
+    return std::any_of(choices.begin(), choices.end(),
+                       [](int64_t choice) { return (choice & kOffloads) != 0; });
+  }
+
+  // Orders to begin with that fit the problem.
+  search::Candidates Beginning(const search::Problem& problem, const Words& further) const {
+    search::Candidates candidates;
+    search::Evaluator evaluator(problem);
+    for (const Words& words : begin_) {
+      if (search::IsComplete(problem, words)) candidates.Offer(&evaluator, words, std::nullopt);
+    }
+    if (!further.empty() && search::IsComplete(problem, further)) {
+      candidates.Offer(&evaluator, further, std::nullopt);
+    }
+    return candidates;
+  }
+
+  // Values a choice by its best plan; kNoLimit if none was found.
+  search::RecomputeTrial Value(const search::Recomputes& choices, const Words& begin) const {
+    search::RecomputeTrial trial{.stages = choices};
+    std::vector<search::Candidate> tried;
+    for (const double share : {0.0, 0.5}) {
+      if (share > 0 && !HasCopies(choices)) break;
+      const absl::StatusOr<search::Problem> problem = ProblemOf(choices, share);
+      if (!problem.ok() || !CanBeKept(*problem)) continue;
+      search::Candidates candidates = Beginning(*problem, begin);
+      search::SearchShortly(*problem, request_.budget.seed, &candidates);
+      const auto& all = candidates.all();
+      const size_t most = std::min<size_t>(all.size(), 2);
+      tried.insert(tried.end(), all.begin(), all.begin() + static_cast<ptrdiff_t>(most));
+      const Words least = search::OneAtATime(*problem);
+      if (tried.empty()) tried.push_back({least, {search::ValueOf(*problem, least), 0}, {}});
+    }
+    std::stable_sort(tried.begin(), tried.end(),
+                     [](const auto& a, const auto& b) { return a.score < b.score; });
+    const auto placer = WorkPlacer::For(request_, costs_, stages_, choices);
+    if (!placer.ok()) return trial;
+    for (const search::Candidate& candidate : tried) {
+      const WorkScore own = {trial.score.value, 0};
+      const auto work =
+          placer->Place(candidate.words, std::min(own, below_), WorkPlacer::Effort::kQuick);
+      if (!work) continue;
+      trial.score.value = work->score.value;
+      trial.words = candidate.words;
+    }
+    return trial;
+  }
+
+  absl::Status Place(const std::vector<int64_t>& choices, const std::vector<Words>& orders,
+                     Best* best) const {
+    SL_ASSIGN_OR_RETURN(const WorkPlacer placer,
+                        WorkPlacer::For(request_, costs_, stages_, choices));
+    for (const Words& words : orders) {
+      auto work = placer.Place(words, best->score(), WorkPlacer::Effort::kWhole);
+      if (work) *best = {choices, words, std::move(work)};
+    }
+    return absl::OkStatus();
+  }
+
+  // Searches the choice with what is left of the budget.
+  absl::Status Deepen(const std::vector<int64_t>& choices, int64_t bound, Best* best) {
+    constexpr double kShares[] = {0.0, 0.25, 0.5, 0.75};
+    int64_t left = HasCopies(choices) ? 4 : 1;
+    for (const double share : kShares) {
+      if (left == 0 || best->value() <= bound) break;
+      SearchBudget budget = request_.budget;
+      budget.time_ns = std::max<int64_t>(0, end_ns_ - NowNs()) / left;
+      budget.iterations = budget.iterations / 2 / (HasCopies(choices) ? 4 : 1);
+      if (request_.budget.iterations > 0 && budget.iterations == 0) budget.iterations = 1;
+      --left;
+      const absl::StatusOr<search::Problem> problem = ProblemOf(choices, share);
+      if (!problem.ok() || !CanBeKept(*problem)) continue;
+      SearchState state{.candidates = Beginning(*problem, best->words), .bound = bound};
+      SearchInRounds(
+          *problem, budget,
+          [&](const SearchState&) {
+            if (over_.IsWished()) return false;
+            const int64_t value = best->work ? best->value() : 0;
+            watch_({value, bound, static_cast<double>(end_ns_ - NowNs()) / 1e9});
+            return true;
+          },
+          &state);
+      iterations_ += state.iterations;
+      std::vector<Words> orders;
+      for (const search::Candidate& candidate : state.candidates.all()) {
+        if (candidate.score.value <= best->value()) orders.push_back(candidate.words);
+      }
+      SL_RETURN_IF_ERROR(Place(choices, orders, best));
+    }
+    return absl::OkStatus();
+  }
+
+  SearchRequest request_;
+  const StepCosts& costs_;
+  const Plan& stages_;
+  const std::vector<std::vector<int64_t>> choices_;
+  const WatchSearch& watch_;
+  const int64_t end_ns_;
+  const Stop over_;
+  std::vector<Words> begin_;
+  WorkScore below_;  // only better plans count
+  int64_t iterations_ = 0;
+};
+
+// A relaxation of every choice: stages as quick as without recomputing, and at every moment the
+// least of all memories.
+absl::StatusOr<search::BoundParts> BoundOfAll(const SearchRequest& request, const StepCosts& costs,
+                                              const Plan& stages,
+                                              const std::vector<std::vector<int64_t>>& choices) {
+  const size_t count = stages.stages.size();
+  SearchRequest unlimited = request;
+  if (request.memory.is_given()) unlimited.memory = std::numeric_limits<int64_t>::max() / 8;
+  SL_ASSIGN_OR_RETURN(PlacedProblem relaxed,
+                      ProblemWithin(unlimited, costs, stages, std::vector<int64_t>(count, kKeeps)));
+  for (size_t k = 0; k < choices[0].size(); ++k) {
+    std::vector<int64_t> alike;
+    for (const std::vector<int64_t>& of : choices) alike.push_back(of[k]);
+    SL_ASSIGN_OR_RETURN(PlacedProblem placed,
+                        ProblemWithin(request, costs, stages, StagesThat(kRecomputes, alike)));
+    for (size_t s = 0; s < count && placed.memory.is_given(); ++s) {
+      if ((alike[s] & kOffloads) == 0) continue;
+      search::HoldShare(search::HeldOf(placed.costs.memory[s]), 0, &placed.problem.stages[s]);
+    }
+    relaxed.problem = search::WithEitherChoice(std::move(relaxed.problem), placed.problem);
+  }
+  const bool is_timed = request.budget.iterations == 0;
+  const Stop over(request.stop, is_timed ? NowNs() + request.budget.time_ns / 8 : Stop::kNever);
+  relaxed.problem.stop = &over;
+  SL_RETURN_IF_ERROR(CheckFits(relaxed.problem, relaxed.limits));
+  return search::PartsOfBound(relaxed.problem);
+}
+
+// The same plan with fewer copies, where that is no longer: only those that limits ask for, and of
+// fewer stages.
+absl::Status Thin(const SearchRequest& request, const StepCosts& costs, const Plan& stages,
+                  Best* best) {
+  for (size_t k = 0; k <= best->choices.size() && best->score().copies > 0; ++k) {
+    std::vector<int64_t> choices = best->choices;  // first as they are
+    if (k > 0 && (choices[k - 1] & kOffloads) == 0) continue;
+    if (k > 0) choices[k - 1] -= kOffloads;
+    SL_ASSIGN_OR_RETURN(const WorkPlacer placer, WorkPlacer::For(request, costs, stages, choices));
+    auto work = placer.Place(best->words, best->score(), WorkPlacer::Effort::kWhole);
+    if (work) *best = {choices, best->words, std::move(work)};
+  }
+  return absl::OkStatus();
+}
+
+std::vector<int> NumbersOf(const std::vector<int64_t>& stages) {
+  std::vector<int> numbers;
+  for (size_t s = 0; s < stages.size(); ++s) {
+    if (stages[s] == 1) numbers.push_back(static_cast<int>(s));
+  }
+  return numbers;
+}
+
+// Puts the plan of `best` into `found`, checked and simulated.
+absl::Status Answer(const StepCosts& costs, const Best& best, FoundSchedule* found) {
+  found->plan = best.work->plan;
+  found->value = best.work->score.value;
+  StepCosts step = costs;
+  const std::vector<int64_t> recomputes = StagesThat(kRecomputes, best.choices);
+  step.spec.values["recompute"] = recomputes;
+  SL_ASSIGN_OR_RETURN(found->costs, ResolveCosts(step, found->plan));
+  found->lowered = LoweredPlan(found->plan, CommLayout::kEdge, found->costs.collectives);
+  Diagnostics findings;
+  if (!Check(found->lowered, CheckOptions{}, &findings)) {
+    return absl::InternalError(
+        absl::StrCat("the plan that was found is wrong: ", findings.findings().front().text));
+  }
+  PriceGroups(found->lowered, &found->costs);
+  const Wiring wiring = WiringOf(found->lowered, CommLayout::kEdge, found->costs.receive_buffers);
+  SL_ASSIGN_OR_RETURN(found->timeline, SimulatedStep(found->lowered, wiring, found->costs));
+  found->recomputing = NumbersOf(recomputes);
+  std::vector<int64_t> remaking(recomputes.size(), 0), offloading(recomputes.size(), 0);
+  for (const Action& action : found->plan.actions) {
+    const auto s = static_cast<size_t>(action.stage.value);
+    if (action.kind == ActionKind::kRecompute) remaking[s] = 1;
+    if (action.kind == ActionKind::kOffload) offloading[s] = 1;
+  }
+  found->remaking = NumbersOf(remaking);
+  found->offloading = NumbersOf(offloading);
+  SL_ASSIGN_OR_RETURN(CountedBytes bytes, CountBytes(found->lowered, found->costs));
+  found->bytes = std::move(bytes.ranks);
+  found->host_bytes = std::move(bytes.hosts);
+  return absl::OkStatus();
+}
+
+// The budget of one of several searches; with iterations each has all of them.
+SearchRequest WithShare(SearchRequest request, SearchOffload offload, double share) {
+  request.offload = offload;
+  request.budget.time_ns =
+      static_cast<int64_t>(share * static_cast<double>(request.budget.time_ns));
+  return request;
+}
+
+std::vector<int64_t> ChoicesOfFound(const FoundSchedule& found) {
+  std::vector<int64_t> choices(found.plan.stages.size(), kKeeps);
+  for (const int s : found.recomputing) choices[static_cast<size_t>(s)] = kRecomputes;
+  return choices;
+}
+
+// A plain search, and then R where they stand better ahead of the gradients.
+absl::StatusOr<FoundSchedule> SearchPlainly(const SearchRequest& request, const StepCosts& costs,
+                                            const PlainSearch& plain) {
+  SL_ASSIGN_OR_RETURN(FoundSchedule found, plain(request));
+  if (found.recomputing.empty() || request.recompute != SearchRecompute::kAny) return found;
+  Best best{.choices = ChoicesOfFound(found), .words = {}, .work = std::nullopt};
+  SL_ASSIGN_OR_RETURN(best.words, search::WordsOf(found.plan));
+  const Plan stages = found.plan;
+  SL_ASSIGN_OR_RETURN(const WorkPlacer placer,
+                      WorkPlacer::For(request, costs, stages, best.choices));
+  best.work = placer.Place(best.words, {found.value, 0}, WorkPlacer::Effort::kWhole);
+  if (best.work) SL_RETURN_IF_ERROR(Answer(costs, best, &found));
+  return found;
+}
+
+}  // namespace
+
+absl::StatusOr<FoundSchedule> SearchWork(const SearchRequest& request, const WatchSearch& watch,
+                                         const PlainSearch& plain) {
+  constexpr double kPlainShare = 0.35, kAllShare = 0.15;
+  SL_ASSIGN_OR_RETURN(const StepCosts costs, FindCosts(request.costs));
+  const bool any = request.offload == SearchOffload::kAny;
+  if (request.offload == SearchOffload::kNone) return SearchPlainly(request, costs, plain);
+  const Plan& stages = request.stages[0];
+  SL_ASSIGN_OR_RETURN(const auto choices, ChoicesOf(request, costs, stages));
+  // What a copy costs, and limits, are asked before any search.
+  std::vector<int64_t> alike;
+  for (const std::vector<int64_t>& of : choices) alike.push_back(of.back());
+  SL_ASSIGN_OR_RETURN(const WorkPlacer placer, WorkPlacer::For(request, costs, stages, alike));
+  FoundSchedule found;
+  Best best;
+  std::vector<Words> begin;
+  for (KnownOrders& known : LibraryOrdersOn(stages, request.stop)) begin.push_back(known.words);
+  if (request.begin) begin.push_back(*request.begin);
+  const int64_t end_ns = NowNs() + request.budget.time_ns;
+  if (any) {
+    const absl::StatusOr<FoundSchedule> without =
+        SearchPlainly(WithShare(request, SearchOffload::kNone, kPlainShare), costs, plain);
+    if (without.ok()) {
+      found = *without;
+      best = {ChoicesOfFound(found), WordsWithoutWork(found.plan),
+              PlacedWork{found.plan, {found.value, 0}}};
+    }
+  }
+  SL_ASSIGN_OR_RETURN(const search::BoundParts bound, BoundOfAll(request, costs, stages, choices));
+  const auto run = [&](SearchOffload offload, double share, Best* of) -> absl::Status {
+    const SearchRequest part = WithShare(request, offload, share);
+    SL_ASSIGN_OR_RETURN(auto of_part, ChoicesOf(part, costs, stages));
+    OffloadSearch search(part, costs, stages, std::move(of_part), watch);
+    SL_RETURN_IF_ERROR(search.Run(begin, bound.sum(), of));
+    found.iterations += search.iterations();
+    return absl::OkStatus();
+  };
+  const bool has_limit = placer.memory().is_given();  // without one copies gain nothing
+  if (!any || (has_limit && best.value() > bound.sum())) {
+    Best with_all;
+    SL_RETURN_IF_ERROR(run(SearchOffload::kAll, any ? kAllShare : 1, &with_all));
+    if (with_all.score() < best.score()) best = std::move(with_all);
+  }
+  if (any && has_limit && best.value() > bound.sum()) {
+    const double left = static_cast<double>(std::max<int64_t>(0, end_ns - NowNs()));
+    const auto all = static_cast<double>(std::max<int64_t>(1, request.budget.time_ns));
+    SL_RETURN_IF_ERROR(run(SearchOffload::kAny, left / all, &best));
+  }
+  if (any && best.work) SL_RETURN_IF_ERROR(Thin(request, costs, stages, &best));
+  if (!best.work) {
+    return absl::NotFoundError(
+        "no order was found whose bytes fit, with copies to the host either; give more memory");
+  }
+  found.place = request.places.empty() ? "" : request.places[0];
+  if (!found.place.empty()) found.places = {found.place};
+  found.objective = request.limits.objective;
+  found.memory = placer.memory();
+  found.host = placer.host();
+  SL_RETURN_IF_ERROR(Answer(costs, best, &found));
+  found.bound = bound;
+  found.least = bound.sum();
+  return found;
+}
+
+}  // namespace stringline
