@@ -344,27 +344,75 @@ absl::StatusOr<FoundSchedule> SearchPlainly(const SearchRequest& request, const 
   return found;
 }
 
-}  // namespace
+// A question about copies, and what all its searches have in common.
+struct Asked {
+  const SearchRequest& request;
+  const StepCosts& costs;
+  const Plan& stages;
+  const WatchSearch& watch;
+  std::vector<Words> begin;
+  int64_t bound = 0;
+  int64_t end_ns = 0;
+  bool has_limit = false;  // of bytes; without one copies gain nothing
+};
 
-absl::StatusOr<FoundSchedule> SearchWork(const SearchRequest& request, const WatchSearch& watch,
-                                         const PlainSearch& plain) {
-  constexpr double kPlainShare = 0.35, kAllShare = 0.15;
-  SL_ASSIGN_OR_RETURN(const StepCosts costs, FindCosts(request.costs));
-  const bool any = request.offload == SearchOffload::kAny;
-  if (request.offload == SearchOffload::kNone) return SearchPlainly(request, costs, plain);
+// One of several searches, with its share of the time that is left.
+struct Part {
+  SearchOffload offload = SearchOffload::kAny;
+  bool remakes = true;  // stages may recompute, if the question lets them
+  double share = 1;
+};
+
+absl::StatusOr<int64_t> SearchPart(const Asked& asked, const Part& part, Best* best) {
+  const SearchRequest& request = asked.request;
+  const auto all_ns = static_cast<double>(std::max<int64_t>(1, request.budget.time_ns));
+  const auto left_ns = static_cast<double>(std::max<int64_t>(0, asked.end_ns - NowNs()));
+  SearchRequest own = WithShare(request, part.offload, part.share * left_ns / all_ns);
+  if (!part.remakes) own.recompute = SearchRecompute::kNone;
+  SL_ASSIGN_OR_RETURN(auto choices, ChoicesOf(own, asked.costs, asked.stages));
+  OffloadSearch search(own, asked.costs, asked.stages, std::move(choices), asked.watch);
+  SL_RETURN_IF_ERROR(search.Run(asked.begin, asked.bound, best));
+  return search.iterations();
+}
+
+// Betters `best` by searches with copies; returns their iterations. The last goes on from the best,
+// the others begin by themselves.
+absl::StatusOr<int64_t> SearchParts(const Asked& asked, Best* best) {
+  const bool any = asked.request.offload == SearchOffload::kAny;
+  std::vector<Part> parts = {{SearchOffload::kAll, true, any ? 0.2 : 1}};
+  if (any && asked.request.recompute == SearchRecompute::kAny) {
+    parts.push_back({SearchOffload::kAny, false, 0.4});
+  }
+  if (any) parts.push_back({SearchOffload::kAny, true, 1});
+  int64_t iterations = 0;
+  for (const Part& part : parts) {
+    if (any && (!asked.has_limit || best->value() <= asked.bound)) break;
+    Best of_part;
+    if (any && part.share == 1) of_part = *best;
+    SL_ASSIGN_OR_RETURN(const int64_t more, SearchPart(asked, part, &of_part));
+    iterations += more;
+    if (of_part.score() < best->score()) *best = std::move(of_part);
+  }
+  if (any && best->work) {
+    SL_RETURN_IF_ERROR(Thin(asked.request, asked.costs, asked.stages, best));
+  }
+  return iterations;
+}
+
+// With copies, if the question asks for any.
+absl::StatusOr<FoundSchedule> SearchCopies(const SearchRequest& request, const StepCosts& costs,
+                                           const WatchSearch& watch, const PlainSearch& plain) {
+  constexpr double kPlainShare = 0.35;
   const Plan& stages = request.stages[0];
+  const int64_t end_ns = NowNs() + request.budget.time_ns;
   SL_ASSIGN_OR_RETURN(const auto choices, ChoicesOf(request, costs, stages));
-  // What a copy costs, and limits, are asked before any search.
+  // The time of a copy, and limits, are looked at before any search.
   std::vector<int64_t> alike;
   for (const std::vector<int64_t>& of : choices) alike.push_back(of.back());
   SL_ASSIGN_OR_RETURN(const WorkPlacer placer, WorkPlacer::For(request, costs, stages, alike));
   FoundSchedule found;
   Best best;
-  std::vector<Words> begin;
-  for (KnownOrders& known : LibraryOrdersOn(stages, request.stop)) begin.push_back(known.words);
-  if (request.begin) begin.push_back(*request.begin);
-  const int64_t end_ns = NowNs() + request.budget.time_ns;
-  if (any) {
+  if (request.offload == SearchOffload::kAny) {
     const absl::StatusOr<FoundSchedule> without =
         SearchPlainly(WithShare(request, SearchOffload::kNone, kPlainShare), costs, plain);
     if (without.ok()) {
@@ -374,30 +422,17 @@ absl::StatusOr<FoundSchedule> SearchWork(const SearchRequest& request, const Wat
     }
   }
   SL_ASSIGN_OR_RETURN(const search::BoundParts bound, BoundOfAll(request, costs, stages, choices));
-  const auto run = [&](SearchOffload offload, double share, Best* of) -> absl::Status {
-    const SearchRequest part = WithShare(request, offload, share);
-    SL_ASSIGN_OR_RETURN(auto of_part, ChoicesOf(part, costs, stages));
-    OffloadSearch search(part, costs, stages, std::move(of_part), watch);
-    SL_RETURN_IF_ERROR(search.Run(begin, bound.sum(), of));
-    found.iterations += search.iterations();
-    return absl::OkStatus();
-  };
-  const bool has_limit = placer.memory().is_given();  // without one copies gain nothing
-  if (!any || (has_limit && best.value() > bound.sum())) {
-    Best with_all;
-    SL_RETURN_IF_ERROR(run(SearchOffload::kAll, any ? kAllShare : 1, &with_all));
-    if (with_all.score() < best.score()) best = std::move(with_all);
+  Asked asked{request, costs, stages, watch, {}, bound.sum(), end_ns, placer.memory().is_given()};
+  for (KnownOrders& known : LibraryOrdersOn(stages, request.stop)) {
+    asked.begin.push_back(std::move(known.words));
   }
-  if (any && has_limit && best.value() > bound.sum()) {
-    const double left = static_cast<double>(std::max<int64_t>(0, end_ns - NowNs()));
-    const auto all = static_cast<double>(std::max<int64_t>(1, request.budget.time_ns));
-    SL_RETURN_IF_ERROR(run(SearchOffload::kAny, left / all, &best));
-  }
-  if (any && best.work) SL_RETURN_IF_ERROR(Thin(request, costs, stages, &best));
+  if (request.begin) asked.begin.push_back(*request.begin);
+  SL_ASSIGN_OR_RETURN(const int64_t iterations, SearchParts(asked, &best));
   if (!best.work) {
     return absl::NotFoundError(
         "no order was found whose bytes fit, with copies to the host either; give more memory");
   }
+  found.iterations += iterations;
   found.place = request.places.empty() ? "" : request.places[0];
   if (!found.place.empty()) found.places = {found.place};
   found.objective = request.limits.objective;
@@ -407,6 +442,15 @@ absl::StatusOr<FoundSchedule> SearchWork(const SearchRequest& request, const Wat
   found.bound = bound;
   found.least = bound.sum();
   return found;
+}
+
+}  // namespace
+
+absl::StatusOr<FoundSchedule> SearchWork(const SearchRequest& request, const WatchSearch& watch,
+                                         const PlainSearch& plain) {
+  SL_ASSIGN_OR_RETURN(const StepCosts costs, FindCosts(request.costs));
+  return request.offload == SearchOffload::kNone ? SearchPlainly(request, costs, plain)
+                                                 : SearchCopies(request, costs, watch, plain);
 }
 
 }  // namespace stringline

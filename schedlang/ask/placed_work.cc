@@ -19,6 +19,8 @@
 namespace stringline {
 namespace {
 
+constexpr size_t kMostPackedActions = 60;  // of a plan that is only looked at quickly
+
 // An F of every stage, with its copies, and with its R where the stage recomputes.
 Plan SampleOf(const Plan& stages, const std::vector<int64_t>& recomputes, bool copies, bool apart) {
   Plan sample = stages;
@@ -177,10 +179,13 @@ std::vector<WorkPlacer::Way> WorkPlacer::WaysOf(const search::Words& words, Effo
   return ways;
 }
 
-std::optional<WorkPlacer::Beyond> WorkPlacer::BeyondLimits(const Plan& plan,
-                                                           const CostModel& costs) const {
+std::optional<WorkPlacer::Beyond> WorkPlacer::BeyondLimits(const Plan& plan, const CostModel& costs,
+                                                           Effort effort) const {
   const Plan lowered = LoweredPlan(plan, CommLayout::kEdge, costs.collectives);
-  const auto memory = PlanMemory(lowered, SizesOfCosts(lowered, costs.memory));
+  const bool is_large = plan.actions.size() > kMostPackedActions;
+  const Sharing sharing =
+      is_large && effort == Effort::kQuick ? Sharing::kAnySize : Sharing::kPacked;
+  const auto memory = PlanMemory(lowered, SizesOfCosts(lowered, costs.memory), sharing);
   if (!memory.ok()) return std::nullopt;
   Beyond beyond;
   bool is_any = false;
@@ -199,10 +204,10 @@ std::optional<WorkPlacer::Beyond> WorkPlacer::BeyondLimits(const Plan& plan,
   return beyond;
 }
 
-std::optional<Plan> WorkPlacer::Fitting(const Way& way, const CopyPace& pace) const {
+std::optional<Plan> WorkPlacer::Fitting(const Way& way, const CopyPace& pace, Effort effort) const {
   constexpr int kTries = 8;
   if (way.rooms.empty() || !memory_.is_given()) return way.plan;
-  std::optional<Beyond> beyond = BeyondLimits(way.plan, *way.costs);
+  std::optional<Beyond> beyond = BeyondLimits(way.plan, *way.costs, effort);
   if (!beyond) return std::nullopt;
   if (beyond->ranks.empty()) return way.plan;
   if (pace.ahead.empty()) return std::nullopt;
@@ -216,7 +221,7 @@ std::optional<Plan> WorkPlacer::Fitting(const Way& way, const CopyPace& pace) co
   for (int i = 0; i < kTries; ++i) {
     std::optional<Plan> plan = PlaceCopiesWithin(way.plan, room, pace);
     if (!plan) return std::nullopt;
-    beyond = BeyondLimits(*plan, *way.costs);
+    beyond = BeyondLimits(*plan, *way.costs, effort);
     if (!beyond) return std::nullopt;
     if (beyond->ranks.empty()) return plan;
     for (size_t r = 0; r < room.capacity.size(); ++r) {
@@ -227,11 +232,11 @@ std::optional<Plan> WorkPlacer::Fitting(const Way& way, const CopyPace& pace) co
   return std::nullopt;
 }
 
-std::optional<Plan> WorkPlacer::FittingWithAll(const Way& way, int64_t ahead) const {
+std::optional<Plan> WorkPlacer::FittingWithAll(const Way& way, int64_t ahead, Effort effort) const {
   const std::vector<int64_t> by_rank(static_cast<size_t>(stages_.ranks()), ahead);
   Plan plan = PlaceCopies(way.plan, by_rank, StagesThat(kOffloads, choices_));
   if (way.rooms.empty() || (!memory_.is_given() && !host_.is_given())) return plan;
-  const std::optional<Beyond> beyond = BeyondLimits(plan, *way.costs);
+  const std::optional<Beyond> beyond = BeyondLimits(plan, *way.costs, effort);
   if (!beyond || !beyond->ranks.empty()) return std::nullopt;
   return plan;
 }
@@ -252,7 +257,7 @@ WorkScore WorkPlacer::Offer(const std::optional<Plan>& plan, const CostModel& co
 void WorkPlacer::ClimbPace(const Way& way, Effort effort, std::optional<PlacedWork>* best) const {
   const auto ranks = static_cast<size_t>(stages_.ranks());
   CopyPace pace{std::vector<int64_t>(ranks, 1), std::vector<int64_t>(ranks, 1)};
-  WorkScore least = Offer(Fitting(way, pace), *way.costs, best);
+  WorkScore least = Offer(Fitting(way, pace, effort), *way.costs, best);
   const auto try_steps = [&](size_t first, size_t last) {
     for (bool is_better = true; is_better && !IsWished(request_.stop);) {
       is_better = false;
@@ -262,7 +267,7 @@ void WorkPlacer::ClimbPace(const Way& way, Effort effort, std::optional<PlacedWo
           further.ahead[r] += step.first;
           further.behind[r] += step.second;
         }
-        const WorkScore tried = Offer(Fitting(way, further), *way.costs, best);
+        const WorkScore tried = Offer(Fitting(way, further, effort), *way.costs, best);
         if (!(tried < least)) continue;
         least = tried;
         pace = std::move(further);
@@ -285,12 +290,12 @@ std::optional<PlacedWork> WorkPlacer::Place(const search::Words& words, WorkScor
     const int64_t least = SimulatedValue(way.plan, *way.costs, request_.limits.objective);
     if (std::min(below, ScoreOf(best)) < WorkScore{least, 0}) continue;
     if (!Has(offloads)) {
-      Offer(Fitting(way, {}), *way.costs, &best);
+      Offer(Fitting(way, {}, effort), *way.costs, &best);
       continue;
     }
     if (request_.offload == SearchOffload::kAny) ClimbPace(way, effort, &best);
     for (const int64_t ahead : {1, 2, 3, 4}) {
-      if (all_copy) Offer(FittingWithAll(way, ahead), *way.costs, &best);
+      if (all_copy) Offer(FittingWithAll(way, ahead, effort), *way.costs, &best);
     }
   }
   if (best && !(best->score < below)) best.reset();

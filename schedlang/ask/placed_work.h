@@ -55,6 +55,8 @@ struct PlacedWork {
 // The plans of orders for one choice of each stage.
 class WorkPlacer {
  public:
+  // Quick: R nowhere but right before their B or I, all ranks at one pace, and larger plans by a
+  // count of bytes that packs values less tightly.
   enum class Effort : uint8_t { kQuick, kWhole };
 
   // Errors: costs for other stages; copies without a cost; limits of other ranks.
@@ -81,14 +83,14 @@ class WorkPlacer {
   std::vector<Way> WaysOf(const search::Words& words, Effort effort) const;
   // The plan with copies where its ranks exceed their limits; nothing if that does not suffice, or
   // no pace is given.
-  std::optional<Plan> Fitting(const Way& way, const CopyPace& pace) const;
-  std::optional<Plan> FittingWithAll(const Way& way, int64_t ahead) const;
+  std::optional<Plan> Fitting(const Way& way, const CopyPace& pace, Effort effort) const;
+  std::optional<Plan> FittingWithAll(const Way& way, int64_t ahead, Effort effort) const;
   // By rank, the bytes beyond the limits of ranks and of their hosts; empty if there are none.
   struct Beyond {
     std::vector<int64_t> ranks, hosts;
     std::vector<int64_t> always;  // what a rank holds beside values
   };
-  std::optional<Beyond> BeyondLimits(const Plan& plan, const CostModel& costs) const;
+  std::optional<Beyond> BeyondLimits(const Plan& plan, const CostModel& costs, Effort effort) const;
   // Takes the plan as `best` if it is better than that; returns its score.
   WorkScore Offer(const std::optional<Plan>& plan, const CostModel& costs,
                   std::optional<PlacedWork>* best) const;

@@ -315,6 +315,7 @@ TEST(SearchOffload, IsNoWorseThanAnyPartOfIt) {
     EXPECT_LE(any, none);
     EXPECT_LE(any, all);
     EXPECT_LE(both, remade);
+    EXPECT_LE(static_cast<double>(both), 1.02 * static_cast<double>(any));
     EXPECT_LE(both, value(SearchRecompute::kAny, SearchOffload::kAll));
     EXPECT_LT(both, search::kNoLimit);
     std::cout << "none " << none / 1000 << " all " << all / 1000 << " any " << any / 1000
