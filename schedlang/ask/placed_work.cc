@@ -254,9 +254,10 @@ WorkScore WorkPlacer::Offer(const std::optional<Plan>& plan, const CostModel& co
 
 // From one group each, further ahead and further behind as long as that is better: on all ranks,
 // then on each.
-void WorkPlacer::ClimbPace(const Way& way, Effort effort, std::optional<PlacedWork>* best) const {
+void WorkPlacer::ClimbPace(const Way& way, bool swaps, Effort effort,
+                           std::optional<PlacedWork>* best) const {
   const auto ranks = static_cast<size_t>(stages_.ranks());
-  CopyPace pace{std::vector<int64_t>(ranks, 1), std::vector<int64_t>(ranks, 1)};
+  CopyPace pace{std::vector<int64_t>(ranks, 1), std::vector<int64_t>(ranks, 1), swaps};
   WorkScore least = Offer(Fitting(way, pace, effort), *way.costs, best);
   const auto try_steps = [&](size_t first, size_t last) {
     for (bool is_better = true; is_better && !IsWished(request_.stop);) {
@@ -293,7 +294,9 @@ std::optional<PlacedWork> WorkPlacer::Place(const search::Words& words, WorkScor
       Offer(Fitting(way, {}, effort), *way.costs, &best);
       continue;
     }
-    if (request_.offload == SearchOffload::kAny) ClimbPace(way, effort, &best);
+    for (const bool swaps : {false, true}) {
+      if (request_.offload == SearchOffload::kAny) ClimbPace(way, swaps, effort, &best);
+    }
     for (const int64_t ahead : {1, 2, 3, 4}) {
       if (all_copy) Offer(FittingWithAll(way, ahead, effort), *way.costs, &best);
     }

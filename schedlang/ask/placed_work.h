@@ -94,7 +94,7 @@ class WorkPlacer {
   // Takes the plan as `best` if it is better than that; returns its score.
   WorkScore Offer(const std::optional<Plan>& plan, const CostModel& costs,
                   std::optional<PlacedWork>* best) const;
-  void ClimbPace(const Way& way, Effort effort, std::optional<PlacedWork>* best) const;
+  void ClimbPace(const Way& way, bool swaps, Effort effort, std::optional<PlacedWork>* best) const;
 
   const SearchRequest& request_;
   const Plan& stages_;

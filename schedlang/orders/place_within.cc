@@ -31,7 +31,8 @@ class CopyWalk {
         capacity_(room.capacity[static_cast<size_t>(rank.value)]),
         host_(room.host[static_cast<size_t>(rank.value)]),
         ahead_(pace.ahead[static_cast<size_t>(rank.value)]),
-        behind_(pace.behind[static_cast<size_t>(rank.value)]) {
+        behind_(pace.behind[static_cast<size_t>(rank.value)]),
+        swaps_(pace.swaps) {
     FindKept();
   }
 
@@ -121,7 +122,8 @@ class CopyWalk {
     const int64_t moved = RoomOf(kept->forward).moved;
     const bool leaves = where == Kept::Where::kHost;
     held_ += leaves ? -moved : moved;
-    hosted_ += leaves ? moved : -moved;
+    // The D before a group stand before its U.
+    (where == Kept::Where::kBack ? returned_ : hosted_) += leaves ? moved : -moved;
     kept->where = where;
   }
 
@@ -150,7 +152,9 @@ class CopyWalk {
     }
     if (!MakeRoom(group, need, group)) return false;
     for (Kept* const kept : awaited) {
-      if (kept->needed > group && !Fetch(kept, group, need)) break;
+      if (kept->needed == group) continue;
+      const bool has_room = held_ + need + RoomOf(kept->forward).moved <= capacity_;
+      if ((!has_room && !swaps_) || !Fetch(kept, group, need)) break;
     }
     for (std::vector<Action>* const copies : {&offloads_, &fetches_}) {
       const bool leave = copies == &offloads_;
@@ -167,6 +171,7 @@ class CopyWalk {
         held_ += RoomOf(list_[i]).after[static_cast<size_t>(list_[i].kind)];
       }
     }
+    hosted_ += std::exchange(returned_, 0);
     for (Kept& kept : kept_) {
       if (kept.begun == group) kept.where = Kept::Where::kDevice;
       if (kept.needed == group) kept.where = Kept::Where::kDone;
@@ -179,10 +184,12 @@ class CopyWalk {
   const absl::Span<const Action> list_;
   const int64_t capacity_, host_;
   const int64_t ahead_, behind_;
+  const bool swaps_;
   std::vector<size_t> first_;  // by group, its first action in the list; and the list's length
   std::vector<Kept> kept_;     // in the order of their F
   int64_t held_ = 0;
   int64_t hosted_ = 0;
+  int64_t returned_ = 0;                    // of these, before the group at hand; below 0
   std::vector<Action> offloads_, fetches_;  // before the group at hand
 };
 

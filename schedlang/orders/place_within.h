@@ -35,11 +35,13 @@ struct CopyRoom {
 struct CopyPace {
   std::vector<int64_t> ahead;   // of a U before its R, B or I
   std::vector<int64_t> behind;  // of a D after its F, where there is a choice
+  // Others may leave for a U that stands ahead: it is as far ahead as said, and copies are more.
+  bool swaps = false;
 };
 
-// The plan with the copies that its ranks need, or none. Nothing if a rank has no room whatever it
-// copies; then `lacking` (may be null) is that rank. The plan has no copies; a copy has the place
-// and the iteration of its F. Cost: groups times the microbatches that a rank holds.
+// The plan with the copies that its ranks need, or none. Nothing if a group lacks room at this
+// pace; then `lacking` (may be null) is its rank. The plan has no copies; a copy has the place and
+// the iteration of its F. Cost: groups times the microbatches that a rank holds.
 std::optional<Plan> PlaceCopiesWithin(const Plan& plan, const CopyRoom& room, const CopyPace& pace,
                                       int* lacking = nullptr);
 

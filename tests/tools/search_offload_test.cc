@@ -279,7 +279,7 @@ TEST(SearchOffload, FindsTheBestOfAllPlans) {
 SearchQuestion Question(int case_number) {
   SearchQuestion question;
   question.parameters = {{"P", 4}, {"M", 6}};
-  question.iterations = 200;
+  question.iterations = 60;
   question.split = case_number % 2 == 1;
   question.place = case_number == 5 ? "v" : "";
   question.costs.text = absl::StrCat(
