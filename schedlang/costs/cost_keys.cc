@@ -32,6 +32,8 @@ constexpr CostKey kKeysBeforeParts[] = {
     {"p2p", CostUnit::kTime, false, "latency of a message; it does not occupy the communicator"},
     {"bandwidth", CostUnit::kBandwidth, false, "of a link; without it bytes take no time"},
     {"host.bandwidth", CostUnit::kBandwidth, false, "of a rank's link to its host, each way"},
+    {"host.sharing", CostUnit::kCount, false,
+     "how many ranks, in order, share it: each has its part, whether others copy or not; 1"},
     {"host.capacity", CostUnit::kBytes, false, "of copies that a rank can hold on its host"},
     {"message", CostUnit::kBytes, true, "an activation that the stage sends; its gradient as much"},
     {"node.ranks", CostUnit::kCount, false, "how many ranks share a node, in order"},

@@ -184,6 +184,13 @@ class CostResolver {
             absl::StrCat(key, ": needs the ranks of a node ('node.ranks=8')"));
       }
     }
+    if (Has("host.sharing") && !Has("host.bandwidth")) {
+      return absl::InvalidArgumentError(
+          "host.sharing: needs the bandwidth that is shared ('host.bandwidth=25GB/s')");
+    }
+    if (Has("host.sharing") && One("host.sharing") == 0) {
+      return absl::InvalidArgumentError("host.sharing: at least 1");
+    }
     if (Has("layers") && spec_.work == WorkScope::kRank) {
       return absl::InvalidArgumentError(
           "layers: with 'work: rank' they cannot be told; give them for the stage or the model");
@@ -326,6 +333,7 @@ class CostResolver {
     SL_ASSIGN_OR_RETURN(host.offload, PerStage("D"));
     SL_ASSIGN_OR_RETURN(host.fetch, PerStage("U"));
     host.bandwidth = One("host.bandwidth");
+    host.sharing = One("host.sharing", 1);
     host.says_bytes = Has("memory.hosted");
     host.is_usual = usual_;
     return host;

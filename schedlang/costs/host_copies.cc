@@ -18,6 +18,12 @@ int64_t CopiedBytes(const Stage& stage, const StageMemory& memory) {
   return bytes;
 }
 
+// The ranks that share a link to their host with this one, itself among them.
+int64_t SharersOf(const Plan& plan, RankId rank, int64_t sharing) {
+  const int64_t before = rank.value / sharing * sharing;
+  return std::min(sharing, plan.ranks() - before);
+}
+
 }  // namespace
 
 absl::Status AddCopies(const Plan& plan, HostCosts host, CostModel* costs) {
@@ -31,9 +37,11 @@ absl::Status AddCopies(const Plan& plan, HostCosts host, CostModel* costs) {
   costs->offload = std::move(host.offload);
   if (costs->offload.empty() && host.is_usual) costs->offload = costs->forward;
   if (costs->offload.empty() && host.bandwidth > 0) {
-    for (const StageMemory& memory : costs->memory) {
-      const auto bytes = static_cast<double>(memory[MemoryClass::kHosted]);
-      costs->offload.push_back(std::llround(bytes / static_cast<double>(host.bandwidth) * 1e9));
+    for (size_t s = 0; s < costs->memory.size(); ++s) {
+      const auto bytes = static_cast<double>(costs->memory[s][MemoryClass::kHosted]);
+      const int64_t sharers = SharersOf(plan, plan.stages[s].rank, host.sharing);
+      costs->offload.push_back(std::llround(bytes * static_cast<double>(sharers) /
+                                            static_cast<double>(host.bandwidth) * 1e9));
     }
   }
   if (costs->offload.empty()) {

@@ -15,10 +15,14 @@ struct HostCosts {
   std::vector<int64_t> offload;  // empty: its bytes over the bandwidth
   std::vector<int64_t> fetch;    // empty: as long as `offload`
   int64_t bandwidth = 0;         // bytes a second, each way; 0: not said
+  int64_t sharing = 1;           // so many ranks, in order, share the bandwidth
   bool says_bytes = false;       // the memory of the host is given
   bool is_usual = false;         // no computation has a cost: an unknown copy takes as long as an F
 };
 
+// Ranks that share a bandwidth have equal parts of it, whether others copy at the moment or not;
+// the last ones may be fewer. So no copy takes longer than said, however the copies of ranks meet.
+//
 // Adds the times of copies, and what they hold on the host, to the costs of a plan that has any; to
 // others nothing. Errors: a missing cost.
 absl::Status AddCopies(const Plan& plan, HostCosts host, CostModel* costs);

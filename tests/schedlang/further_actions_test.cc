@@ -222,10 +222,33 @@ TEST(FurtherActions, CopiesRunBesideComputations) {
                    "F=10ns,B=20ns,memory.saved_for_I=600,memory.saved_for_W=900,"
                    "host.bandwidth=100GB/s"),
             125);
+  EXPECT_EQ(
+      StepNs(*plan, "F=10ns,B=20ns,memory.saved_for_W=1500,host.bandwidth=100GB/s,host.sharing=8"),
+      125);  // the rank is alone
   const auto none = ResolveCosts(*ParseCosts("F=10,B=20"), *plan);
   EXPECT_EQ(none.status().message(),
             "the schedule performs 0D0, but there is no cost for D: give D, or host.bandwidth and "
             "what a microbatch holds (memory.saved_for_I, memory.saved_for_W)");
+}
+
+// Of seven ranks, three by three at one link, the last has it alone.
+TEST(FurtherActions, RanksShareTheLinkToTheirHost) {
+  const auto plan = PlanOfText(
+      "schedule s(P, M) { stages P on line; rank r { repeat M { F r; D r; U r; B r } } }", 7, 2);
+  ASSERT_TRUE(plan);
+  const auto of = [&](const std::string& more) {
+    return ResolveCosts(*ParseCosts("F=10,B=20,memory.saved_for_W=[1,2,3,4,5,6,7]" + more), *plan);
+  };
+  const auto alone = of(",host.bandwidth=1GB/s"),
+             shared = of(",host.bandwidth=1GB/s,host.sharing=3");
+  ASSERT_TRUE(alone.ok() && shared.ok());
+  EXPECT_EQ(alone->offload, (std::vector<int64_t>{1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(shared->offload, (std::vector<int64_t>{3, 6, 9, 12, 15, 18, 7}));
+  EXPECT_EQ(shared->fetch, shared->offload);
+  EXPECT_EQ(of(",host.sharing=3").status().message(),
+            "host.sharing: needs the bandwidth that is shared ('host.bandwidth=25GB/s')");
+  EXPECT_EQ(of(",host.bandwidth=1GB/s,host.sharing=0").status().message(),
+            "host.sharing: at least 1");
 }
 
 }  // namespace
