@@ -47,22 +47,6 @@ Plan SampleOf(const Plan& stages, const std::vector<int64_t>& recomputes, bool c
   return sample;
 }
 
-// As values.def says: without R, F gives what is saved; with R, what R begins with.
-ActionRoom RoomOf(const StageMemory& memory, bool remakes, bool offloads) {
-  const int64_t for_input = memory[MemoryClass::kSavedForInput];
-  const int64_t for_weight = memory[MemoryClass::kSavedForWeight];
-  const int64_t stash = memory[MemoryClass::kStash];
-  const int64_t saved = for_input + for_weight;
-  const int64_t kept = remakes ? memory[MemoryClass::kKept] : 0;
-  const int64_t of_forward = remakes ? kept : saved;
-  const int64_t messages = 2 * memory[MemoryClass::kMessages];
-  ActionRoom room;
-  room.during = {of_forward + messages, messages, stash + messages, 0, saved};
-  room.after = {of_forward, -saved - kept, stash - for_input, -stash - for_weight - kept, saved};
-  room.moved = offloads ? of_forward : 0;
-  return room;
-}
-
 bool Has(const std::vector<int64_t>& stages) {
   return std::find(stages.begin(), stages.end(), 1) != stages.end();
 }
@@ -252,32 +236,13 @@ WorkScore WorkPlacer::Offer(const std::optional<Plan>& plan, const CostModel& co
   return score;
 }
 
-// From one group each, further ahead and further behind as long as that is better: on all ranks,
-// then on each.
-void WorkPlacer::ClimbPace(const Way& way, bool swaps, Effort effort,
-                           std::optional<PlacedWork>* best) const {
-  const auto ranks = static_cast<size_t>(stages_.ranks());
-  CopyPace pace{std::vector<int64_t>(ranks, 1), std::vector<int64_t>(ranks, 1), swaps};
-  WorkScore least = Offer(Fitting(way, pace, effort), *way.costs, best);
-  const auto try_steps = [&](size_t first, size_t last) {
-    for (bool is_better = true; is_better && !IsWished(request_.stop);) {
-      is_better = false;
-      for (const std::pair<int64_t, int64_t> step : {std::pair(1, 0), {0, 1}, {1, 1}}) {
-        CopyPace further = pace;
-        for (size_t r = first; r < last; ++r) {
-          further.ahead[r] += step.first;
-          further.behind[r] += step.second;
-        }
-        const WorkScore tried = Offer(Fitting(way, further, effort), *way.costs, best);
-        if (!(tried < least)) continue;
-        least = tried;
-        pace = std::move(further);
-        is_better = true;
-      }
-    }
-  };
-  try_steps(0, ranks);
-  for (size_t r = 0; r < ranks && effort == Effort::kWhole; ++r) try_steps(r, r + 1);
+void WorkPlacer::ClimbCopies(const Way& way, bool swaps, Effort effort,
+                             std::optional<PlacedWork>* best) const {
+  ClimbPace(stages_.ranks(), swaps, effort == Effort::kWhole, [&](const CopyPace& pace) {
+    if (IsWished(request_.stop) && *best) return std::pair(search::kNoLimit, int64_t{0});
+    const WorkScore score = Offer(Fitting(way, pace, effort), *way.costs, best);
+    return std::pair(score.value, score.copies);
+  });
 }
 
 std::optional<PlacedWork> WorkPlacer::Place(const search::Words& words, WorkScore below,
@@ -295,7 +260,7 @@ std::optional<PlacedWork> WorkPlacer::Place(const search::Words& words, WorkScor
       continue;
     }
     for (const bool swaps : {false, true}) {
-      if (request_.offload == SearchOffload::kAny) ClimbPace(way, swaps, effort, &best);
+      if (request_.offload == SearchOffload::kAny) ClimbCopies(way, swaps, effort, &best);
     }
     for (const int64_t ahead : {1, 2, 3, 4}) {
       if (all_copy) Offer(FittingWithAll(way, ahead, effort), *way.costs, &best);

@@ -94,7 +94,9 @@ class WorkPlacer {
   // Takes the plan as `best` if it is better than that; returns its score.
   WorkScore Offer(const std::optional<Plan>& plan, const CostModel& costs,
                   std::optional<PlacedWork>* best) const;
-  void ClimbPace(const Way& way, bool swaps, Effort effort, std::optional<PlacedWork>* best) const;
+  // Copies within the limits, at several paces.
+  void ClimbCopies(const Way& way, bool swaps, Effort effort,
+                   std::optional<PlacedWork>* best) const;
 
   const SearchRequest& request_;
   const Plan& stages_;

@@ -53,6 +53,17 @@ void AddUpdates(const Plan& plan, CostModel* costs) {
   }
 }
 
+absl::Status CheckSharing(const CostSpec& spec) {
+  const auto sharing = spec.values.find("host.sharing");
+  if (sharing == spec.values.end()) return absl::OkStatus();
+  if (spec.values.count("host.bandwidth") == 0) {
+    return absl::InvalidArgumentError(
+        "host.sharing: needs the bandwidth that is shared ('host.bandwidth=25GB/s')");
+  }
+  if (sharing->second[0] > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError("host.sharing: at least 1");
+}
+
 class CostResolver {
  public:
   CostResolver(const CostSpec& spec, const Plan& plan) : spec_(spec), plan_(plan) {}
@@ -184,13 +195,7 @@ class CostResolver {
             absl::StrCat(key, ": needs the ranks of a node ('node.ranks=8')"));
       }
     }
-    if (Has("host.sharing") && !Has("host.bandwidth")) {
-      return absl::InvalidArgumentError(
-          "host.sharing: needs the bandwidth that is shared ('host.bandwidth=25GB/s')");
-    }
-    if (Has("host.sharing") && One("host.sharing") == 0) {
-      return absl::InvalidArgumentError("host.sharing: at least 1");
-    }
+    SL_RETURN_IF_ERROR(CheckSharing(spec_));
     if (Has("layers") && spec_.work == WorkScope::kRank) {
       return absl::InvalidArgumentError(
           "layers: with 'work: rank' they cannot be told; give them for the stage or the model");

@@ -304,6 +304,11 @@ bool BlockRules::OrderRanks(int64_t padded) {
     rules_.search.recompute_all = program_.recompute->all;
     rules_.search.recompute_any = program_.recompute->any;
   }
+  if (program_.offload) {
+    rules_.search.offload_all = program_.offload->all;
+    rules_.search.offload_any = program_.offload->any;
+    rules_.search.offload_span = program_.offload->span;
+  }
   const SplitStep* const split = program_.split ? &*program_.split : nullptr;
   return SearchOrders(rules_, split, limits_, plan_, diagnostics_);
 }

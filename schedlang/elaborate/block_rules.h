@@ -47,6 +47,9 @@ struct SearchRules {
   Span layers_span;
   bool recompute_all = false;  // all stages do, wherever they live
   bool recompute_any = false;  // the search chooses
+  bool offload_all = false;    // all stages copy to the host what waits long enough
+  bool offload_any = false;    // the search chooses
+  Span offload_span;
 };
 
 // The rules of all ranks, by rank if they may differ.

@@ -192,6 +192,13 @@ struct RecomputeStep {
   Span span;
 };
 
+// The copies to the host that a search places; none unless one of these says more.
+struct OffloadStep {
+  bool all = false;
+  bool any = false;
+  Span span;
+};
+
 struct NamedOrder {
   std::string name;
   Span span;
@@ -207,6 +214,7 @@ struct Program {
   std::vector<PipeStep> pipes;
   std::optional<SplitStep> split;
   std::optional<RecomputeStep> recompute;
+  std::optional<OffloadStep> offload;
   std::optional<Span> prefers_remaking;  // a 'prefer' with R
   std::optional<Span> place;             // the search block's `place`
   std::optional<Span> layers;            // the search block's `layers`

@@ -70,8 +70,19 @@ std::optional<Overlap> ResolveOverlap(const ast::Overlap& written, absl::Span<co
 // The place of a statement, from the outside in.
 enum class Place : uint8_t { kSchedule, kRank, kLoop, kOrder };
 
+// Copies are searched for stages with known places and layers.
+void CheckOffload(const Program& program, Diagnostics* diagnostics) {
+  if (!program.offload || (!program.offload->all && !program.offload->any)) return;
+  const bool split = program.split && program.split->any;
+  if (!split && !program.place) return;
+  diagnostics->Add(Code::kMisplaced, program.offload->span,
+                   split ? "'offload' and 'split any': a search chooses one of them"
+                         : "'offload' and 'place': a search chooses one of them");
+}
+
 // The block of a search may leave more open than others.
-void CheckRecompute(const Program& program, Diagnostics* diagnostics) {
+void CheckChoices(const Program& program, Diagnostics* diagnostics) {
+  CheckOffload(program, diagnostics);
   if (program.input && !program.recompute) {
     diagnostics->Add(Code::kMissingPart, *program.input,
                      "'input' is held by stages that recompute, and nothing says which: "
@@ -233,7 +244,7 @@ class Resolver {
       Misplaced(*program_.place, "'place' stands instead of 'stages' and pipes, not beside them");
     }
     if (program_.split) CheckSplit(program_, diagnostics_);
-    CheckRecompute(program_, diagnostics_);
+    CheckChoices(program_, diagnostics_);
     if (first_.steps) CheckSteps(program_, *first_.steps, first_.pad, diagnostics_);
     if (first_.ahead && first_.unshard) FindGatheredTwice(*first_.unshard, diagnostics_);
     const bool placed = first_.stages || !program_.pipes.empty() || program_.place;

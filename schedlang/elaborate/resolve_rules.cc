@@ -182,6 +182,12 @@ void RuleResolver::Resolve(const ast::Pairs& pairs, bool directly, std::vector<S
   step->costs.push_back(std::move(cost));
 }
 
+void RuleResolver::Resolve(const ast::Offload& offload, bool directly, std::vector<Step>*) {
+  if (!MayStand({RankMode::kSearch}, offload.span, "'offload'", directly)) return;
+  if (!OnceOrFind(&offload_, offload.span, "'offload'", diagnostics_)) return;
+  program_.offload = {offload.kind == "all", offload.kind == "any", offload.span};
+}
+
 void RuleResolver::Resolve(const ast::Iterations& iterations, bool directly,
                            std::vector<Step>* steps) {
   Step* step = Rule(Step::Kind::kIterations, {RankMode::kSearch}, iterations.span, "'iterations'",

@@ -32,6 +32,7 @@ class RuleResolver {
   void Resolve(const ast::Minimize& minimize, bool directly, std::vector<Step>* steps);
   void Resolve(const ast::Within& within, bool directly, std::vector<Step>* steps);
   void Resolve(const ast::Pairs& pairs, bool directly, std::vector<Step>* steps);
+  void Resolve(const ast::Offload& offload, bool directly, std::vector<Step>* steps);
   void Resolve(const ast::Iterations& iterations, bool directly, std::vector<Step>* steps);
   void Resolve(const ast::Place& place, bool directly, std::vector<Step>* steps);
   void Resolve(const ast::Layers& layers, bool directly, std::vector<Step>* steps);
@@ -62,6 +63,7 @@ class RuleResolver {
   std::map<CostOf, std::optional<Span>> seen_costs_;  // except actions
   std::map<ActionKind, std::optional<Span>> pairs_;   // by the kind beside F
   std::optional<Span> within_memory_;
+  std::optional<Span> offload_;
   std::vector<ActionKind> prefers_;
   Span prefer_span_;
   std::vector<ActionKind> costed_;  // kinds with a cost in `costs`

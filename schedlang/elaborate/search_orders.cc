@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/elaborate/search_copies.h"
 #include "schedlang/elaborate/search_places.h"
 #include "schedlang/elaborate/search_problem.h"
 #include "schedlang/search/kept_orders.h"
@@ -83,10 +84,63 @@ std::vector<SearchPlace> UsablePlaces(const OrderRules& rules, const SplitStep* 
   return usable;
 }
 
+// Puts the orders into the plan, with the places of the block's kinds.
+void FillOrders(const OrderRules& rules, const SearchPlace& place, Plan ordered,
+                const search::Found& found, const search::Recomputes& recomputes, Plan* plan) {
+  for (Action& action : ordered.actions) {
+    const auto named = rules.places.find(action.kind);
+    action.place = named == rules.places.end() ? rules.place : named->second;
+  }
+  plan->stages = std::move(ordered.stages);
+  if (rules.search.counts_layers) {
+    plan->split.kind = Split::Kind::kLayers;
+    plan->split.layers = found.partition;
+    plan->split.layout.clear();
+  }
+  plan->first = std::move(ordered.first);
+  plan->actions = std::move(ordered.actions);
+  plan->costs = SearchProblem(rules, place.plan).CostsOf(found.partition);
+  plan->recompute = search::RecomputeOfPlan(recomputes);
+  plan->searched = {rules.search.objective, found.value, found.bound};
+  FindRemaking(plan);
+}
+
+// The same search where stages may copy to the host. False after a finding.
+bool SearchWithCopies(const OrderRules& rules, const SplitStep* split,
+                      const ElaborateLimits& limits, Plan* plan, Diagnostics* diagnostics) {
+  const auto find = [&](std::string text) {
+    diagnostics->Add(Code::kNoOrder, rules.search.offload_span, std::move(text)).where =
+        PrintParameters(*plan);
+    return false;
+  };
+  if (rules.search.objective == "period") {
+    return find("a search with 'offload' minimizes the makespan or the span, not the period");
+  }
+  const std::vector<SearchPlace> places = PlacesOf(rules, split, *plan, diagnostics);
+  if (places.empty() || !IsSmallEnough(places[0], rules, diagnostics)) return false;
+  const SearchPlace& place = places[0];
+  const Problem least = LeastHeld(rules, place);
+  if (!CanBeKept(least)) {
+    FindLimits(least, rules, *plan, diagnostics);
+    return false;
+  }
+  const search::Effort effort = {.iterations =
+                                     rules.search.iterations.value_or(DefaultIterations(least))};
+  std::optional<CopiedOrders> copied = FindCopies(rules, place, effort, limits);
+  if (!copied) return find("no order was found that fits, with copies to the host either");
+  search::Recomputes recomputes;
+  for (const int64_t choice : copied->found.recomputes) recomputes.push_back(choice & 1);
+  FillOrders(rules, place, std::move(copied->plan), copied->found, recomputes, plan);
+  return true;
+}
+
 }  // namespace
 
 bool SearchOrders(const OrderRules& rules, const SplitStep* split, const ElaborateLimits& limits,
                   Plan* plan, Diagnostics* diagnostics) {
+  if (rules.search.offload_all || rules.search.offload_any) {
+    return SearchWithCopies(rules, split, limits, plan, diagnostics);
+  }
   const std::vector<SearchPlace> places = UsablePlaces(rules, split, *plan, diagnostics);
   if (places.empty()) return false;
   std::vector<Partitioning> partitionings;
@@ -115,25 +169,10 @@ bool SearchOrders(const OrderRules& rules, const SplitStep* split, const Elabora
   const search::Found found =
       search::FindPlaceOnce(partitionings, effort, limits.searched_letters, limits.kept);
   const SearchPlace& place = places[static_cast<size_t>(found.place)];
-  Plan ordered = search::PlanOf(place.plan, found.words);
-  for (Action& action : ordered.actions) {
-    const auto named = rules.places.find(action.kind);
-    action.place = named == rules.places.end() ? rules.place : named->second;
-  }
-  plan->stages = std::move(ordered.stages);
-  if (rules.search.counts_layers) {
-    plan->split.kind = Split::Kind::kLayers;
-    plan->split.layers = found.partition;
-    plan->split.layout.clear();
-  }
-  plan->first = std::move(ordered.first);
-  plan->actions = std::move(ordered.actions);
-  const SearchProblem problem(rules, place.plan);
-  plan->costs = problem.CostsOf(found.partition);
-  const search::Recomputes recomputes =
-      rules.search.recompute_any ? found.recomputes : problem.FixedRecomputes();
-  plan->recompute = search::RecomputeOfPlan(recomputes);
-  plan->searched = {rules.search.objective, found.value, found.bound};
+  const search::Recomputes recomputes = rules.search.recompute_any
+                                            ? found.recomputes
+                                            : SearchProblem(rules, place.plan).FixedRecomputes();
+  FillOrders(rules, place, search::PlanOf(place.plan, found.words), found, recomputes, plan);
   return true;
 }
 

@@ -3,6 +3,7 @@
 #include "schedlang/elaborate/search_problem.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "schedlang/base/fnv.h"
 #include "schedlang/costs/recompute.h"
@@ -67,6 +68,19 @@ search::Recomputes SearchProblem::FixedRecomputes() const {
   return {plan_.recompute.begin(), plan_.recompute.end()};
 }
 
+StageMemory SearchProblem::MemoryOf(absl::Span<const int> partition, StageId stage) const {
+  const auto along = static_cast<size_t>(Along(stage));
+  const int first = std::accumulate(partition.begin(), partition.begin() + along, 0);
+  StageMemory held;
+  for (int layer = first; layer < first + partition[along]; ++layer) {
+    held[MemoryClass::kSavedForInput] += At(rules_.search.held.saved_for_input, layer);
+    held[MemoryClass::kSavedForWeight] += At(rules_.search.held.saved_for_weight, layer);
+    held[MemoryClass::kStash] += At(rules_.search.held.stash, layer);
+  }
+  held[MemoryClass::kKept] = At(rules_.search.held.input, first);
+  return held;
+}
+
 Problem SearchProblem::Of(absl::Span<const int> partition,
                           const search::Recomputes& recomputes) const {
   Problem problem;
@@ -84,19 +98,16 @@ Problem SearchProblem::Of(absl::Span<const int> partition,
     const auto along = static_cast<size_t>(Along(id));
     StageWork work = search::WorkOf(plan_, id);
     const bool again = !recomputes.empty() && recomputes[s] == 1;
-    StageMemory held;
     for (int layer = first_layer[along]; layer < first_layer[along + 1]; ++layer) {
       for (size_t k = 0; k < work.time.size(); ++k) {
         work.time[k] += Time(static_cast<ActionKind>(k), layer);
       }
-      held[MemoryClass::kSavedForInput] += At(rules_.search.held.saved_for_input, layer);
-      held[MemoryClass::kSavedForWeight] += At(rules_.search.held.saved_for_weight, layer);
-      held[MemoryClass::kStash] += At(rules_.search.held.stash, layer);
     }
+    StageMemory held = MemoryOf(partition, id);
     if (again) {
       work.time[search::kWholeAt] += work.time[search::kForwardAt];
       work.time[search::kInputAt] += work.time[search::kForwardAt];
-      KeepInput(At(rules_.search.held.input, first_layer[along]), &held);
+      KeepInput(held[MemoryClass::kKept], &held);
     }
     work.activation.latency = Hop(id, plan_.stage(id).next);
     work.gradient.latency = Hop(id, plan_.stage(id).previous);

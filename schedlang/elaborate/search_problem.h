@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "schedlang/costs/costs.h"
 #include "schedlang/elaborate/block_rules.h"
 #include "schedlang/plan/plan.h"
 #include "schedlang/search/partition.h"
@@ -24,7 +25,9 @@ class SearchProblem {
   // The problem of stages with so many layers, in the order of a pipe. `recomputes`: by stage of
   // the plan, 1 if it recomputes; empty: none does.
   search::Problem Of(absl::Span<const int> partition, const search::Recomputes& recomputes) const;
-  // The same where the block does not leave open which stages recompute.
+  // What a microbatch of the stage holds, without recomputing; kKept: what entered it.
+  StageMemory MemoryOf(absl::Span<const int> partition, StageId stage) const;
+  // The choice where the block does not leave open which stages recompute.
   search::Recomputes FixedRecomputes() const;
   // A lower bound on the computation of all microbatches, by layer.
   std::vector<int64_t> LeastWork() const;

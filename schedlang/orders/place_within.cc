@@ -209,4 +209,72 @@ std::optional<Plan> PlaceCopiesWithin(const Plan& plan, const CopyRoom& room, co
   return out;
 }
 
+bool IsWithin(const Plan& plan, const CopyRoom& room) {
+  for (int r = 0; r < plan.ranks(); ++r) {
+    const auto list = plan.of(RankId(r));
+    const auto at = static_cast<size_t>(r);
+    int64_t held = 0, hosted = 0;
+    for (size_t i = 0; i < list.size();) {
+      const auto group = GroupAt(list, i);
+      i += group.size();
+      int64_t need = 0, then = 0;
+      for (const Action& action : group) {
+        const ActionRoom& own = room.stages[static_cast<size_t>(action.stage.value)];
+        const bool leaves = action.kind == ActionKind::kOffload;
+        if (IsCopy(action.kind)) {
+          held += leaves ? -own.moved : own.moved;
+          hosted += leaves ? own.moved : -own.moved;
+        } else if (IsCompute(action.kind)) {
+          need += own.during[static_cast<size_t>(action.kind)];
+          then += own.after[static_cast<size_t>(action.kind)];
+        }
+      }
+      if (held + need > room.capacity[at] || hosted > room.host[at]) return false;
+      held += then;
+    }
+  }
+  return true;
+}
+
+// As values.def says: without R, F gives what is saved; with R, what R begins with.
+ActionRoom RoomOf(const StageMemory& memory, bool remakes, bool offloads) {
+  const int64_t for_input = memory[MemoryClass::kSavedForInput];
+  const int64_t for_weight = memory[MemoryClass::kSavedForWeight];
+  const int64_t stash = memory[MemoryClass::kStash];
+  const int64_t saved = for_input + for_weight;
+  const int64_t kept = remakes ? memory[MemoryClass::kKept] : 0;
+  const int64_t of_forward = remakes ? kept : saved;
+  const int64_t messages = 2 * memory[MemoryClass::kMessages];
+  ActionRoom room;
+  room.during = {of_forward + messages, messages, stash + messages, 0, saved};
+  room.after = {of_forward, -saved - kept, stash - for_input, -stash - for_weight - kept, saved};
+  room.moved = offloads ? of_forward : 0;
+  return room;
+}
+
+void ClimbPace(int ranks, bool swaps, bool each_rank, const ValueOfPace& value) {
+  const auto count = static_cast<size_t>(ranks);
+  CopyPace pace{std::vector<int64_t>(count, 1), std::vector<int64_t>(count, 1), swaps};
+  std::pair<int64_t, int64_t> least = value(pace);
+  const auto climb = [&](size_t first, size_t last) {
+    for (bool is_better = true; is_better;) {
+      is_better = false;
+      for (const std::pair<int64_t, int64_t> step : {std::pair(1, 0), {0, 1}, {1, 1}}) {
+        CopyPace further = pace;
+        for (size_t r = first; r < last; ++r) {
+          further.ahead[r] += step.first;
+          further.behind[r] += step.second;
+        }
+        const auto tried = value(further);
+        if (!(tried < least)) continue;
+        least = tried;
+        pace = std::move(further);
+        is_better = true;
+      }
+    }
+  };
+  climb(0, count);
+  for (size_t r = 0; r < count && each_rank; ++r) climb(r, r + 1);
+}
+
 }  // namespace stringline

@@ -10,10 +10,13 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
+#include "schedlang/costs/costs.h"
 #include "schedlang/plan/plan.h"
 
 namespace stringline {
@@ -44,5 +47,16 @@ struct CopyPace {
 // the iteration of its F. Cost: groups times the microbatches that a rank holds.
 std::optional<Plan> PlaceCopiesWithin(const Plan& plan, const CopyRoom& room, const CopyPace& pace,
                                       int* lacking = nullptr);
+
+// True if the plan, with copies or without, keeps the limits of its ranks by the order of the list.
+bool IsWithin(const Plan& plan, const CopyRoom& room);
+
+// What a stage's actions hold, at these costs. `remakes`: the plan lists its R.
+ActionRoom RoomOf(const StageMemory& memory, bool remakes, bool offloads);
+
+// The values of paces, less is better: from one group each, further ahead and further behind as
+// long as that is better, on all ranks together, and then, if asked, on each.
+using ValueOfPace = std::function<std::pair<int64_t, int64_t>(const CopyPace& pace)>;
+void ClimbPace(int ranks, bool swaps, bool each_rank, const ValueOfPace& value);
 
 }  // namespace stringline

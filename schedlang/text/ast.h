@@ -319,10 +319,16 @@ struct Recompute {
   PerStage stages;
 };
 
+// `offload none;` `offload all;` `offload any;` in a search block
+struct Offload {
+  Span span;
+  std::string kind;
+};
+
 struct Statement {
   std::variant<Let, Require, Stages, Pipe, Pad, Rank, Order, Repeat, If, Group, Collective, At,
                Tighten, Fill, Hold, Prefer, Costs, Minimize, Within, Pairs, Iterations, Place,
-               Layers, Overlap, Split, Recompute, Chunks, Ahead, Steps>
+               Layers, Overlap, Split, Recompute, Offload, Chunks, Ahead, Steps>
       node;
 };
 

@@ -18,6 +18,7 @@
 //              | ( 'steps' | 'versions' ) expression end
 //              | 'split' ( 'even' | 'balanced' | 'any' | string | list | by_stage ) end
 //              | 'recompute' ( 'none' | 'all' | 'any' | list | by_stage ) end
+//              | 'offload' ( 'none' | 'all' | 'any' ) end
 //              | 'overlap' letter { '&' letter } ';'
 //              | 'overlap' letter { '&' letter }
 //                '{' 'compute' '{' { part_name } '}' 'network' '{' { part_name } '}' '}'
@@ -270,10 +271,10 @@ constexpr auto kOnlySpan = [](auto& context) { x3::_val(context).span = x3::_att
 
 using ast::Ahead, ast::At, ast::Block, ast::Chunks, ast::Collective, ast::Costs, ast::Derived,
     ast::File, ast::Fill, ast::Group, ast::Hold, ast::If, ast::Iterations, ast::Layers, ast::Let,
-    ast::Minimize, ast::Option, ast::Order, ast::Overlap, ast::Pad, ast::Pairs, ast::Part,
-    ast::PerStage, ast::Pipe, ast::Place, ast::Prefer, ast::Rank, ast::Recompute, ast::Repeat,
-    ast::Require, ast::Schedule, ast::Split, ast::Stages, ast::Statement, ast::Steps, ast::Tighten,
-    ast::Use, ast::Within;
+    ast::Minimize, ast::Offload, ast::Option, ast::Order, ast::Overlap, ast::Pad, ast::Pairs,
+    ast::Part, ast::PerStage, ast::Pipe, ast::Place, ast::Prefer, ast::Rank, ast::Recompute,
+    ast::Repeat, ast::Require, ast::Schedule, ast::Split, ast::Stages, ast::Statement, ast::Steps,
+    ast::Tighten, ast::Use, ast::Within;
 
 const x3::rule<struct BlockTag, Block> block = "'{'";
 const x3::rule<struct StatementTag, Statement> statement = "a statement";
@@ -291,6 +292,7 @@ const x3::rule<struct ByStageTag, PerStage> by_stage = "a name";
 const x3::rule<struct ForAllTag, PerStage> for_all = "an expression";
 const x3::rule<struct SplitTag, Split> split = "'split'";
 const x3::rule<struct RecomputeTag, Recompute> recompute = "'recompute'";
+const x3::rule<struct OffloadTag, Offload> offload = "'offload'";
 const x3::rule<struct OverlapPartTag, Overlap::Part> overlap_part = "an action";
 const x3::rule<struct OverlapTag, Overlap> overlap = "'overlap'";
 const x3::rule<struct RankTag, Rank> rank = "'rank'";
@@ -375,6 +377,12 @@ const auto recompute_def =
     (by_stage[into<&Recompute::stages>] | Word("none")[into<&Recompute::kind>] |
      Word("all")[into<&Recompute::kind>] | Word("any")[into<&Recompute::kind>] |
      x3::expect[list[into<&Recompute::stages>]]) > end;
+
+// An order may have this name, so without one of the three words it is no such statement.
+const auto offload_def =
+    Word("offload")[into<&Offload::span>] >>
+    (Word("none")[into<&Offload::kind>] | Word("all")[into<&Offload::kind>] |
+     Word("any")[into<&Offload::kind>]) > end;
 
 const auto overlap_part_def =
     (kLetter[into<&Overlap::Part::letter>] |
@@ -507,7 +515,7 @@ const auto in_schedule =
 const auto order_rule_def =
     tighten[kIntoNode] | fill[kIntoNode] | hold[kIntoNode] | prefer[kIntoNode] |
     costs[kIntoNode] | minimize[kIntoNode] | within[kIntoNode] | pairs[kIntoNode] |
-    iterations[kIntoNode] | place[kIntoNode] | layers[kIntoNode];
+    iterations[kIntoNode] | place[kIntoNode] | layers[kIntoNode] | offload[kIntoNode];
 
 const auto in_rank =
     order[kIntoNode] | repeat[kIntoNode] | if_else[kIntoNode] | collective[kIntoNode] |
@@ -546,10 +554,10 @@ const auto file_def = *(use[append<&File::uses>] | schedule[append<&File::schedu
 // clang-format on
 
 BOOST_SPIRIT_DEFINE(block, statement, let, require, stages, pipe, pad, chunks, ahead, steps, list,
-                    by_stage, for_all, split, recompute, overlap_part, overlap, rank, order, repeat,
-                    arm, if_else, part, group, collective, at, tighten, fill, hold, prefer, cost,
-                    costs, minimize, within, pairs, iterations, place_row, place, layers,
-                    order_rule, end, option, argument, then, derived, schedule, use, file)
+                    by_stage, for_all, split, recompute, offload, overlap_part, overlap, rank,
+                    order, repeat, arm, if_else, part, group, collective, at, tighten, fill, hold,
+                    prefer, cost, costs, minimize, within, pairs, iterations, place_row, place,
+                    layers, order_rule, end, option, argument, then, derived, schedule, use, file)
 
 }  // namespace
 

@@ -132,10 +132,11 @@ constexpr WordRow kWords[] = {
     {"even", WordSort::kInPlace, "`split even`: as equal as the number of layers allows"},
     {"balanced", WordSort::kInPlace, "`split balanced`: the least possible slowest stage"},
     {"any", WordSort::kInPlace,
-     "`place any` `split any` `recompute any` in a search: where stages live, which layers they "
-     "hold and which of them recompute is found, too"},
-    {"none", WordSort::kInPlace, "`recompute none`: every stage keeps what its backward needs"},
-    {"all", WordSort::kInPlace, "`recompute all`: every stage recomputes"},
+     "`place any` `split any` `recompute any` `offload any` in a search: where stages live, which "
+     "layers they hold and which of them recompute or copy to the host is found, too"},
+    {"none", WordSort::kInPlace,
+     "`recompute none`: every stage keeps what its backward needs; `offload none`: on its device"},
+    {"all", WordSort::kInPlace, "`recompute all`, `offload all`: every stage does"},
     {"compute", WordSort::kInPlace, "the lane of an overlap that computes"},
     {"network", WordSort::kInPlace, "the lane of an overlap that communicates"},
     {"most", WordSort::kInPlace, "`hold at most e;`"},
@@ -163,7 +164,7 @@ constexpr WordRow kWords[] = {
      "later"},
     {"offload", WordSort::kInPlace,
      "`then offload by e`: what a rank keeps long goes to its host, each U e actions before its B "
-     "or I"},
+     "or I; `offload any` in a search: which stages copy, and when, is found, too"},
     {"by", WordSort::kInPlace, "`then defer W by e` `then recompute by e` `then offload by e`"},
 };
 

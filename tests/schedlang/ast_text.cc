@@ -179,6 +179,8 @@ std::string Text(const ast::Recompute& n) {
   return absl::StrCat("(recompute ", n.kind, Text(n.stages), ")");
 }
 
+std::string Text(const ast::Offload& n) { return absl::StrCat("(offload ", n.kind, ")"); }
+
 std::string Text(const ast::Derived& n) {
   std::string out = absl::StrCat(" = (", n.base.text);
   for (const ast::Derived::Argument& a : n.arguments) {

@@ -412,6 +412,8 @@ const ParseCase kStatements[] = {
      "(split any)))\n"},
     {"rank r search { recompute any; costs input 1 }",
      "(schedule s (P M) (rank r search (recompute any) (costs input=1)))\n"},
+    {"rank r search { offload any; offload all; offload none }",
+     "(schedule s (P M) (rank r search (offload any) (offload all) (offload none)))\n"},
     {"recompute all; recompute none; recompute [1, 0]; recompute s -> s == 0; recompute any -> any",
      "(schedule s (P M) (recompute all) (recompute none) (recompute [1 0]) "
      "(recompute (-> s (== s 0))) (recompute (-> any any)))\n"},

@@ -70,7 +70,8 @@ const CompletionCase kCompletionCases[] = {
     {"schedule s(P, M) { pipe up { stages P on line; microbatches | } }", "P M min max not"},
     {"schedule s(P, M) { rank r greedy { hold at most |", "P M r min max not"},
     {"schedule s(P, M) { rank r search { |",
-     "minimize within prefer pairs costs iterations place layers split recompute let require"},
+     "minimize within prefer pairs costs iterations place layers split recompute "
+     "offload let require"},
     {"schedule s(P, M) { rank r search { minimize |", "makespan span period"},
     {"schedule s(P, M) { rank r search { minimize span |", ""},
     {"schedule s(P, M) { rank r search { within |", "activations memory"},

@@ -38,6 +38,7 @@ constexpr FollowRow kFollows[] = {
     {"then", "recompute", "by"},
     {"then", "offload", "by"},
     {"", "recompute", "none all any"},
+    {"", "offload", "none all any"},
     {"", "place", "any line v loop wave"},
     {"", "pad", "microbatches"},
     {"pad", "microbatches", "to"},
@@ -84,7 +85,7 @@ constexpr StatementRow kStatements[] = {
     {BlockSort::kTimetable, "let require repeat if at", "tighten fill"},
     {BlockSort::kGreedy, "let require", "hold prefer costs"},
     {BlockSort::kSearch, "let require",
-     "minimize within prefer pairs costs iterations place layers split recompute"},
+     "minimize within prefer pairs costs iterations place layers split recompute offload"},
     {BlockSort::kOrder, "let require repeat if F B I W", ""},
 };
 

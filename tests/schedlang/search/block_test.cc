@@ -111,6 +111,9 @@ const RulesCase kBadRules[] = {
      "'layers' stands before 'costs' and 'pairs': it says what they are of"},
     // Stages that recompute
     {"recompute all; recompute any;", "a second 'recompute'"},
+    {"offload all; offload any;", "a second 'offload'"},
+    {"offload any; minimize period;",
+     "a search with 'offload' minimizes the makespan or the span, not the period"},
     {"costs F 1, B 1, I 1, W 1, input 1;",
      "'input' is held by stages that recompute, and nothing says which: 'recompute any;' in the "
      "search block"},
