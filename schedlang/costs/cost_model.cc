@@ -195,7 +195,6 @@ class CostResolver {
             absl::StrCat(key, ": needs the ranks of a node ('node.ranks=8')"));
       }
     }
-    SL_RETURN_IF_ERROR(CheckSharing(spec_));
     if (Has("layers") && spec_.work == WorkScope::kRank) {
       return absl::InvalidArgumentError(
           "layers: with 'work: rank' they cannot be told; give them for the stage or the model");
@@ -206,7 +205,7 @@ class CostResolver {
             absl::StrCat(key, ": needs costs of parts ('F.attn=10')"));
       }
     }
-    return absl::OkStatus();
+    return CheckSharing(spec_);
   }
 
   // Each stage's share of one value.
@@ -334,13 +333,12 @@ class CostResolver {
   }
 
   absl::StatusOr<HostCosts> HostCostsOf() const {
-    HostCosts host;
+    HostCosts host = {.bandwidth = One("host.bandwidth"),
+                      .sharing = One("host.sharing", 1),
+                      .says_bytes = Has("memory.hosted"),
+                      .is_usual = usual_};
     SL_ASSIGN_OR_RETURN(host.offload, PerStage("D"));
     SL_ASSIGN_OR_RETURN(host.fetch, PerStage("U"));
-    host.bandwidth = One("host.bandwidth");
-    host.sharing = One("host.sharing", 1);
-    host.says_bytes = Has("memory.hosted");
-    host.is_usual = usual_;
     return host;
   }
 
