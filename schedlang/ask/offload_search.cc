@@ -114,7 +114,9 @@ class OffloadSearch {
                         ProblemWithin(request_, costs_, stages_, StagesThat(kRecomputes, choices)));
     for (size_t s = 0; s < choices.size() && placed.memory.is_given(); ++s) {
       if ((choices[s] & kOffloads) == 0) continue;
-      search::HoldShare(search::HeldOf(placed.costs.memory[s]), share, &placed.problem.stages[s]);
+      search::HoldShare(
+          search::HeldOf(stages_, placed.costs.memory, StageId(static_cast<int32_t>(s))), share,
+          &placed.problem.stages[s]);
     }
     return std::move(placed.problem);
   }
@@ -249,7 +251,9 @@ absl::StatusOr<search::BoundParts> BoundOfAll(const SearchRequest& request, cons
                         ProblemWithin(request, costs, stages, StagesThat(kRecomputes, alike)));
     for (size_t s = 0; s < count && placed.memory.is_given(); ++s) {
       if ((alike[s] & kOffloads) == 0) continue;
-      search::HoldShare(search::HeldOf(placed.costs.memory[s]), 0, &placed.problem.stages[s]);
+      search::HoldShare(
+          search::HeldOf(stages, placed.costs.memory, StageId(static_cast<int32_t>(s))), 0,
+          &placed.problem.stages[s]);
     }
     relaxed.problem = search::WithEitherChoice(std::move(relaxed.problem), placed.problem);
   }

@@ -95,7 +95,7 @@ void HoldActivations(StageWork* work) {
 
 void HoldBytes(const HeldBytes& held, StageWork* work) {
   const int64_t saved = held.for_input + held.for_weight;
-  const int64_t messages = 2 * held.message;  // the input and output of an F; an I likewise
+  const int64_t messages = held.input + held.output;  // of an F; their gradients of a B or I
   work->during = {saved + messages, messages + held.remade_for_input + held.remade_for_weight,
                   held.stash + messages + held.remade_for_input, 0};
   work->after = {saved, -saved, held.stash - held.for_input, -held.stash - held.for_weight};
@@ -116,9 +116,21 @@ HeldBytes HeldOf(const StageMemory& memory) {
   return {memory[MemoryClass::kSavedForInput],
           memory[MemoryClass::kSavedForWeight],
           memory[MemoryClass::kStash],
-          memory[MemoryClass::kMessages],
+          /*input=*/0,
+          /*output=*/0,
           memory.remade_for_input,
           memory.remade_for_weight};
+}
+
+HeldBytes HeldOf(const Plan& stages, const std::vector<StageMemory>& memory, StageId id) {
+  const Stage& stage = stages.stage(id);
+  const auto message_of = [&](StageId sender) {
+    return memory[static_cast<size_t>(sender.value)][MemoryClass::kMessages];
+  };
+  HeldBytes held = HeldOf(memory[static_cast<size_t>(id.value)]);
+  if (stage.previous.valid()) held.input = message_of(stage.previous);
+  if (stage.next.valid()) held.output = message_of(id);
+  return held;
 }
 
 std::vector<int> RecomputeOfPlan(absl::Span<const int64_t> recomputes) {
@@ -175,7 +187,7 @@ absl::StatusOr<Problem> ProblemOf(const Plan& stages, const CostModel& costs,
     work.gradient = TimeOfMessage(costs, ActionKind::kSendBackward, id);
     if (in_bytes) {
       const StageMemory& memory = costs.memory[s];
-      HoldBytes(HeldOf(memory), &work);
+      HoldBytes(HeldOf(stages, costs.memory, StageId(id)), &work);
       int64_t& capacity = problem.capacity[static_cast<size_t>(work.rank)];
       if (capacity < kNoLimit) capacity -= ResidentBytes(memory);
     } else {

@@ -35,7 +35,8 @@ struct HeldBytes {
   int64_t for_input = 0;   // from F to B or I
   int64_t for_weight = 0;  // from F to B or W
   int64_t stash = 0;       // from I to W
-  int64_t message = 0;
+  int64_t input = 0;       // the message from the stage before, and its gradient; 0 without one
+  int64_t output = 0;      // the message to the next stage, and its gradient; 0 without one
   int64_t remade_for_input = 0;   // while B or I runs
   int64_t remade_for_weight = 0;  // while B runs
 };
@@ -43,7 +44,9 @@ void HoldBytes(const HeldBytes& held, StageWork* work);
 // The same for a stage that copies to the host: between F and B or I it holds a share of what F
 // kept, from nothing (0) to all of it (1).
 void HoldShare(const HeldBytes& held, double share, StageWork* work);
+// Without messages, and with those of the stage, whose sizes `memory` has by stage.
 HeldBytes HeldOf(const StageMemory& memory);
+HeldBytes HeldOf(const Plan& stages, const std::vector<StageMemory>& memory, StageId id);
 
 // The choice as a plan has it (Plan::recompute): empty if no stage recomputes.
 std::vector<int> RecomputeOfPlan(absl::Span<const int64_t> recomputes);

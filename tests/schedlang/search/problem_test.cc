@@ -4,9 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "absl/strings/str_cat.h"
 #include "schedlang/ask/library_plan.h"
 #include "schedlang/lower/lower.h"
+#include "schedlang/memory/memory_plan.h"
+#include "schedlang/report/memory_curve.h"
 #include "schedlang/search/problem_of.h"
 #include "schedlang/sim/simulate.h"
 #include "tests/schedlang/plan_text.h"
@@ -101,6 +105,34 @@ TEST(ProblemTest, PairsNeedPartsOfEachOfTheirKinds) {
   EXPECT_TRUE(ProblemOf(plan, *costs, {.whole = true}).ok());
 }
 
+// An order needs no more in the problem than its plan takes in memory: no order that fits is
+// refused. Messages are large and of all sizes.
+TEST(ProblemTest, AnOrderFitsIntoWhatItsPlanTakes) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  for (int n = 0; n < 300; ++n) {
+    const int p = 1 + static_cast<int>(random() % 3), m = 1 + static_cast<int>(random() % 4);
+    const char* const schedules[] = {"1f1b", "gpipe", "zb_h1"};
+    const Plan plan = PlanOfCase({schedules[random() % 3], p, m});
+    CostModel costs = *ResolveCosts(UnitCosts(), plan);
+    costs.memory.resize(plan.stages.size());
+    for (StageMemory& memory : costs.memory) {
+      for (const MemoryClass of : {MemoryClass::kSavedForInput, MemoryClass::kSavedForWeight,
+                                   MemoryClass::kStash, MemoryClass::kMessages}) {
+        memory[of] = static_cast<int64_t>(random() % 4'000);
+      }
+    }
+    const auto memory = PlanMemory(plan, SizesOfCosts(plan, costs.memory));
+    ASSERT_TRUE(memory.ok()) << memory.status();
+    Limits limits;
+    for (const RankMemory& rank : memory->ranks) limits.memory.push_back(rank.all());
+    const auto problem = ProblemOf(plan, costs, limits);
+    ASSERT_TRUE(problem.ok()) << problem.status();
+    EXPECT_TRUE(IsComplete(*problem, *WordsOf(plan))) << Print(plan);
+  }
+}
+
 // Stages of all sorts of sizes, two of them on rank 0: what is always there leaves a rank so much
 // less, and an action holds what it takes, gives and makes again.
 TEST(ProblemTest, BytesAreThoseOfTheCosts) {
@@ -126,7 +158,9 @@ TEST(ProblemTest, BytesAreThoseOfTheCosts) {
     const int64_t for_input = memory[MemoryClass::kSavedForInput];
     const int64_t for_weight = memory[MemoryClass::kSavedForWeight];
     const int64_t stash = memory[MemoryClass::kStash];
-    const int64_t messages = 2 * memory[MemoryClass::kMessages];
+    // The first stage gets no message, and the last one sends none.
+    const int64_t input = s == 0 ? 0 : costs.memory[s - 1][MemoryClass::kMessages];
+    const int64_t messages = input + (s == 2 ? 0 : memory[MemoryClass::kMessages]);
     const StageWork& work = problem->stages[s];
     EXPECT_EQ(work.during[kForwardAt], for_input + for_weight + messages);
     EXPECT_EQ(work.during[kWholeAt], messages + 100 + s + 200 + s);
