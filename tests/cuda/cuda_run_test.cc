@@ -116,6 +116,7 @@ class CapturedRun : public testing::TestWithParam<std::string> {};
 TEST_P(CapturedRun, GivesEveryNumberOfOneThatIsNot) {
   const std::optional<Plan> plan = LibraryPlan(GetParam(), 2, 4);
   if (!plan) GTEST_SKIP() << "not for 2 ranks";
+  if (HasUpdates(*plan)) GTEST_SKIP() << "a training updates behind its steps";
   for (const TinyFamily family : {TinyFamily::kGpt, TinyFamily::kMoe}) {
     SCOPED_TRACE(NameOf(family));
     const SeenRun issued = TrainOnStandin(ConfigOf(family, *plan, false), *plan);

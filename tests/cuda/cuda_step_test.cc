@@ -51,6 +51,12 @@ class EnqueuedCanaries final : public StageWork {
     SL_ASSIGN_OR_RETURN(const Work work, canaries_.Copy(action));
     return host_.Of([work] { work.run(work.self, work.argument, nullptr); });
   }
+  absl::StatusOr<Piece> Update(const Action& action) override {
+    SL_ASSIGN_OR_RETURN(const Piece piece, canaries_.Update(action));
+    return Piece{host_.Of([piece] { piece.work.run(piece.work.self, piece.work.argument, nullptr); }),
+                 {},
+                 {}};
+  }
   Bytes Payload(const Action& send_or_recv) const override {
     return canaries_.Payload(send_or_recv);
   }

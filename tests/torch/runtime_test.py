@@ -110,10 +110,10 @@ def kinds_of(stringline, plan):
 
 
 def jobs_of_library(stringline, ranks):
-    """Jobs of all schedules but those with copies to the host, which are refused (wrong_uses.py)."""
+    """Jobs of all schedules but those with copies or updates, which are refused (wrong_uses.py)."""
     for schedule in stringline.library():
         plan = stringline.load(schedule).plan(P=ranks, M=MICROBATCHES)
-        if "D" not in kinds_of(stringline, plan):
+        if not kinds_of(stringline, plan) & {"D", "UPDATE"}:
             for more in ({}, {"by": "loop"}):
                 yield job_of(stringline, schedule, ranks, **more)
 

@@ -12,6 +12,9 @@ WAITS = RIGHT_PLAN.replace("rank 1: 1F0 1B0 1F1 1B1", "rank 1: 1F1 1B1 1F0 1B0")
     "rank 0: 0F0 0F1 0B0 0B1", "rank 0: 0F0 0B0 0F1 0B1"
 )
 ON_THE_HOST = RIGHT_PLAN.replace("0F1 0B0", "0F1 0D0 0U0 0B0")
+UPDATED = "\n".join(
+    line + (f" {line[5]}UPDATE0" if line.startswith("rank") else "")
+    for line in RIGHT_PLAN.splitlines()) + "\n"
 ALL_ON_ONE = "plan mine P=2 M=1\nstages 0 0\nrank 0: 0F0 1F0 1B0 0B0\nrank 1:\n"
 
 
@@ -110,6 +113,9 @@ USES = {
     "copies to the host": (
         lambda rank: runtime(ON_THE_HOST, stages([rank])),
         r"mine copies values to the host \(D\); neither torch's runtime nor this loop performs"),
+    "updates": (
+        lambda rank: runtime(UPDATED, stages([rank])),
+        r"mine has updates \(UPDATE\); neither torch's runtime nor this loop performs"),
     "a cycle of waits": (
         lambda rank: runtime(WAITS, stages([rank])), r"rank \d waits forever at"),
     "torch is too old": (

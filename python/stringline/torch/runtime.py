@@ -170,6 +170,11 @@ def _for_torch(plan: Plan, costs: Costs, refused: bool) -> str | None:
 
 
 def _looped(plan: Plan, mine: dict[int, Any], loss_fn: Any, settings: dict[str, Any]) -> Loop:
+    if any(KINDS[kind] == "UPDATE" for kind in plan.kind):
+        raise NotImplementedError(
+            f"{plan.schedule} has updates (UPDATE); neither torch's runtime nor this loop performs "
+            "the optimizer's step, which is the caller's: leave out `update` and `steps`"
+        )
     copies = [KINDS[kind] for kind in plan.kind if KINDS[kind] in "DU"]
     if copies:
         raise NotImplementedError(
