@@ -11,6 +11,7 @@
 #include "executor/engine/recorder.h"
 #include "executor/training/replicas.h"
 #include "gtest/gtest.h"
+#include "schedlang/base/status.h"
 #include "tests/cuda/host_work.h"
 #include "tests/cuda/standin/standin.h"
 #include "tests/executor/canaries.h"
@@ -53,9 +54,10 @@ class EnqueuedCanaries final : public StageWork {
   }
   absl::StatusOr<Piece> Update(const Action& action) override {
     SL_ASSIGN_OR_RETURN(const Piece piece, canaries_.Update(action));
-    return Piece{host_.Of([piece] { piece.work.run(piece.work.self, piece.work.argument, nullptr); }),
-                 {},
-                 {}};
+    return Piece{
+        host_.Of([piece] { piece.work.run(piece.work.self, piece.work.argument, nullptr); }),
+        {},
+        {}};
   }
   Bytes Payload(const Action& send_or_recv) const override {
     return canaries_.Payload(send_or_recv);
