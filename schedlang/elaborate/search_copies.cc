@@ -75,7 +75,8 @@ class PlanClock {
   };
 
   size_t Index(StageId stage, MicrobatchId microbatch) const {
-    return static_cast<size_t>(stage.value * plan_.microbatches + microbatch.value);
+    return static_cast<size_t>(stage.value) * static_cast<size_t>(plan_.microbatches) +
+           static_cast<size_t>(microbatch.value);
   }
   const search::StageWork& WorkOf(StageId stage) const {
     return problem_.stages[static_cast<size_t>(stage.value)];
