@@ -168,8 +168,8 @@ struct CostModel {
   // Copies to the host and back, in a plan that has them.
   std::vector<int64_t> offload;
   std::vector<int64_t> fetch;
-  // Of an UPDATE, in a plan that has them. Behind a step without them, updated parameters are
-  // gathered in no timeline (data_parallel.h); an UPDATE contains that.
+  // The cost of an UPDATE, in a plan that lists them. Behind a step without them, updated
+  // parameters are gathered in no timeline (data_parallel.h); an UPDATE contains that.
   std::vector<int64_t> update;
   std::vector<int64_t> gather_updated;
   CollectiveChoice collectives;     // a plan's collectives, unless the plan says them itself

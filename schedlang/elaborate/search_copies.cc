@@ -320,7 +320,7 @@ class CopySearch {
     return true;
   }
 
-  // What is found without copies.
+  // Takes the search result without copies.
   void TakePlain(const search::Effort& effort, std::vector<Words>* begin,
                  search::Found* found) const {
     const search::Partitioning plain = PartitioningOf(rules_, place_);

@@ -25,7 +25,7 @@ class SearchProblem {
   // The problem of stages with so many layers, in the order of a pipe. `recomputes`: by stage of
   // the plan, 1 if it recomputes; empty: none does.
   search::Problem Of(absl::Span<const int> partition, const search::Recomputes& recomputes) const;
-  // What a microbatch of the stage holds, without recomputing; kKept: what entered it.
+  // The bytes a microbatch of the stage holds without recomputing; kKept: those that entered it.
   StageMemory MemoryOf(absl::Span<const int> partition, StageId stage) const;
   // The choice where the block does not leave open which stages recompute.
   search::Recomputes FixedRecomputes() const;

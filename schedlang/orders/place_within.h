@@ -51,7 +51,7 @@ std::optional<Plan> PlaceCopiesWithin(const Plan& plan, const CopyRoom& room, co
 // True if the plan, with copies or without, keeps the limits of its ranks by the order of the list.
 bool IsWithin(const Plan& plan, const CopyRoom& room);
 
-// What a stage's actions hold, at these costs. `remakes`: the plan lists its R.
+// The bytes that a stage's actions hold, at these costs. `remakes`: the plan lists its R.
 ActionRoom RoomOf(const StageMemory& memory, bool remakes, bool offloads);
 
 // The values of paces, less is better: from one group each, further ahead and further behind as

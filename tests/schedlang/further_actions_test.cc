@@ -231,7 +231,7 @@ TEST(FurtherActions, CopiesRunBesideComputations) {
             "what a microbatch holds (memory.saved_for_I, memory.saved_for_W)");
 }
 
-// Of seven ranks, three by three at one link, the last has it alone.
+// Seven ranks share links three by three; the last rank has a link alone.
 TEST(FurtherActions, RanksShareTheLinkToTheirHost) {
   const auto plan = PlanOfText(
       "schedule s(P, M) { stages P on line; rank r { repeat M { F r; D r; U r; B r } } }", 7, 2);

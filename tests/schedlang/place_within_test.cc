@@ -114,7 +114,7 @@ TEST(PlaceWithin, KeepsLimitsAndCopiesOnlyForThem) {
   EXPECT_GT(copied, 20);
 }
 
-// Of four microbatches on a rank that holds three, the one that is needed last of those old enough
+// Four microbatches reach a rank that holds three: of those old enough, the one that is needed last
 // leaves, and is back one action ahead.
 TEST(PlaceWithin, TakesWhatIsNeededLast) {
   Plan plan = EmptyPlan({{0}}, 4);

@@ -204,7 +204,7 @@ TEST(Steps, SomeSchedulesHaveNoBubbleBehindTheFirst) {
   }
 }
 
-// Of data-parallel copies, every step reduces its gradients, and every update waits for its sum.
+// Every step of data-parallel copies reduces its gradients, and every update waits for its sum.
 TEST(Steps, UpdatesWaitForTheSumsOfTheirGradients) {
   Plan plan = RepeatSteps(PlanFromText("plan x P=1 M=2\nstages 0\nrank 0: 0F0 0F1 0B0 0B1\n"), 2);
   plan = AddCollectives(plan, {.gathers = true, .reduces = true});

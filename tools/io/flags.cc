@@ -62,7 +62,8 @@ void DeclarePlanOptions(CLI::App& app, Flags& flags) {
   DeclareAgain(app, flags);
 }
 
-// Where `--steps` has no other meaning; `steps=N` among the parameters is the same everywhere.
+// `--steps`, for commands that give it no other meaning; `steps=N` among the parameters is the same
+// everywhere.
 void DeclarePlanStepsOption(CLI::App& app, Flags& flags) {
   app.add_option("--steps", flags.plan_steps,
                  "So many steps of training, one after the other on each rank, without a wait of "
