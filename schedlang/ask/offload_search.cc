@@ -48,20 +48,32 @@ absl::StatusOr<std::vector<std::vector<int64_t>>> ChoicesOf(const SearchRequest&
   SL_ASSIGN_OR_RETURN(std::vector<int64_t> recomputes, RecomputesOfCosts(costs, stages));
   const bool any = request.recompute == SearchRecompute::kAny;
   if (request.recompute == SearchRecompute::kAll || any) {
-    std::fill(recomputes.begin(), recomputes.end(), kRecomputes);
+    std::fill(recomputes.begin(), recomputes.end(), search::kRecomputes);
   } else if (request.recompute == SearchRecompute::kNone) {
-    std::fill(recomputes.begin(), recomputes.end(), kKeeps);
+    std::fill(recomputes.begin(), recomputes.end(), search::kKeeps);
   }
   std::vector<std::vector<int64_t>> choices;
   for (const int64_t own : recomputes) {
-    std::vector<int64_t> of = any ? std::vector<int64_t>{kKeeps, own} : std::vector<int64_t>{own};
+    std::vector<int64_t> of =
+        any ? std::vector<int64_t>{search::kKeeps, own} : std::vector<int64_t>{own};
     std::vector<int64_t>& all = choices.emplace_back();
     if (request.offload != SearchOffload::kAll) all = of;
     for (const int64_t choice : of) {
-      if (request.offload != SearchOffload::kNone) all.push_back(choice | kOffloads);
+      if (request.offload != SearchOffload::kNone) all.push_back(choice | search::kOffloads);
     }
   }
   return choices;
+}
+
+// Offloading stages hold this share between F and B.
+void HoldShares(const Plan& stages, const std::vector<int64_t>& choices, double share,
+                PlacedProblem* placed) {
+  for (size_t s = 0; s < choices.size() && placed->memory.is_given(); ++s) {
+    if ((choices[s] & search::kOffloads) == 0) continue;
+    const StageId stage(static_cast<int32_t>(s));
+    search::HoldShare(search::HeldOf(stages, placed->costs.memory, stage), share,
+                      &placed->problem.stages[s]);
+  }
 }
 
 // The searches of one place, with copies.
@@ -110,41 +122,22 @@ class OffloadSearch {
   // The optimiser's problem in which offloading stages hold a share between F and B.
   absl::StatusOr<search::Problem> ProblemOf(const std::vector<int64_t>& choices,
                                             double share) const {
-    SL_ASSIGN_OR_RETURN(PlacedProblem placed,
-                        ProblemWithin(request_, costs_, stages_, StagesThat(kRecomputes, choices)));
-    for (size_t s = 0; s < choices.size() && placed.memory.is_given(); ++s) {
-      if ((choices[s] & kOffloads) == 0) continue;
-      search::HoldShare(
-          search::HeldOf(stages_, placed.costs.memory, StageId(static_cast<int32_t>(s))), share,
-          &placed.problem.stages[s]);
-    }
+    SL_ASSIGN_OR_RETURN(
+        PlacedProblem placed,
+        ProblemWithin(request_, costs_, stages_, search::StagesThat(search::kRecomputes, choices)));
+    HoldShares(stages_, choices, share, &placed);
     return std::move(placed.problem);
   }
 
-  static bool CanBeKept(const search::Problem& problem) {
-    for (int r = 0; r < problem.ranks; ++r) {
-      const int64_t capacity = problem.capacity[static_cast<size_t>(r)];
-      if (search::LeastCapacity(problem, r) > capacity) return false;
-    }
-    return true;
-  }
-
   static bool HasCopies(const std::vector<int64_t>& choices) {
-    return std::any_of(choices.begin(), choices.end(),
-                       [](int64_t choice) { return (choice & kOffloads) != 0; });
+    return search::HasAny(search::StagesThat(search::kOffloads, choices));
   }
 
   // Orders to begin with that fit the problem.
   search::Candidates Beginning(const search::Problem& problem, const Words& further) const {
-    search::Candidates candidates;
-    search::Evaluator evaluator(problem);
-    for (const Words& words : begin_) {
-      if (search::IsComplete(problem, words)) candidates.Offer(&evaluator, words, std::nullopt);
-    }
-    if (!further.empty() && search::IsComplete(problem, further)) {
-      candidates.Offer(&evaluator, further, std::nullopt);
-    }
-    return candidates;
+    std::vector<Words> orders = begin_;
+    orders.push_back(further);
+    return search::BeginWith(problem, orders);
   }
 
   // Values a choice by its best plan; kNoLimit if none was found.
@@ -154,7 +147,7 @@ class OffloadSearch {
     for (const double share : {0.0, 0.5}) {
       if (share > 0 && !HasCopies(choices)) break;
       const absl::StatusOr<search::Problem> problem = ProblemOf(choices, share);
-      if (!problem.ok() || !CanBeKept(*problem)) continue;
+      if (!problem.ok() || !search::CanBeKept(*problem)) continue;
       search::Candidates candidates = Beginning(*problem, begin);
       search::SearchShortly(*problem, request_.budget.seed, &candidates);
       const auto& all = candidates.all();
@@ -201,7 +194,7 @@ class OffloadSearch {
       if (request_.budget.iterations > 0 && budget.iterations == 0) budget.iterations = 1;
       --left;
       const absl::StatusOr<search::Problem> problem = ProblemOf(choices, share);
-      if (!problem.ok() || !CanBeKept(*problem)) continue;
+      if (!problem.ok() || !search::CanBeKept(*problem)) continue;
       SearchState state{.candidates = Beginning(*problem, best->words), .bound = bound};
       SearchInRounds(
           *problem, budget,
@@ -242,19 +235,16 @@ absl::StatusOr<search::BoundParts> BoundOfAll(const SearchRequest& request, cons
   const size_t count = stages.stages.size();
   SearchRequest unlimited = request;
   if (request.memory.is_given()) unlimited.memory = std::numeric_limits<int64_t>::max() / 8;
-  SL_ASSIGN_OR_RETURN(PlacedProblem relaxed,
-                      ProblemWithin(unlimited, costs, stages, std::vector<int64_t>(count, kKeeps)));
+  SL_ASSIGN_OR_RETURN(
+      PlacedProblem relaxed,
+      ProblemWithin(unlimited, costs, stages, std::vector<int64_t>(count, search::kKeeps)));
   for (size_t k = 0; k < choices[0].size(); ++k) {
     std::vector<int64_t> alike;
     for (const std::vector<int64_t>& of : choices) alike.push_back(of[k]);
-    SL_ASSIGN_OR_RETURN(PlacedProblem placed,
-                        ProblemWithin(request, costs, stages, StagesThat(kRecomputes, alike)));
-    for (size_t s = 0; s < count && placed.memory.is_given(); ++s) {
-      if ((alike[s] & kOffloads) == 0) continue;
-      search::HoldShare(
-          search::HeldOf(stages, placed.costs.memory, StageId(static_cast<int32_t>(s))), 0,
-          &placed.problem.stages[s]);
-    }
+    SL_ASSIGN_OR_RETURN(
+        PlacedProblem placed,
+        ProblemWithin(request, costs, stages, search::StagesThat(search::kRecomputes, alike)));
+    HoldShares(stages, alike, 0, &placed);
     relaxed.problem = search::WithEitherChoice(std::move(relaxed.problem), placed.problem);
   }
   const bool is_timed = request.budget.iterations == 0;
@@ -270,8 +260,8 @@ absl::Status Thin(const SearchRequest& request, const StepCosts& costs, const Pl
                   Best* best) {
   for (size_t k = 0; k <= best->choices.size() && best->score().copies > 0; ++k) {
     std::vector<int64_t> choices = best->choices;  // first as they are
-    if (k > 0 && (choices[k - 1] & kOffloads) == 0) continue;
-    if (k > 0) choices[k - 1] -= kOffloads;
+    if (k > 0 && (choices[k - 1] & search::kOffloads) == 0) continue;
+    if (k > 0) choices[k - 1] -= search::kOffloads;
     SL_ASSIGN_OR_RETURN(const WorkPlacer placer, WorkPlacer::For(request, costs, stages, choices));
     auto work = placer.Place(best->words, best->score(), WorkPlacer::Effort::kWhole);
     if (work) *best = {choices, best->words, std::move(work)};
@@ -292,7 +282,7 @@ absl::Status Answer(const StepCosts& costs, const Best& best, FoundSchedule* fou
   found->plan = best.work->plan;
   found->value = best.work->score.value;
   StepCosts step = costs;
-  const std::vector<int64_t> recomputes = StagesThat(kRecomputes, best.choices);
+  const std::vector<int64_t> recomputes = search::StagesThat(search::kRecomputes, best.choices);
   step.spec.values["recompute"] = recomputes;
   SL_ASSIGN_OR_RETURN(found->costs, ResolveCosts(step, found->plan));
   found->lowered = LoweredPlan(found->plan, CommLayout::kEdge, found->costs.collectives);
@@ -328,8 +318,8 @@ SearchRequest WithShare(SearchRequest request, SearchOffload offload, double sha
 }
 
 std::vector<int64_t> ChoicesOfFound(const FoundSchedule& found) {
-  std::vector<int64_t> choices(found.plan.stages.size(), kKeeps);
-  for (const int s : found.recomputing) choices[static_cast<size_t>(s)] = kRecomputes;
+  std::vector<int64_t> choices(found.plan.stages.size(), search::kKeeps);
+  for (const int s : found.recomputing) choices[static_cast<size_t>(s)] = search::kRecomputes;
   return choices;
 }
 

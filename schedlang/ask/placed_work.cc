@@ -14,6 +14,7 @@
 #include "schedlang/report/memory_curve.h"
 #include "schedlang/report/period.h"
 #include "schedlang/search/problem_of.h"
+#include "schedlang/search/recompute.h"
 #include "schedlang/sim/simulate.h"
 
 namespace stringline {
@@ -47,21 +48,11 @@ Plan SampleOf(const Plan& stages, const std::vector<int64_t>& recomputes, bool c
   return sample;
 }
 
-bool Has(const std::vector<int64_t>& stages) {
-  return std::find(stages.begin(), stages.end(), 1) != stages.end();
-}
-
 WorkScore ScoreOf(const std::optional<PlacedWork>& work) {
   return work ? work->score : WorkScore{};
 }
 
 }  // namespace
-
-std::vector<int64_t> StagesThat(int64_t part, const std::vector<int64_t>& choices) {
-  std::vector<int64_t> stages;
-  for (const int64_t choice : choices) stages.push_back((choice & part) != 0 ? 1 : 0);
-  return stages;
-}
 
 search::Words WordsWithoutWork(const Plan& plan) {
   Plan orders = plan;
@@ -119,8 +110,8 @@ int64_t SimulatedValue(const Plan& plan, CostModel costs, search::Objective obje
 absl::StatusOr<WorkPlacer> WorkPlacer::For(const SearchRequest& request, const StepCosts& costs,
                                            const Plan& stages, std::vector<int64_t> choices) {
   WorkPlacer placer(request, stages, std::move(choices));
-  const std::vector<int64_t> recomputes = StagesThat(kRecomputes, placer.choices_);
-  const bool copies = Has(StagesThat(kOffloads, placer.choices_));
+  const std::vector<int64_t> recomputes = search::StagesThat(search::kRecomputes, placer.choices_);
+  const bool copies = search::HasAny(search::StagesThat(search::kOffloads, placer.choices_));
   StepCosts step = costs;
   step.spec.values["recompute"] = recomputes;
   for (const bool apart : {false, true}) {
@@ -142,8 +133,8 @@ absl::StatusOr<WorkPlacer> WorkPlacer::For(const SearchRequest& request, const S
 }
 
 std::vector<WorkPlacer::Way> WorkPlacer::WaysOf(const search::Words& words, Effort effort) const {
-  const std::vector<int64_t> recomputes = StagesThat(kRecomputes, choices_);
-  const std::vector<int64_t> offloads = StagesThat(kOffloads, choices_);
+  const std::vector<int64_t> recomputes = search::StagesThat(search::kRecomputes, choices_);
+  const std::vector<int64_t> offloads = search::StagesThat(search::kOffloads, choices_);
   std::vector<Way> ways;
   const auto add = [&](Plan plan, const CostModel* costs) {
     Way way{.plan = std::move(plan), .costs = costs, .rooms = {}};
@@ -156,7 +147,7 @@ std::vector<WorkPlacer::Way> WorkPlacer::WaysOf(const search::Words& words, Effo
   order.recompute = search::RecomputeOfPlan(recomputes);
   add(order, &inside_);
   for (const int64_t ahead : {0, 1, 2}) {
-    if (!Has(recomputes) || (effort == Effort::kQuick && ahead > 0)) break;
+    if (!search::HasAny(recomputes) || (effort == Effort::kQuick && ahead > 0)) break;
     const std::vector<int64_t> by_rank(static_cast<size_t>(stages_.ranks()), ahead);
     add(PlaceRecomputes(order, by_rank, recomputes), &apart_);
   }
@@ -218,7 +209,7 @@ std::optional<Plan> WorkPlacer::Fitting(const Way& way, const CopyPace& pace, Ef
 
 std::optional<Plan> WorkPlacer::FittingWithAll(const Way& way, int64_t ahead, Effort effort) const {
   const std::vector<int64_t> by_rank(static_cast<size_t>(stages_.ranks()), ahead);
-  Plan plan = PlaceCopies(way.plan, by_rank, StagesThat(kOffloads, choices_));
+  Plan plan = PlaceCopies(way.plan, by_rank, search::StagesThat(search::kOffloads, choices_));
   if (way.rooms.empty() || (!memory_.is_given() && !host_.is_given())) return plan;
   const std::optional<Beyond> beyond = BeyondLimits(plan, *way.costs, effort);
   if (!beyond || !beyond->ranks.empty()) return std::nullopt;
@@ -248,14 +239,14 @@ void WorkPlacer::ClimbCopies(const Way& way, bool swaps, Effort effort,
 std::optional<PlacedWork> WorkPlacer::Place(const search::Words& words, WorkScore below,
                                             Effort effort) const {
   std::optional<PlacedWork> best;
-  const std::vector<int64_t> offloads = StagesThat(kOffloads, choices_);
+  const std::vector<int64_t> offloads = search::StagesThat(search::kOffloads, choices_);
   const bool all_copy = std::find(offloads.begin(), offloads.end(), 0) == offloads.end();
   for (const Way& way : WaysOf(words, effort)) {
     if (IsWished(request_.stop) && best) break;
     // Copies only delay an order.
     const int64_t least = SimulatedValue(way.plan, *way.costs, request_.limits.objective);
     if (std::min(below, ScoreOf(best)) < WorkScore{least, 0}) continue;
-    if (!Has(offloads)) {
+    if (!search::HasAny(offloads)) {
       Offer(Fitting(way, {}, effort), *way.costs, &best);
       continue;
     }

@@ -22,12 +22,6 @@
 
 namespace stringline {
 
-// A stage's choice, a sum of these.
-inline constexpr int64_t kKeeps = 0, kRecomputes = 1, kOffloads = 2;
-
-// By stage, 1 if its choice has the part.
-std::vector<int64_t> StagesThat(int64_t part, const std::vector<int64_t>& choices);
-
 // The orders of a plan whose groups are those of a search, beside its R, D and U.
 search::Words WordsWithoutWork(const Plan& plan);
 

@@ -198,7 +198,7 @@ void FindIncomplete(const Plan& plan, const CheckOptions&, Diagnostics* diagnost
   std::vector<Tally> tallies(plan.stages.size() * m_count);
   std::vector<const Action*> any(plan.stages.size(), nullptr);  // an action of the stage, its last
   for (const Action& action : plan.actions) {
-    if (!IsCompute(action.kind) || !IsOfMicrobatch(action.kind)) continue;
+    if (!ComputesMicrobatch(action.kind)) continue;
     tallies[action.stage.value * m_count + action.microbatch.value].Count(action.kind);
     any[action.stage.value] = &action;
   }

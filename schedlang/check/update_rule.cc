@@ -142,7 +142,7 @@ class UpdateRule {
 }  // namespace
 
 void FindUpdateFault(const Plan& plan, const CheckOptions& options, Diagnostics* diagnostics) {
-  if (plan.steps == 1 && plan.versions == 1 && !HasUpdates(plan)) return;
+  if (!HasSteps(plan)) return;
   UpdateRule(plan, diagnostics).Run();
   if (options.sharded && plan.versions > 1 && diagnostics->empty()) {
     diagnostics->Add(Code::kUpdates, plan.header,

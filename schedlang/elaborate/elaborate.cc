@@ -23,7 +23,7 @@
 #include "schedlang/elaborate/run.h"
 #include "schedlang/orders/defer.h"
 #include "schedlang/orders/place_ahead.h"
-#include "schedlang/orders/repeat_steps.h"
+#include "schedlang/plan/repeat_steps.h"
 
 namespace stringline {
 namespace {
@@ -134,11 +134,7 @@ class Elaboration {
     if (!PipesAndSplitFit()) return std::nullopt;
     padded_ *= plan_.steps;
     if (!FitsLimits()) return std::nullopt;
-    plan_.microbatches *= plan_.steps;
-    for (Pipe& pipe : plan_.pipes) {
-      pipe.first_microbatch *= plan_.steps;
-      pipe.microbatches *= plan_.steps;
-    }
+    CountMicrobatchesOfSteps(&plan_);
     if (!RunRanks(program_, padded_, limits_, &evaluator_, &plan_, diagnostics_)) {
       return std::nullopt;
     }
@@ -631,13 +627,12 @@ std::optional<Plan> Elaborate(const ast::File& file, const std::string& name,
   StepBudget budget(limits.steps, limits.stop);
   std::vector<Parameter> own = parameters;
   std::optional<Parameter> steps;
-  for (auto it = own.begin(); it != own.end() && !Declares(*schedule, kStepsParameter);) {
-    if (it->name != kStepsParameter || steps) {
-      ++it;
-    } else {
-      steps = *it;
-      it = own.erase(it);
-    }
+  const auto given = std::find_if(own.begin(), own.end(), [](const Parameter& parameter) {
+    return parameter.name == kStepsParameter;
+  });
+  if (given != own.end() && !Declares(*schedule, kStepsParameter)) {
+    steps = *given;
+    own.erase(given);
   }
   std::optional<Plan> plan = ElaborateChain(chain, own, diagnostics, limits, &budget);
   if (!plan || !steps) return plan;

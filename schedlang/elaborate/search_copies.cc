@@ -23,16 +23,7 @@ using search::Words;
 using Choices = std::vector<int64_t>;
 using Score = std::pair<int64_t, int64_t>;  // the objective's value, and copies
 
-constexpr int64_t kRemakes = 1, kCopies = 2;
 constexpr Score kNoScore = {search::kNoLimit, 0};
-
-Choices StagesWith(int64_t part, const Choices& choices) {
-  Choices stages;
-  for (const int64_t choice : choices) stages.push_back((choice & part) != 0 ? 1 : 0);
-  return stages;
-}
-
-bool HasAny(const Choices& stages) { return std::count(stages.begin(), stages.end(), 1) > 0; }
 
 // The times of a plan's actions, an R and a copy being as long as their F.
 class PlanClock {
@@ -162,10 +153,10 @@ class CopySearch {
     fixed.resize(count, 0);
     for (size_t s = 0; s < count; ++s) {
       std::vector<int64_t>& of = choices_.emplace_back();
-      for (const int64_t copies : {int64_t{0}, kCopies}) {
+      for (const int64_t copies : {int64_t{0}, search::kOffloads}) {
         if (copies == 0 && rules.search.offload_all) continue;
         if (rules.search.recompute_any) {
-          of.insert(of.end(), {copies, copies + kRemakes});
+          of.insert(of.end(), {copies, copies + search::kRecomputes});
         } else {
           of.push_back(copies + fixed[s]);
         }
@@ -175,9 +166,10 @@ class CopySearch {
 
   // A choice's problem, in which stages that copy hold a share between F and B.
   Problem ProblemOf(const Choices& choices, double share) const {
-    Problem problem = problems_.Of(place_.partition, StagesWith(kRemakes, choices));
+    Problem problem =
+        problems_.Of(place_.partition, search::StagesThat(search::kRecomputes, choices));
     for (size_t s = 0; s < choices.size() && rules_.search.in_memory; ++s) {
-      if ((choices[s] & kCopies) == 0) continue;
+      if ((choices[s] & search::kOffloads) == 0) continue;
       search::HoldShare(search::HeldOf(MemoryOf(s, choices[s])), share, &problem.stages[s]);
     }
     problem.stop = stop_;
@@ -199,13 +191,14 @@ class CopySearch {
   // The best plan of the order for the choices; without actions if none is better than `below`.
   Placed Place(const Words& words, const Choices& choices, Score below, bool whole) const {
     Placed best{.score = below};
-    const Choices remakes = StagesWith(kRemakes, choices);
+    const Choices remakes = search::StagesThat(search::kRecomputes, choices);
     Plan order = search::PlanOf(place_.plan, words);
     order.recompute = search::RecomputeOfPlan(remakes);
     Offer(order, ProblemOf(choices, 1), choices, whole, &best);
-    const Problem apart = ProblemOf(StagesWith(kCopies, choices), 1);  // times without recomputing
+    const Problem apart =
+        ProblemOf(search::StagesThat(search::kOffloads, choices), 1);  // times without recomputing
     for (const int64_t ahead : {0, 1, 2}) {
-      if (!HasAny(remakes) || (!whole && ahead > 0)) break;
+      if (!search::HasAny(remakes) || (!whole && ahead > 0)) break;
       const std::vector<int64_t> by_rank(rules_.ranks.size(), ahead);
       Offer(PlaceRecomputes(order, by_rank, remakes), apart, choices, whole, &best);
     }
@@ -223,10 +216,7 @@ class CopySearch {
         static_cast<int>(choices_.size()),
         {.value = [&](const auto& choices,
                       const auto& words) { return Value(choices, words, begin, effort.seed); },
-         .all =
-             [](int count, const std::function<void(int)>& work) {
-               for (int i = 0; i < count; ++i) work(i);
-             },
+         .all = search::DoInTurn,
          .goes_on = [&](int64_t spent) { return spent < effort.iterations && !IsWished(stop_); },
          .choices = choices_});
     Take(trial.stages, {trial.words}, &best, &found);
@@ -257,7 +247,7 @@ class CopySearch {
 
   StageMemory MemoryOf(size_t stage, int64_t choice) const {
     StageMemory held = problems_.MemoryOf(place_.partition, StageId(static_cast<int32_t>(stage)));
-    if ((choice & kRemakes) != 0) KeepInput(held[MemoryClass::kKept], &held);
+    if ((choice & search::kRecomputes) != 0) KeepInput(held[MemoryClass::kKept], &held);
     return held;
   }
 
@@ -269,7 +259,7 @@ class CopySearch {
       StageMemory held = MemoryOf(s, remakes ? 0 : choices[s]);
       int64_t& for_input = held[MemoryClass::kSavedForInput];
       if (remakes) for_input = std::max<int64_t>(0, for_input - held[MemoryClass::kKept]);
-      ActionRoom own = RoomOf(held, remakes, (choices[s] & kCopies) != 0);
+      ActionRoom own = RoomOf(held, remakes, (choices[s] & search::kOffloads) != 0);
       own.during[search::kWholeAt] += held.remade_for_input + held.remade_for_weight;
       own.during[search::kInputAt] += held.remade_for_input;
       room.stages.push_back(own);
@@ -294,7 +284,7 @@ class CopySearch {
       if (score < best->score) *best = {plan, score};
       return score;
     };
-    const Choices stages = StagesWith(kCopies, choices);
+    const Choices stages = search::StagesThat(search::kOffloads, choices);
     if (!rules_.search.offload_all) {
       for (const bool swaps : {false, true}) {
         ClimbPace(static_cast<int>(rules_.ranks.size()), swaps, whole,
@@ -312,21 +302,13 @@ class CopySearch {
     }
   }
 
-  static bool CanHold(const Problem& problem) {
-    for (int r = 0; r < problem.ranks; ++r) {
-      const int64_t capacity = problem.capacity[static_cast<size_t>(r)];
-      if (search::LeastCapacity(problem, r) > capacity) return false;
-    }
-    return true;
-  }
-
   // Takes the search result without copies.
   void TakePlain(const search::Effort& effort, std::vector<Words>* begin,
                  search::Found* found) const {
     const search::Partitioning plain = PartitioningOf(rules_, place_);
     Problem problem = plain.problem_of(place_.partition);
     problem.stop = stop_;
-    if (!CanHold(problem)) return;
+    if (!search::CanBeKept(problem)) return;
     search::Found without = search::FindPlace({&plain, 1}, effort);
     if (without.words.empty()) return;
     begin->push_back(without.words);
@@ -335,26 +317,19 @@ class CopySearch {
     found->recomputes = rules_.search.recompute_any ? without.recomputes : Alike(0);
   }
 
-  static search::Candidates Beginning(const Problem& problem, const std::vector<Words>& begin,
+  static search::Candidates Beginning(const Problem& problem, std::vector<Words> begin,
                                       const Words& further) {
-    search::Candidates candidates;
-    search::Evaluator evaluator(problem);
-    for (const Words& words : begin) {
-      if (search::IsComplete(problem, words)) candidates.Offer(&evaluator, words, std::nullopt);
-    }
-    if (!further.empty() && search::IsComplete(problem, further)) {
-      candidates.Offer(&evaluator, further, std::nullopt);
-    }
-    return candidates;
+    begin.push_back(further);
+    return search::BeginWith(problem, begin);
   }
 
   search::RecomputeTrial Value(const Choices& choices, const Words& words,
                                const std::vector<Words>& begin, uint64_t seed) const {
     search::RecomputeTrial trial{.stages = choices};
     for (const double share : {0.0, 0.5}) {
-      if (share > 0 && !HasAny(StagesWith(kCopies, choices))) break;
+      if (share > 0 && !search::HasAny(search::StagesThat(search::kOffloads, choices))) break;
       const Problem problem = ProblemOf(choices, share);
-      if (!CanHold(problem)) continue;
+      if (!search::CanBeKept(problem)) continue;
       search::Candidates candidates = Beginning(problem, begin, words);
       search::SearchShortly(problem, seed, &candidates);
       for (size_t i = 0; i < std::min<size_t>(2, candidates.all().size()); ++i) {

@@ -13,6 +13,7 @@
 #include "schedlang/search/lower_bound.h"
 #include "schedlang/search/problem.h"
 #include "schedlang/search/problem_of.h"
+#include "schedlang/search/recompute.h"
 #include "schedlang/search/search.h"
 
 namespace stringline {
@@ -43,13 +44,6 @@ bool IsSmallEnough(const SearchPlace& place, const OrderRules& rules, Diagnostic
   return false;
 }
 
-bool CanBeKept(const Problem& problem) {
-  for (int r = 0; r < problem.ranks; ++r) {
-    if (search::LeastCapacity(problem, r) > problem.capacity[static_cast<size_t>(r)]) return false;
-  }
-  return true;
-}
-
 // Adds a finding for every rank whose limit allows no order.
 void FindLimits(const Problem& problem, const OrderRules& rules, const Plan& plan,
                 Diagnostics* diagnostics) {
@@ -75,7 +69,7 @@ std::vector<SearchPlace> UsablePlaces(const OrderRules& rules, const SplitStep* 
   for (const SearchPlace& place : places) {
     if (!IsSmallEnough(place, rules, diagnostics)) return {};
     const Problem problem = PartitioningOf(rules, place).problem_of(place.partition);
-    if (CanBeKept(problem)) usable.push_back(place);
+    if (search::CanBeKept(problem)) usable.push_back(place);
   }
   if (usable.empty() && !places.empty()) {
     const SearchPlace& first = places.front();
@@ -120,7 +114,7 @@ bool SearchWithCopies(const OrderRules& rules, const SplitStep* split,
   if (places.empty() || !IsSmallEnough(places[0], rules, diagnostics)) return false;
   const SearchPlace& place = places[0];
   const Problem least = LeastHeld(rules, place);
-  if (!CanBeKept(least)) {
+  if (!search::CanBeKept(least)) {
     FindLimits(least, rules, *plan, diagnostics);
     return false;
   }
@@ -128,8 +122,8 @@ bool SearchWithCopies(const OrderRules& rules, const SplitStep* split,
                                      rules.search.iterations.value_or(DefaultIterations(least))};
   std::optional<CopiedOrders> copied = FindCopies(rules, place, effort, limits);
   if (!copied) return find("no order was found that fits, with copies to the host either");
-  search::Recomputes recomputes;
-  for (const int64_t choice : copied->found.recomputes) recomputes.push_back(choice & 1);
+  const search::Recomputes recomputes =
+      search::StagesThat(search::kRecomputes, copied->found.recomputes);
   FillOrders(rules, place, std::move(copied->plan), copied->found, recomputes, plan);
   return true;
 }

@@ -29,7 +29,8 @@ class CollectiveInserter {
     if (choice_.gathers) LookAhead(actions);
     for (size_t i = 0; i < actions.size();) {
       const absl::Span<const Action> group = GroupAt(actions, i);
-      if (choice_.gathers && NeedsParameters(group[0])) Exchange(WindowAt(i), group[0], out);
+      if (choice_.gathers && ComputesMicrobatch(group[0].kind))
+        Exchange(WindowAt(i), group[0], out);
       if (choice_.gathers && group[0].kind == ActionKind::kUpdate) DropOld(group[0], out);
       out->insert(out->end(), group.begin(), group.end());
       for (const Action& part : group) {
@@ -41,10 +42,6 @@ class CollectiveInserter {
   }
 
  private:
-  static bool NeedsParameters(const Action& action) {
-    return IsCompute(action.kind) && IsOfMicrobatch(action.kind);
-  }
-
   // Gathered parameters are old behind the UPDATE.
   void DropOld(const Action& update, std::vector<Action>* out) {
     const auto own = std::find(active_.begin(), active_.end(), update.stage);
@@ -67,7 +64,7 @@ class CollectiveInserter {
                            [&](const NextUse& use) { return use.stage == actions[i].stage; }),
             next.end());
       }
-      if (actions[i].joined || !NeedsParameters(actions[i])) continue;
+      if (actions[i].joined || !ComputesMicrobatch(actions[i].kind)) continue;
       const absl::Span<const Action> group = GroupAt(actions, i);
       for (size_t k = group.size(); k-- > 0;) {
         const StageId stage = group[k].stage;

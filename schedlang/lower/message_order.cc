@@ -163,7 +163,7 @@ std::vector<Sum> SumsInOrder(const Plan& lowered, const Timeline& ideal) {
     sums.push_back({StageId(k % stages), k / stages});
   for (uint32_t i = 0; i < lowered.actions.size(); ++i) {
     const Action& action = lowered.actions[i];
-    if (!IsCompute(action.kind) || !IsOfMicrobatch(action.kind)) continue;
+    if (!ComputesMicrobatch(action.kind)) continue;
     const int step = lowered.StepOf(action);
     int64_t& end_ns = ready_ns[step * parts + action.stage.value % parts];
     end_ns = std::max(end_ns, ideal.events[i].end_ns);

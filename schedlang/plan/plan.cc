@@ -194,10 +194,22 @@ bool HasCopies(const Plan& plan) {
                      [](const Action& action) { return IsCopy(action.kind); });
 }
 
+MicrobatchId Plan::OfStep(int step, int32_t microbatch) const {
+  int first = 0, count = microbatches;
+  for (const Pipe& pipe : pipes) {
+    if (pipe.first_microbatch / steps > microbatch) break;
+    first = pipe.first_microbatch;
+    count = pipe.microbatches;
+  }
+  return MicrobatchId(first + count / steps * step + microbatch - first / steps);
+}
+
 bool HasUpdates(const Plan& plan) {
   return std::any_of(plan.actions.begin(), plan.actions.end(),
                      [](const Action& action) { return action.kind == ActionKind::kUpdate; });
 }
+
+bool HasSteps(const Plan& plan) { return plan.steps > 1 || plan.versions > 1 || HasUpdates(plan); }
 
 void FindRemaking(Plan* plan) {
   for (Stage& stage : plan->stages) stage.remakes = false;

@@ -84,6 +84,10 @@ constexpr bool IsCollective(ActionKind kind) { return kind >= ActionKind::kUnsha
 constexpr bool IsOfMicrobatch(ActionKind kind) {
   return kind != ActionKind::kUpdate && !IsCollective(kind);
 }
+// True for F, B, I, W and R: what reads the weights of a stage, or gives their gradients.
+constexpr bool ComputesMicrobatch(ActionKind kind) {
+  return IsCompute(kind) && IsOfMicrobatch(kind);
+}
 
 struct Action {
   ActionKind kind = ActionKind::kForward;
@@ -251,12 +255,17 @@ struct Plan {
     if (action.kind == ActionKind::kUpdate) return action.microbatch.value;
     return action.microbatch.value / (microbatches_of(action.stage) / steps);
   }
+  // The microbatch of all steps which a plan of that step alone would number `microbatch`, counted
+  // through all pipes.
+  MicrobatchId OfStep(int step, int32_t microbatch) const;
 };
 
 // True if the plan lists a D or a U.
 bool HasCopies(const Plan& plan);
 // True if it lists an UPDATE.
 bool HasUpdates(const Plan& plan);
+// True if the rule `updates` has something to say of it: more than one step or version, or UPDATEs.
+bool HasSteps(const Plan& plan);
 
 // Sets Stage::remakes of all stages by the plan's actions.
 void FindRemaking(Plan* plan);

@@ -8,6 +8,7 @@
 #include "schedlang/plan/check_overlap.h"
 #include "schedlang/plan/plan.h"
 #include "schedlang/plan/read_extra.h"
+#include "schedlang/plan/repeat_steps.h"
 #include "schedlang/plan/text_form.h"
 
 namespace stringline {
@@ -102,11 +103,7 @@ class PlanReader {
     }
     if (!plan_.pipes.empty()) {
       if (!PipesFit(lines_[first][0].span)) return false;
-      for (Pipe& pipe : plan_.pipes) {
-        pipe.first_microbatch *= plan_.steps;
-        pipe.microbatches *= plan_.steps;
-      }
-      plan_.microbatches *= plan_.steps;
+      CountMicrobatchesOfSteps(&plan_);
       return FitsMemory(lines_[first][0].span, plan_.stages.size());
     }
     const bool is_there = first < lines_.size();
@@ -115,7 +112,7 @@ class PlanReader {
                       "expected 'stages' and the rank of every stage");
     }
     next_ = first + 1;
-    plan_.microbatches *= plan_.steps;
+    CountMicrobatchesOfSteps(&plan_);
     return ReadPlacement(absl::MakeConstSpan(lines_[first]).subspan(1));
   }
 

@@ -424,7 +424,7 @@ absl::StatusOr<uint32_t> FindAction(const Plan& plan, absl::string_view text) {
     const Action& other = plan.actions[i];
     if (other.stage != action.stage || other.microbatch != action.microbatch) continue;
     if (other.kind == action.kind) return i;
-    if (IsCompute(other.kind) && IsOfMicrobatch(other.kind)) there.push_back(Print(plan, other));
+    if (ComputesMicrobatch(other.kind)) there.push_back(Print(plan, other));
   }
   return error("is not in the plan; of this stage and microbatch it has ",
                absl::StrJoin(there, ", "));

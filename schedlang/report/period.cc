@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "schedlang/plan/repeat_steps.h"
 #include "schedlang/plan/timeline.h"
 #include "schedlang/sim/simulate.h"
 
@@ -15,27 +16,18 @@ bool TakesTime(const std::vector<int64_t>& values) {
   return std::any_of(values.begin(), values.end(), [](int64_t ns) { return ns > 0; });
 }
 
-// The plan's computations and messages, step after step; every step has microbatches of its own.
+// The plan's computations and messages, step after step.
 Plan Repeated(const Plan& plan) {
-  Plan steps = plan;
-  steps.microbatches *= kSteps;
-  for (Pipe& pipe : steps.pipes) {
-    pipe.first_microbatch *= kSteps;
-    pipe.microbatches *= kSteps;
-  }
-  steps.actions.clear();
-  steps.first = {0};
+  Plan step = plan;
+  step.actions.clear();
+  step.first = {0};
   for (int r = 0; r < plan.ranks(); ++r) {
-    for (int k = 0; k < kSteps; ++k) {
-      for (Action action : plan.of(RankId(r))) {
-        if (IsCollective(action.kind)) continue;
-        action.microbatch.value += k * plan.microbatches_of(action.stage);
-        steps.actions.push_back(action);
-      }
+    for (const Action& action : plan.of(RankId(r))) {
+      if (!IsCollective(action.kind)) step.actions.push_back(action);
     }
-    steps.first.push_back(static_cast<uint32_t>(steps.actions.size()));
+    step.first.push_back(static_cast<uint32_t>(step.actions.size()));
   }
-  return steps;
+  return RepeatActions(step, kSteps);
 }
 
 // When the rank has ended its first so many steps.

@@ -183,6 +183,13 @@ int64_t LeastCapacity(const Problem& problem, int rank) {
   return most;
 }
 
+bool CanBeKept(const Problem& problem) {
+  for (int r = 0; r < problem.ranks; ++r) {
+    if (LeastCapacity(problem, r) > problem.capacity[static_cast<size_t>(r)]) return false;
+  }
+  return true;
+}
+
 std::vector<int64_t> KnownStarts(const Problem& problem) {
   std::vector<int64_t> starts(problem.ranks, kNoLimit);
   bool is_seen_before = false;

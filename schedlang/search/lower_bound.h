@@ -51,6 +51,8 @@ std::string Print(const BoundParts& parts, std::string (*print)(int64_t) = nullp
 // when its last stage turns back. It suffices for microbatches one after the other (if a W takes no
 // more than it releases, and an I holds no less while running than afterwards).
 int64_t LeastCapacity(const Problem& problem, int rank);
+// True if no rank's capacity is below its least one.
+bool CanBeKept(const Problem& problem);
 
 // The start of every rank's first letter, if it is the same in every order: in a single pipe that
 // visits every rank before it returns to any. Empty otherwise.

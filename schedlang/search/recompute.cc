@@ -17,12 +17,7 @@ constexpr int64_t kMoves = 400;  // behind them
 constexpr int64_t kShortSearch = 10 * kRules + kMoves;
 constexpr int kMostStagesOfFew = 4;  // at most so many stages make few choices
 
-const RuleTurns kShortTurns = {.at_once = kRules,
-                               .all =
-                                   [](int count, const std::function<void(int)>& make) {
-                                     for (int i = 0; i < count; ++i) make(i);
-                                   },
-                               .goes_on = [] { return false; }};
+const RuleTurns kShortTurns = {.at_once = kRules, .all = DoInTurn, .goes_on = [] { return false; }};
 
 int64_t CountOf(const Recomputes& stages) { return std::count(stages.begin(), stages.end(), 1); }
 
@@ -49,13 +44,6 @@ void HoldTheLess(const StageWork& other, StageWork* work) {
   input = in_input - held;
   weight = std::min(weight, other.during[kWeightAt]);
   work->after = {held, -held, deferred - held, -deferred};
-}
-
-bool CanBeKept(const Problem& problem) {
-  for (int r = 0; r < problem.ranks; ++r) {
-    if (LeastCapacity(problem, r) > problem.capacity[static_cast<size_t>(r)]) return false;
-  }
-  return true;
 }
 
 int StageCountOf(const Partitioning& of) {
@@ -130,6 +118,16 @@ Partitioning EitherChoice(const Partitioning& of) {
 
 }  // namespace
 
+std::vector<int64_t> StagesThat(int64_t part, const std::vector<int64_t>& choices) {
+  std::vector<int64_t> stages;
+  for (const int64_t choice : choices) stages.push_back((choice & part) != 0 ? 1 : 0);
+  return stages;
+}
+
+bool HasAny(const std::vector<int64_t>& stages) {
+  return std::find(stages.begin(), stages.end(), 1) != stages.end();
+}
+
 void SearchShortly(const Problem& problem, uint64_t seed, Candidates* candidates) {
   TryPlainRules(problem, 0, kShortTurns, candidates);
   *candidates = Explore(problem, std::move(*candidates), 0, {kMoves, seed});
@@ -200,11 +198,7 @@ Found FindRecomputes(const Partitioning& of, Found begin, const Effort& effort) 
     const Problem problem = of.problem_with(found.partition, stages);
     RecomputeTrial trial{.stages = stages};
     if (!CanBeKept(problem)) return trial;
-    Candidates candidates;
-    Evaluator evaluator(problem);
-    for (const Words& known : {found.words, words}) {
-      if (IsComplete(problem, known)) candidates.Offer(&evaluator, known, std::nullopt);
-    }
+    Candidates candidates = BeginWith(problem, {found.words, words});
     SearchShortly(problem, effort.seed, &candidates);
     if (candidates.empty()) return trial;
     trial.score = candidates.best().score;
@@ -212,11 +206,10 @@ Found FindRecomputes(const Partitioning& of, Found begin, const Effort& effort) 
     return trial;
   };
   const Stop* const stop = of.problem_of(found.partition).stop;
-  const RecomputeTrial best =
-      ClimbRecomputes(static_cast<int>(count),
-                      {.value = value, .all = kShortTurns.all, .goes_on = [&](int64_t spent) {
-                         return spent < effort.iterations / 2 && !IsWished(stop);
-                       }});
+  const RecomputeTrial best = ClimbRecomputes(
+      static_cast<int>(count), {.value = value, .all = DoInTurn, .goes_on = [&](int64_t spent) {
+                                  return spent < effort.iterations / 2 && !IsWished(stop);
+                                }});
   if (!best.words.empty()) {
     const std::vector<Words> words = {best.words};
     Found again = FindOrders(of.problem_with(found.partition, best.stages), words, part(4));

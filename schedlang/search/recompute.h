@@ -14,6 +14,14 @@
 
 namespace stringline::search {
 
+// A stage's choice, a sum of these.
+inline constexpr int64_t kKeeps = 0, kRecomputes = 1, kOffloads = 2;
+
+// By stage, 1 if its choice has the part.
+std::vector<int64_t> StagesThat(int64_t part, const std::vector<int64_t>& choices);
+// True if a stage has 1.
+bool HasAny(const std::vector<int64_t>& stages);
+
 // A choice with the best orders known for it.
 struct RecomputeTrial {
   Recomputes stages;

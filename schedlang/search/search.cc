@@ -97,6 +97,19 @@ void Candidates::Offer(const Candidates& others) {
   for (const Candidate& candidate : others.all_) Offer(candidate);
 }
 
+Candidates BeginWith(const Problem& problem, const std::vector<Words>& orders) {
+  Candidates candidates;
+  Evaluator evaluator(problem);
+  for (const Words& words : orders) {
+    if (IsComplete(problem, words)) candidates.Offer(&evaluator, words, std::nullopt);
+  }
+  return candidates;
+}
+
+void DoInTurn(int count, const std::function<void(int)>& work) {
+  for (int i = 0; i < count; ++i) work(i);
+}
+
 void TryPlainRules(const Problem& problem, int64_t bound, const RuleTurns& turns,
                    Candidates* candidates) {
   Evaluator evaluator(problem);
@@ -123,9 +136,7 @@ Candidates Explore(const Problem& problem, Candidates begin, int64_t bound, cons
   int64_t left = effort.iterations;
   if (begin.empty()) {
     RuleTurns turns;
-    turns.all = [](int count, const std::function<void(int)>& make) {
-      for (int i = 0; i < count; ++i) make(i);
-    };
+    turns.all = DoInTurn;
     turns.goes_on = [&left] { return (left -= kRuleCosts) > 0; };
     TryPlainRules(problem, bound, turns, &begin);
   }

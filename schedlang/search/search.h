@@ -40,6 +40,12 @@ class Candidates {
   std::vector<Candidate> all_;
 };
 
+// Those of the orders that are complete; empty ones are ignored.
+Candidates BeginWith(const Problem& problem, const std::vector<Words>& orders);
+
+// Does work(0) .. work(count - 1), one after the other.
+void DoInTurn(int count, const std::function<void(int)>& work);
+
 struct Effort {
   int64_t iterations = 20'000;  // moves to try; a rule counts as ten
   uint64_t seed = 1;

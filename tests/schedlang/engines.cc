@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "schedlang/lower/lower.h"
-#include "schedlang/orders/repeat_steps.h"
 #include "schedlang/plan/effects.h"
+#include "schedlang/plan/repeat_steps.h"
 
 namespace stringline {
 namespace {

@@ -21,7 +21,7 @@
 #include "schedlang/check/check.h"
 #include "schedlang/elaborate/elaborate.h"
 #include "schedlang/lower/lower.h"
-#include "schedlang/orders/repeat_steps.h"
+#include "schedlang/plan/repeat_steps.h"
 #include "schedlang/text/parse.h"
 #include "tests/schedlang/exhaustive.h"
 #include "tests/schedlang/random_plan.h"

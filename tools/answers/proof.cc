@@ -36,8 +36,6 @@ bool NeedsConnections(const Plan& lowered, const CheckOptions& options) {
   return !findings.empty();
 }
 
-bool HasSteps(const Plan& plan) { return plan.steps > 1 || plan.versions > 1 || HasUpdates(plan); }
-
 std::vector<const Rule*> Proven(const Plan& lowered, const CheckOptions& options) {
   std::vector<const Rule*> rules;
   for (const Rule& rule : Rules()) {

@@ -38,9 +38,9 @@ absl::StatusOr<int> RunSweep(const Flags& flags, const Output& output) {
   if (const auto sharding = ReadSharding(costs.copies.sharding)) {
     collectives = CollectivesFor(*sharding, /*copies=*/2);
   }
-  std::atomic<bool> updates = false;  // a plan has any
+  std::atomic<bool> steps = false;  // a plan has several, or updates
   const auto prove = [&](const Plan& plan, Diagnostics* diagnostics) {
-    if (HasUpdates(plan)) updates = true;
+    if (HasSteps(plan)) steps = true;
     return CheckedPlan(plan, options, diagnostics, collectives).has_value();
   };
   const int64_t start_ns = NowNs();
@@ -56,7 +56,7 @@ absl::StatusOr<int> RunSweep(const Flags& flags, const Output& output) {
   CheckSweepReport report{*sweep, question.ranges, *result, {}};
   report.elapsed_s = static_cast<double>(NowNs() - start_ns) / 1e9;
   for (const Rule& rule : Rules()) {
-    if (rule.code == Code::kUpdates && !updates) continue;
+    if (rule.code == Code::kUpdates && !steps) continue;
     if (Applies(rule, options)) report.proven.push_back(rule.name);
   }
   if (output.json) {

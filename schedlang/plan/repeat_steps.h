@@ -11,4 +11,10 @@ namespace stringline {
 // The plan has one step and is not lowered; one step stays as it is. Cost: linear in actions.
 Plan RepeatSteps(const Plan& plan, int steps);
 
+// The same of a plan of one step, lowered or not, without adding UPDATEs.
+Plan RepeatActions(const Plan& plan, int steps);
+
+// Multiplies the microbatches of the plan and of its pipes, counted for one step, by its steps.
+void CountMicrobatchesOfSteps(Plan* plan);
+
 }  // namespace stringline
