@@ -92,14 +92,17 @@ absl::Status StepBuilder::AddGroup(int rank, uint32_t begin, uint32_t end) {
   return absl::OkStatus();
 }
 
+absl::Status StepBuilder::CannotPerform(int rank, const Action& action,
+                                        const absl::Status& status) const {
+  return absl::Status(status.code(),
+                      absl::StrCat("rank ", rank, " cannot perform ", PrintWithLine(plan_, action),
+                                   ": ", status.message()));
+}
+
 absl::Status StepBuilder::AddCopy(int rank, uint32_t i) {
   const Action& action = plan_.actions[i];
   const absl::StatusOr<Work> work = work_->Copy(action);
-  if (!work.ok()) {
-    return absl::Status(work.status().code(),
-                        absl::StrCat("rank ", rank, " cannot perform ",
-                                     PrintWithLine(plan_, action), ": ", work.status().message()));
-  }
+  if (!work.ok()) return CannotPerform(rank, action, work.status());
   const bool out = action.kind == ActionKind::kOffload;
   const int32_t stream = (out ? streams_.offload : streams_.fetch)[rank];
   values_.WaitForCopies(stream, i);
@@ -109,20 +112,24 @@ absl::Status StepBuilder::AddCopy(int rank, uint32_t i) {
   return absl::OkStatus();
 }
 
-// Behind the sum of its gradients, if the plan has one.
+// Behind the sum of its gradients, if the plan has one. Its calls go among the rank's collectives,
+// whose order is that of their other members.
 absl::Status StepBuilder::AddUpdate(int rank, uint32_t i) {
   const Action& action = plan_.actions[i];
   const absl::StatusOr<Piece> piece = work_->Update(action);
-  if (!piece.ok()) {
-    return absl::Status(piece.status().code(),
-                        absl::StrCat("rank ", rank, " cannot perform ",
-                                     PrintWithLine(plan_, action), ": ", piece.status().message()));
-  }
+  if (!piece.ok()) return CannotPerform(rank, action, piece.status());
   const int32_t stream = streams_.compute[rank];
   values_.WaitForCopies(stream, i);
   values_.WaitForParameters(stream, i);
   commands_->Mark(stream, {static_cast<int32_t>(i), {}});
-  computations_.AddPiece(stream, i, *piece, recorder_ == nullptr ? nullptr : recorder_->times(i));
+  computations_.AddPiece(stream, i, {piece->work, {}, {}},
+                         recorder_ == nullptr ? nullptr : recorder_->times(i));
+  if (!piece->calls.empty()) {
+    const int32_t calls = streams_.collectives[rank];
+    commands_->Wait(calls, commands_->RecordEnd(stream, i));
+    for (const MemberCall& call : piece->calls) commands_->Call(calls, call, i, nullptr);
+    commands_->Wait(stream, commands_->RecordEnd(calls, i));
+  }
   values_.Ends(i, commands_->RecordEnd(stream, i));
   return absl::OkStatus();
 }
@@ -134,11 +141,7 @@ absl::Status StepBuilder::AddCollective(int rank, uint32_t i) {
   const uint32_t inside = buckets_.inside(i);
   absl::StatusOr<std::vector<Piece>> pieces =
       work_->Collective(action, inside == kNoAction ? nullptr : &plan_.actions[inside]);
-  if (!pieces.ok()) {
-    return absl::Status(pieces.status().code(), absl::StrCat("rank ", rank, " cannot perform ",
-                                                             PrintWithLine(plan_, action), ": ",
-                                                             pieces.status().message()));
-  }
+  if (!pieces.ok()) return CannotPerform(rank, action, pieces.status());
   // Dropping parameters waits for no other rank: it runs on the compute stream, in its place.
   const bool drops = action.kind == ActionKind::kReshard;
   const int32_t stream = drops ? streams_.compute[rank] : streams_.collectives[rank];

@@ -36,6 +36,7 @@ class StepBuilder {
   absl::Status BuildRank(int rank);
   absl::Status NeedsAreThere(int rank, absl::Span<const Action> group) const;
   absl::Status AddGroup(int rank, uint32_t begin, uint32_t end);
+  absl::Status CannotPerform(int rank, const Action& action, const absl::Status& status) const;
   absl::Status AddCopy(int rank, uint32_t i);
   absl::Status AddUpdate(int rank, uint32_t i);
   absl::Status AddCollective(int rank, uint32_t i);

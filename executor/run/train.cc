@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -86,8 +87,8 @@ class Run {
     result_.steps = reported_steps_ = resumed_.step;
     start_ns_ = reported_ns_ = NowNs();
     while (result_.steps < config_.steps && !result_.stopped) {
-      SL_RETURN_IF_ERROR(OneStep(result_.steps));
-      ++result_.steps;
+      SL_RETURN_IF_ERROR(RunPlan(result_.steps));
+      result_.steps += trainer_->plan().steps;
       if (result_.steps < config_.steps) {
         SL_ASSIGN_OR_RETURN(result_.stopped, Stops());
       }
@@ -119,8 +120,19 @@ class Run {
     return trainer_->world() == nullptr || trainer_->world()->process() == 0;
   }
 
+  // A plan performs all of its steps, or none.
+  absl::Status CheckSteps(const char* name, int64_t steps) const {
+    const int of_plan = trainer_->plan().steps;
+    if (steps % of_plan == 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("`", name, "` is ", steps, ", but the schedule performs ", of_plan,
+                     " steps at once: a multiple of ", of_plan, " would help"));
+  }
+
   // The parameters with which the run begins.
   absl::Status Begin() {
+    SL_RETURN_IF_ERROR(CheckSteps("train.steps", config_.steps));
+    SL_RETURN_IF_ERROR(CheckSteps("checkpoint.every", config_.checkpoint.every));
     const bool takes = config_.checkpoint.every > 0;
     std::unique_ptr<CheckpointFolder> folder;
     if (takes && is_first()) {
@@ -180,6 +192,7 @@ class Run {
           absl::StrCat("`resume`: ", chosen.folder, ": the checkpoint is of step ", state.step,
                        ", but the run has ", config_.steps, " steps; more of them would help"));
     }
+    SL_RETURN_IF_ERROR(CheckSteps("train.steps less the checkpoint's", config_.steps - state.step));
     history_ = state.history;
     resumed_ = {chosen.folder, state.step, std::move(chosen.skipped), std::move(state.history)};
     return absl::OkStatus();
@@ -208,57 +221,100 @@ class Run {
     return checkpoints_->Take(step, history_);
   }
 
-  absl::Status OneStep(int64_t step) {
+  // Performs the steps of the plan behind so many; one, for most plans.
+  absl::Status RunPlan(int64_t step) {
     const StepTime began = {NowNs(), ProcessorNs()};
+    const int steps = trainer_->plan().steps;
+    for (int k = 0; k < steps; ++k) SL_RETURN_IF_ERROR(FillData(step, k));
+    std::vector<TrainStep> done;
+    if (HasUpdates(trainer_->plan())) {
+      std::vector<double> rates;
+      for (int k = 0; k < steps; ++k) rates.push_back(LearningRate(config_, step + k));
+      const absl::StatusOr<std::vector<double>> norms = trainer_->PerformSteps(rates);
+      for (int k = 0; k < steps && IsPerformed(norms.status()); ++k) {
+        SL_ASSIGN_OR_RETURN(TrainStep one, ResultsOf(step, k));
+        done.push_back(one);
+      }
+      SL_RETURN_IF_ERROR(norms.status());
+      for (int k = 0; k < steps; ++k) done[k].grad_norm = (*norms)[k];
+    } else {
+      SL_RETURN_IF_ERROR(trainer_->ComputeGradients());
+      SL_ASSIGN_OR_RETURN(TrainStep one, ResultsOf(step, 0));
+      if (hooks_.gradients) hooks_.gradients(step + 1, *trainer_);
+      const absl::StatusOr<double> norm = trainer_->Update(one.learning_rate);
+      SL_RETURN_IF_ERROR(norm.status());
+      one.grad_norm = *norm;
+      done.push_back(one);
+    }
+    const StepTime each = {(NowNs() - began.wall_ns) / steps,
+                           (ProcessorNs() - began.processor_ns) / steps};
+    result_.step_times.insert(result_.step_times.end(), static_cast<size_t>(steps), each);
+    for (const TrainStep& one : done) {
+      history_.grad_norms.push_back(one.grad_norm);
+      history_.learning_rates.push_back(one.learning_rate);
+    }
+    KeepCosts(step);
+    std::optional<TrainProgress> now;  // alike for all steps of the plan
+    for (const TrainStep& one : done) {
+      const bool first = one.step == resumed_.step + 1, last = one.step == config_.steps;
+      if (first || last || one.step % config_.log_every == 0) {
+        if (!now) now = ProgressAt(step + steps);
+        static_cast<TrainStep&>(*now) = one;
+        if (hooks_.report) hooks_.report(*now);
+      }
+      if (hooks_.after_step) SL_RETURN_IF_ERROR(hooks_.after_step(one, *trainer_));
+    }
+    return absl::OkStatus();
+  }
+
+  // True if the device has performed the steps, whatever their gradients.
+  static bool IsPerformed(const absl::Status& status) {
+    return status.ok() || absl::IsOutOfRange(status);
+  }
+
+  absl::Status FillData(int64_t step, int k) {
     for (int32_t m = 0; m < trainer_->microbatches(); ++m) {
       const MicrobatchId microbatch(m);
-      SL_RETURN_IF_ERROR(data_.Fill({config_.seed, step, m}, config_.shape.context(),
-                                    trainer_->tokens(microbatch), trainer_->targets(microbatch)));
+      SL_RETURN_IF_ERROR(data_.Fill({config_.seed, step + k, m}, config_.shape.context(),
+                                    trainer_->tokens(microbatch, k),
+                                    trainer_->targets(microbatch, k)));
     }
-    SL_RETURN_IF_ERROR(trainer_->ComputeGradients());
-    const double loss = trainer_->loss_sum() / static_cast<double>(trainer_->tokens_per_step());
-    if (!std::isfinite(loss)) {
-      return absl::OutOfRangeError(
-          absl::StrCat("step ", step + 1, ": the loss is ", loss, "; try a lower learning rate"));
-    }
-    history_.losses_nats.push_back(loss);
-    const int64_t dropped = trainer_->dropped();
-    SL_RETURN_IF_ERROR(CheckDropped(step, dropped));
-    if (hooks_.gradients) hooks_.gradients(step + 1, *trainer_);
+    return absl::OkStatus();
+  }
+
+  // The losses of step k of the plan, which begins behind step `step`.
+  absl::StatusOr<TrainStep> ResultsOf(int64_t step, int k) {
+    const auto tokens = static_cast<double>(trainer_->tokens_per_step());
     TrainStep done;
-    done.step = step + 1;
-    done.loss_nats = loss;
-    done.aux_loss_nats =
-        trainer_->aux_loss_sum() / static_cast<double>(trainer_->tokens_per_step());
-    done.dropped = dropped;
+    done.step = step + k + 1;
+    done.loss_nats = trainer_->loss_sum(k) / tokens;
+    if (!std::isfinite(done.loss_nats)) {
+      return absl::OutOfRangeError(absl::StrCat("step ", done.step, ": the loss is ",
+                                                done.loss_nats, "; try a lower learning rate"));
+    }
+    history_.losses_nats.push_back(done.loss_nats);
+    done.dropped = trainer_->dropped(k);
+    SL_RETURN_IF_ERROR(CheckDropped(done.step, done.dropped));
+    done.aux_loss_nats = trainer_->aux_loss_sum(k) / tokens;
     result_.aux_loss_nats = done.aux_loss_nats;
     history_.dropped += done.dropped;
-    done.learning_rate = LearningRate(config_, step);
-    const absl::StatusOr<double> norm = trainer_->Update(done.learning_rate);
-    if (absl::IsOutOfRange(norm.status())) {
-      return absl::Status(norm.status().code(),
-                          absl::StrCat("step ", step + 1, ": ", norm.status().message()));
-    }
-    SL_RETURN_IF_ERROR(norm.status());
-    result_.step_times.push_back({NowNs() - began.wall_ns, ProcessorNs() - began.processor_ns});
-    done.grad_norm = *norm;
-    history_.grad_norms.push_back(done.grad_norm);
-    history_.learning_rates.push_back(done.learning_rate);
-    const bool last = step + 1 == config_.steps;
-    // The first step warms up memory and caches, the last is to be predicted; the shortest runs
-    // measure these all the same.
+    done.learning_rate = LearningRate(config_, step + k);
+    return done;
+  }
+
+  // The first run of the plan warms up memory and caches, the last is to be predicted; the shortest
+  // runs measure these all the same.
+  void KeepCosts(int64_t step) {
+    const int steps = trainer_->plan().steps;
+    const int64_t behind = (config_.steps - step) / steps - 1;  // runs of the plan
+    const int64_t runs = (config_.steps - resumed_.step) / steps;
     const bool begins = step == resumed_.step;
-    const bool inner = (!begins && !last) || config_.steps - resumed_.step <= 2;
-    if (inner && step + kMeasuredSteps + 1 >= config_.steps) {
-      const Timeline measured = trainer_->Measured();
-      costs_.Add(measured);
-      networks_.Add(MeasureNetwork(trainer_->plan(), measured, trainer_->links()).all);
-      result_.makespans_ns.push_back(MeasureBubbles(measured).makespan_ns);
-    }
-    if (begins || last || (step + 1) % config_.log_every == 0) {
-      Report(done);
-    }
-    return hooks_.after_step ? hooks_.after_step(done, *trainer_) : absl::OkStatus();
+    const bool inner = (!begins && behind > 0) || runs <= 2;
+    if (!inner || behind > kMeasuredSteps) return;
+    const Timeline measured = trainer_->Measured();
+    costs_.Add(measured);
+    networks_.Add(MeasureNetwork(trainer_->plan(), measured, trainer_->links()).all);
+    result_.makespans_ns.push_back(MeasureBubbles(measured).makespan_ns);
   }
 
   // An expert's rows beyond its capacity end the run if the run file says so.
@@ -267,27 +323,27 @@ class Run {
     if (decoder == nullptr || decoder->moe.overflow != Overflow::kError) return absl::OkStatus();
     if (dropped == 0) return absl::OkStatus();
     return absl::OutOfRangeError(
-        absl::StrCat("step ", step + 1, ": ", dropped,
+        absl::StrCat("step ", step, ": ", dropped,
                      " slots are beyond the capacity of their experts (", decoder->moe.capacity,
                      " times the even share); a larger model.capacity, 'dropless', or "
                      "'exceeded: drop' would help"));
   }
 
-  void Report(const TrainStep& done) {
+  // The speed since the last report, and the time left, when so many steps are done.
+  TrainProgress ProgressAt(int64_t step) {
     const int64_t now_ns = NowNs();
-    TrainProgress progress{done};
+    TrainProgress progress;
     progress.steps = config_.steps;
     const double tokens = static_cast<double>(trainer_->tokens_per_step());
     const double passed_s = static_cast<double>(now_ns - reported_ns_) * 1e-9;
-    progress.tokens_per_second =
-        tokens * static_cast<double>(done.step - reported_steps_) / passed_s;
+    progress.tokens_per_second = tokens * static_cast<double>(step - reported_steps_) / passed_s;
     progress.bubble = MeasureBubbles(trainer_->Measured()).rate;
     progress.elapsed_s = static_cast<double>(now_ns - start_ns_) * 1e-9;
-    progress.left_s = progress.elapsed_s / static_cast<double>(done.step - resumed_.step) *
-                      static_cast<double>(config_.steps - done.step);
+    progress.left_s = progress.elapsed_s / static_cast<double>(step - resumed_.step) *
+                      static_cast<double>(config_.steps - step);
     reported_ns_ = now_ns;
-    reported_steps_ = done.step;
-    if (hooks_.report) hooks_.report(progress);
+    reported_steps_ = step;
+    return progress;
   }
 
   void SummariseLosses() {

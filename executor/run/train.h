@@ -61,12 +61,13 @@ struct TrainHooks {
   std::function<absl::Status(const ResumedRun& resumed)> resumed;
   // After the first step, every config.log_every steps and after the last.
   std::function<void(const TrainProgress&)> report;
-  // Every step, after the gradients and before the update: sums over the step's tokens, the same in
-  // every copy of a stage.
+  // Every step of a plan without UPDATE, after the gradients and before the update: sums over the
+  // step's tokens, the same in every copy of a stage.
   std::function<void(int64_t step, Trainer& trainer)> gradients;
-  // Every step, after the update; the gradients are zero again. An error ends the run.
+  // Every step, after the update, or after all steps of a plan that performs several at once; the
+  // gradients are zero again. An error ends the run.
   std::function<absl::Status(const TrainStep& step, Trainer& trainer)> after_step;
-  // Asked after every step but the last: true ends the run at this step.
+  // Asked after every run of the plan but the last: true ends the run at this step.
   std::function<bool()> stop;
   // Once, after an error of a step or of a hook; returns the error to report instead.
   std::function<absl::Status(const absl::Status& error, Trainer& trainer)> failed;

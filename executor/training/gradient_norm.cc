@@ -13,26 +13,31 @@ absl::StatusOr<std::unique_ptr<GradientNorm>> GradientNorm::Make(const TrainingJ
                                                                  Pipelines* pipelines,
                                                                  const OwnedState* state) {
   std::unique_ptr<GradientNorm> norm(new GradientNorm(job, pipelines, state));
-  for (int c = 0; c < job->mesh().coordinates(); ++c) {
-    for (int32_t s = 0; s < job->stages(); ++s) {
-      const StatePieces& pieces = pipelines->stages(c).pieces(StageId(s));
-      const size_t count = pieces.BlocksOf(job->ShardOf(c)).size();
-      SL_ASSIGN_OR_RETURN(void* const squares, job->device()->AllocateHost(static_cast<int64_t>(
-                                                   std::max<size_t>(1, count) * sizeof(double))));
-      norm->squares_.emplace_back(static_cast<double*>(squares), count);
+  for (int step = 0; step < job->plan().steps; ++step) {
+    std::vector<absl::Span<double>>& of_step = norm->squares_.emplace_back();
+    for (int c = 0; c < job->mesh().coordinates(); ++c) {
+      for (int32_t s = 0; s < job->stages(); ++s) {
+        const StatePieces& pieces = pipelines->stages(c).pieces(StageId(s));
+        const size_t count = pieces.BlocksOf(job->ShardOf(c)).size();
+        const auto bytes = static_cast<int64_t>(std::max<size_t>(1, count) * sizeof(double));
+        SL_ASSIGN_OR_RETURN(void* const squares, job->device()->AllocateHost(bytes));
+        of_step.emplace_back(static_cast<double*>(squares), count);
+      }
     }
   }
   return norm;
 }
 
-void GradientNorm::Enqueue() { pipelines_->EnqueueForEveryStage(SumSquares, this); }
+void GradientNorm::Enqueue() { pipelines_->EnqueueForEveryStage(SumOne, this); }
 
-void GradientNorm::SumSquares(const void* self, int64_t place, NativeStream stream) {
-  const auto& norm = *static_cast<const GradientNorm*>(self);
-  const Pipelines& pipelines = *norm.pipelines_;
-  norm.job_->kernels()->SumOfSquares(
-      norm.state_->blocks(pipelines.CoordinateOf(place), pipelines.StageOf(place)),
-      norm.squares_[place].data(), stream);
+void GradientNorm::SumOne(const void* self, int64_t place, NativeStream stream) {
+  static_cast<const GradientNorm*>(self)->Sum(/*step=*/0, place, stream);
+}
+
+void GradientNorm::Sum(int step, int64_t place, NativeStream stream) const {
+  job_->kernels()->SumOfSquares(
+      state_->blocks(pipelines_->CoordinateOf(place), pipelines_->StageOf(place)),
+      squares_[static_cast<size_t>(step)][place].data(), stream);
 }
 
 // Visits every parameter once, in the order of the model and block by block: common parameters at
@@ -59,16 +64,17 @@ void GradientNorm::ForEverySquare(Visit visit) const {
   }
 }
 
-double GradientNorm::SumOfSquares() const {
+double GradientNorm::SumOfSquares(int step) const {
   double sum = 0;
-  ForEverySquare(
-      [&](int coordinate, StageId stage, int own) { sum += squares(coordinate, stage)[own]; });
+  ForEverySquare([&](int coordinate, StageId stage, int own) {
+    sum += squares(step, coordinate, stage)[own];
+  });
   return sum;
 }
 
 // A sum of squares of floats never overflows a double, so a sum that is not finite has a term that
 // is not. The owner of the first, in the order of the model, looks for the term.
-absl::StatusOr<std::string> GradientNorm::DescribeBadGradient() const {
+absl::StatusOr<std::string> GradientNorm::DescribeBadGradient(int step) const {
   struct Bad {
     int coordinate = -1;
     StageId stage;
@@ -76,26 +82,31 @@ absl::StatusOr<std::string> GradientNorm::DescribeBadGradient() const {
   } bad;
   ForEverySquare([&](int coordinate, StageId stage, int own) {
     if (bad.coordinate >= 0) return;
-    if (!std::isfinite(squares(coordinate, stage)[own])) bad = {coordinate, stage, own};
+    if (!std::isfinite(squares(step, coordinate, stage)[own])) bad = {coordinate, stage, own};
   });
   SL_CHECK(bad.coordinate >= 0) << "every gradient is finite, but not their sum";
   if (!job_->holds(bad.stage, bad.coordinate)) return std::string();
-  return Describe(bad.coordinate, bad.stage, bad.own);
+  const Stages& stages = pipelines_->stages(bad.coordinate);
+  const OwnedBlock owned = stages.OwnedBlocks(bad.stage)[static_cast<size_t>(bad.own)];
+  std::string value;
+  if (!HasUpdates(job_->plan())) {
+    SL_ASSIGN_OR_RETURN(const float found, BadValue(owned));
+    value = absl::StrCat(" (", found, ")");
+  }
+  const int param = stages.pieces(bad.stage).blocks()[owned.block].param;
+  return absl::StrCat("the gradient of ", job_->programs()[bad.stage.value].params[param].name,
+                      " (stage ", bad.stage.value, ") is not finite", value,
+                      "; try a lower learning rate");
 }
 
-absl::StatusOr<std::string> GradientNorm::Describe(int coordinate, StageId stage, int own) const {
-  const Stages& stages = pipelines_->stages(coordinate);
-  const OwnedBlock owned = stages.OwnedBlocks(stage)[own];
+absl::StatusOr<float> GradientNorm::BadValue(const OwnedBlock& owned) const {
   std::vector<float> values(owned.gradient.size());
   SL_RETURN_IF_ERROR(job_->device()->CopyNow(values.data(), owned.gradient.data(),
                                              static_cast<int64_t>(values.size() * sizeof(float))));
   const auto bad =
       std::find_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
   SL_CHECK(bad != values.end()) << "a sum of finite squares is not finite";
-  const int param = stages.pieces(stage).blocks()[owned.block].param;
-  return absl::StrCat("the gradient of ", job_->programs()[stage.value].params[param].name,
-                      " (stage ", stage.value, ") is not finite (", *bad,
-                      "); try a lower learning rate");
+  return *bad;
 }
 
 }  // namespace stringline

@@ -3,53 +3,90 @@
 #include <cmath>
 #include <new>
 
+#include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
 
 namespace stringline {
 
 absl::StatusOr<std::unique_ptr<ParameterUpdate>> ParameterUpdate::Make(const TrainingJob* job,
-                                                                       Pipelines* pipelines,
-                                                                       const OwnedState* state) {
-  std::unique_ptr<ParameterUpdate> update(new ParameterUpdate(job, pipelines, state));
-  SL_ASSIGN_OR_RETURN(void* const step,
-                      job->device()->AllocateHost(static_cast<int64_t>(sizeof(UpdateStep))));
-  update->step_ = new (step) UpdateStep;
-  for (int c = 0; c < job->mesh().coordinates(); ++c) {
-    for (int32_t s = 0; s < job->stages(); ++s) {
-      std::vector<MemberCall>& gathers = update->gathers_.emplace_back();
-      const StageId stage(s);
-      if (job->holds(stage, c)) gathers = pipelines->stages(c).GatherUpdated(stage);
-    }
-  }
+                                                                       Pipelines* pipelines) {
+  std::unique_ptr<ParameterUpdate> update(new ParameterUpdate(job, pipelines));
+  const auto count = static_cast<size_t>(job->plan().steps);
+  SL_ASSIGN_OR_RETURN(void* const memory, job->device()->AllocateHost(
+                                              static_cast<int64_t>(count * sizeof(UpdateStep))));
+  auto* const first = static_cast<UpdateStep*>(memory);
+  for (size_t k = 0; k < count; ++k) new (first + k) UpdateStep;
+  update->steps_ = {first, count};
   return update;
 }
 
-double ParameterUpdate::Begin(double learning_rate, double sum_of_squares, int64_t tokens) {
-  const TrainerSettings& settings = job_->settings();
-  const double mean = 1.0 / static_cast<double>(tokens);
-  const double norm = std::sqrt(sum_of_squares) * mean;
-  ++step_->number;
-  step_->adamw = settings.optimizer;
-  step_->adamw.learning_rate = learning_rate;
-  step_->balance_rate = settings.balance_rate;
-  step_->scale = mean;
-  if (settings.clip_norm > 0 && norm > settings.clip_norm) {
-    step_->scale *= settings.clip_norm / norm;
+void ParameterUpdate::Prepare(const OwnedState* state, GradientNorm* norm) {
+  state_ = state;
+  norm_ = norm;
+  for (int c = 0; c < job_->mesh().coordinates(); ++c) {
+    for (int32_t s = 0; s < job_->stages(); ++s) {
+      std::vector<MemberCall>& gathers = gathers_.emplace_back();
+      const StageId stage(s);
+      if (job_->holds(stage, c)) gathers = pipelines_->stages(c).GatherUpdated(stage);
+    }
   }
+}
+
+Piece ParameterUpdate::PieceOf(int coordinate, StageId stage, int step) {
+  const int64_t at = step * places() + pipelines_->PlaceOf(coordinate, stage);
+  return {{UpdateInPlan, this, at}, pipelines_->stages(coordinate).GatherUpdated(stage), {}};
+}
+
+UpdateStep* ParameterUpdate::Next(int step, double learning_rate, int64_t tokens) {
+  UpdateStep& next = steps_[static_cast<size_t>(step)];
+  next.number = ++updates_;
+  next.adamw = job_->settings().optimizer;
+  next.adamw.learning_rate = learning_rate;
+  next.balance_rate = job_->settings().balance_rate;
+  next.scale = 1.0 / static_cast<double>(tokens);
+  return &next;
+}
+
+double ParameterUpdate::Begin(double learning_rate, double sum_of_squares, int64_t tokens) {
+  const double clip_norm = job_->settings().clip_norm;
+  UpdateStep* const step = Next(0, learning_rate, tokens);
+  const double norm = std::sqrt(sum_of_squares) * step->scale;
+  if (clip_norm > 0 && norm > clip_norm) step->scale *= clip_norm / norm;
   return norm;
 }
 
+void ParameterUpdate::BeginSteps(absl::Span<const double> learning_rates, int64_t tokens) {
+  SL_CHECK(learning_rates.size() == steps_.size()) << learning_rates.size();
+  for (size_t k = 0; k < steps_.size(); ++k) {
+    Next(static_cast<int>(k), learning_rates[k], tokens);
+  }
+}
+
 void ParameterUpdate::Enqueue() {
-  pipelines_->EnqueueForEveryStage(UpdateStage, this);
+  pipelines_->EnqueueForEveryStage(UpdateOne, this);
   EnqueueGathers();
 }
 
-void ParameterUpdate::UpdateStage(const void* self, int64_t place, NativeStream stream) {
+void ParameterUpdate::UpdateStage(int step, int64_t place, NativeStream stream) const {
+  const int coordinate = pipelines_->CoordinateOf(place);
+  const StageId stage = pipelines_->StageOf(place);
+  job_->kernels()->Update(steps_[static_cast<size_t>(step)], state_->blocks(coordinate, stage),
+                          stream);
+  pipelines_->stages(coordinate).ClearGrads(stage, stream);
+}
+
+void ParameterUpdate::UpdateOne(const void* self, int64_t place, NativeStream stream) {
+  static_cast<const ParameterUpdate*>(self)->UpdateStage(/*step=*/0, place, stream);
+}
+
+void ParameterUpdate::UpdateInPlan(const void* self, int64_t at, NativeStream stream) {
   const auto& update = *static_cast<const ParameterUpdate*>(self);
-  const int coordinate = update.pipelines_->CoordinateOf(place);
-  const StageId stage = update.pipelines_->StageOf(place);
-  update.job_->kernels()->Update(*update.step_, update.state_->blocks(coordinate, stage), stream);
-  update.pipelines_->stages(coordinate).ClearGrads(stage, stream);
+  const auto step = static_cast<int>(at / update.places());
+  const int64_t place = at % update.places();
+  update.norm_->Sum(step, place, stream);
+  Stages& stages = update.pipelines_->stages(update.pipelines_->CoordinateOf(place));
+  stages.KeepVersion(update.pipelines_->StageOf(place), step, stream);
+  update.UpdateStage(step, place, stream);
 }
 
 // Stage by stage and bucket by bucket, so that all members make their calls in the same order.

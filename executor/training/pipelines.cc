@@ -36,14 +36,16 @@ void Pipelines::MakeExpertGroups(int data) {
   }
 }
 
-absl::Status Pipelines::Prepare() {
+absl::Status Pipelines::Prepare(const UpdateWork& update) {
   for (Copy& copy : copies_) {
     SL_ASSIGN_OR_RETURN(copy.stages, Stages::Place(job_->plan(), job_->programs(), job_->kernels(),
                                                    job_->sharing()));
   }
   const int places = job_->device()->places();
   for (int place = 0; place < places; ++place) SL_RETURN_IF_ERROR(CheckRoom(place));
-  for (int c = 0; c < job_->mesh().coordinates(); ++c) SL_RETURN_IF_ERROR(PrepareCopy(c));
+  for (int c = 0; c < job_->mesh().coordinates(); ++c) {
+    SL_RETURN_IF_ERROR(PrepareCopy(c, update));
+  }
   return absl::OkStatus();
 }
 
@@ -93,7 +95,7 @@ double Pipelines::SummandBytes(int coordinate, const std::vector<RankId>& ranks)
   return all;
 }
 
-absl::Status Pipelines::PrepareCopy(int coordinate) {
+absl::Status Pipelines::PrepareCopy(int coordinate, const UpdateWork& update) {
   Copy& copy = copies_[coordinate];
   const Plan& plan = job_->plan();
   const TrainerSettings& settings = job_->settings();
@@ -102,6 +104,8 @@ absl::Status Pipelines::PrepareCopy(int coordinate) {
   const MeshSeat seat = {coordinate, &replicas_, expert_groups_[settings.mesh.data_of(coordinate)],
                          settings.mesh.expert_of(coordinate), job_->ShardOf(coordinate)};
   SL_RETURN_IF_ERROR(copy.stages->Allocate(seat, settings.seed, local, job_->device()));
+  copy.stages->SetUpdate(
+      [coordinate, update](StageId stage, int step) { return update(coordinate, stage, step); });
   SL_ASSIGN_OR_RETURN(copy.interpreter, Interpreter::Make(plan, copy.stages.get(), job_->device(),
                                                           *copy.messages, copy.recorder.get(),
                                                           {.order = settings.order,
@@ -141,54 +145,57 @@ void Pipelines::EnqueueForEveryStage(void (*work)(const void*, int64_t, NativeSt
   }
 }
 
-absl::Span<int32_t> Pipelines::tokens(MicrobatchId microbatch) {
-  const int32_t count = job_->plan().microbatches;
-  return copies_[microbatch.value / count].stages->tokens(MicrobatchId(microbatch.value % count));
+absl::Span<int32_t> Pipelines::tokens(int step, MicrobatchId microbatch) {
+  const int32_t count = job_->plan().microbatches / job_->plan().steps;
+  return copies_[microbatch.value / count].stages->tokens(
+      job_->plan().OfStep(step, microbatch.value % count));
 }
 
-absl::Span<int32_t> Pipelines::targets(MicrobatchId microbatch) {
-  const int32_t count = job_->plan().microbatches;
-  return copies_[microbatch.value / count].stages->targets(MicrobatchId(microbatch.value % count));
+absl::Span<int32_t> Pipelines::targets(int step, MicrobatchId microbatch) {
+  const int32_t count = job_->plan().microbatches / job_->plan().steps;
+  return copies_[microbatch.value / count].stages->targets(
+      job_->plan().OfStep(step, microbatch.value % count));
 }
 
-double Pipelines::loss_sum() const {
+double Pipelines::loss_sum(int step) const {
+  const Plan& plan = job_->plan();
   double sum = 0;
   for (const Copy& copy : copies_) {
-    for (int32_t m = 0; m < job_->plan().microbatches; ++m) {
-      sum += copy.stages->loss(MicrobatchId(m));
+    for (int32_t m = 0; m < plan.microbatches / plan.steps; ++m) {
+      sum += copy.stages->loss(plan.OfStep(step, m));
     }
   }
   return sum;
 }
 
 template <typename Visit>
-void Pipelines::ForEveryTally(Visit visit) const {
+void Pipelines::ForEveryTally(int step, Visit visit) const {
   const Plan& plan = job_->plan();
   for (const Copy& copy : copies_) {
     for (int32_t s = 0; s < job_->stages(); ++s) {
       const StageId stage(s);
       const int32_t before =
-          plan.pipes.empty() ? 0 : plan.pipes[plan.stage(stage).pipe].first_microbatch;
-      for (int32_t m = 0; m < plan.microbatches_of(stage); ++m) {
+          plan.pipes.empty() ? 0 : plan.pipes[plan.stage(stage).pipe].first_microbatch / plan.steps;
+      for (int32_t m = 0; m < plan.microbatches_of(stage) / plan.steps; ++m) {
         for (int layer = 0; layer < job_->programs()[s].moe_layers; ++layer) {
-          visit(*copy.stages, stage, MicrobatchId(before + m), layer);
+          visit(*copy.stages, stage, plan.OfStep(step, before + m), layer);
         }
       }
     }
   }
 }
 
-double Pipelines::aux_loss_sum() const {
+double Pipelines::aux_loss_sum(int step) const {
   double sum = 0;
-  ForEveryTally([&sum](const Stages& stages, StageId stage, MicrobatchId m, int layer) {
+  ForEveryTally(step, [&sum](const Stages& stages, StageId stage, MicrobatchId m, int layer) {
     sum += stages.aux_loss(stage, m, layer);
   });
   return sum;
 }
 
-int64_t Pipelines::dropped() const {
+int64_t Pipelines::dropped(int step) const {
   double sum = 0;
-  ForEveryTally([&sum](const Stages& stages, StageId stage, MicrobatchId m, int layer) {
+  ForEveryTally(step, [&sum](const Stages& stages, StageId stage, MicrobatchId m, int layer) {
     sum += stages.dropped(stage, m, layer);
   });
   return std::llround(sum);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -27,11 +28,13 @@ class Pipelines {
   // Makes the groups of gradients, experts and messages; every process makes the same ones, in the
   // same order, whatever ranks it holds.
   explicit Pipelines(const TrainingJob* job);
+  // The work of an UPDATE, asked for once.
+  using UpdateWork = std::function<Piece(int coordinate, StageId stage, int step)>;
   // Once the groups are connected. Counts the memory of this process's ranks, and takes it only if
   // all of it is available (ResourceExhausted otherwise).
-  absl::Status Prepare();
+  absl::Status Prepare(const UpdateWork& update);
 
-  // Enqueues one step of all ranks of this process.
+  // Enqueues the plan's steps, of all ranks of this process.
   void EnqueueStep();
   // Enqueues `work` for every coordinate and every stage of this process on the compute stream of
   // its rank: work(self, PlaceOf(coordinate, stage), stream).
@@ -53,13 +56,14 @@ class Pipelines {
     return copies_[coordinate].interpreter->ComputeStream(job_->plan().stage(stage).rank);
   }
 
-  // Of the step's microbatches: those of coordinate 0, then those of coordinate 1, and so on.
-  absl::Span<int32_t> tokens(MicrobatchId microbatch);
-  absl::Span<int32_t> targets(MicrobatchId microbatch);
-  // The last step's results (Trainer).
-  double loss_sum() const;
-  double aux_loss_sum() const;
-  int64_t dropped() const;
+  // Of the microbatches of a step of the plan: those of coordinate 0, then those of coordinate 1,
+  // and so on.
+  absl::Span<int32_t> tokens(int step, MicrobatchId microbatch);
+  absl::Span<int32_t> targets(int step, MicrobatchId microbatch);
+  // The results of a step (Trainer).
+  double loss_sum(int step) const;
+  double aux_loss_sum(int step) const;
+  int64_t dropped(int step) const;
 
   // All ranks, in the order of the coordinates; `allocated` of this process's ranks only.
   std::vector<RankBytes> rank_bytes() const;
@@ -75,11 +79,11 @@ class Pipelines {
   void MakeExpertGroups(int data);
   absl::Status CheckRoom(int place);
   double SummandBytes(int coordinate, const std::vector<RankId>& ranks) const;
-  absl::Status PrepareCopy(int coordinate);
+  absl::Status PrepareCopy(int coordinate, const UpdateWork& update);
   int BetweenSteps(int coordinate) const;
-  // visit(stages, stage, microbatch of the coordinate's step, layer) for every mixture of experts.
+  // visit(stages, stage, microbatch of the plan, layer) for every mixture of experts in a step.
   template <typename Visit>
-  void ForEveryTally(Visit visit) const;
+  void ForEveryTally(int step, Visit visit) const;
 
   const TrainingJob* const job_;
   Replicas replicas_;

@@ -45,7 +45,11 @@ StageLayout::StageLayout(const StageProgram& program, bool gathered) : layers(pr
         const Param& param = program.params[p];
         if (param.expert != experts || (param.type.dtype != DType::kF32) != narrow) continue;
         params[p] = AddTensor(GradTypeOf(param), &param_bytes);
-        if (narrow || gathered) working[p] = AddTensor(param.type, &working_bytes);
+        if (narrow || gathered) {
+          working[p] = AddTensor(param.type, &working_bytes);
+        } else {
+          wide_bytes = param_bytes;
+        }
       }
     }
   }

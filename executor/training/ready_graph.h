@@ -53,6 +53,10 @@ struct StageLayout {
   std::vector<int64_t> working;  // offsets in kWorking; -1 for an F32 parameter without a working
                                  // copy
   int64_t working_bytes = 0;
+  // The beginning of kParams, up to the last parameter that graphs read there.
+  int64_t wide_bytes = 0;
+  // The bytes that graphs read: this beginning and the working copies.
+  int64_t read_bytes() const { return wide_bytes + working_bytes; }
   std::vector<Location> saved;
   std::vector<int64_t> stash;
   int layers;        // mixtures of experts: two tallies each

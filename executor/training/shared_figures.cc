@@ -93,13 +93,16 @@ absl::Status SharedFigures::ShareSquares(GradientNorm* norm) {
   World* const world = job_->world();
   if (world == nullptr) return absl::OkStatus();
   PackedNumbers mine;
-  ForStagesOf(job_->local(),
-              [&](int c, StageId stage) { mine.AddAll<double>(norm->squares(c, stage)); });
+  const int steps = job_->plan().steps;
+  ForStagesOf(job_->local(), [&](int c, StageId stage) {
+    for (int k = 0; k < steps; ++k) mine.AddAll<double>(norm->squares(k, c, stage));
+  });
   SL_ASSIGN_OR_RETURN(const std::vector<std::string> all, world->Exchange(mine.bytes()));
   for (int process = 0; process < world->processes(); ++process) {
     NumberReader numbers(all[process]);
-    ForStagesOf(processes_[process],
-                [&](int c, StageId stage) { numbers.TakeAll(norm->squares(c, stage)); });
+    ForStagesOf(processes_[process], [&](int c, StageId stage) {
+      for (int k = 0; k < steps; ++k) numbers.TakeAll(norm->squares(k, c, stage));
+    });
   }
   return absl::OkStatus();
 }

@@ -26,7 +26,7 @@ class SharedFigures {
   // All ranks, in the order of the coordinates.
   const std::vector<RankBytes>& rank_bytes() const { return rank_bytes_; }
 
-  // Losses, tallies and times of a step.
+  // Losses, tallies and times of the plan's steps; then the squares of their gradients.
   absl::Status ShareStep();
   absl::Status ShareSquares(GradientNorm* norm);
   // The first non-empty text among all processes.

@@ -1,5 +1,6 @@
 #include "executor/training/stage_params.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -39,7 +40,7 @@ StageParams::StageParams(const Plan& plan, absl::Span<const StageProgram> progra
 }
 
 StateBytes StageParams::state(StageId stage) const {
-  return StateOf(layout(stage), pieces(stage), sharing_.sharding);
+  return StateOf(layout(stage), pieces(stage), sharing_.sharding, plan_.versions);
 }
 
 absl::Status StageParams::Allocate(StageId stage, const MeshSeat& seat, uint64_t seed,
@@ -51,6 +52,7 @@ absl::Status StageParams::Allocate(StageId stage, const MeshSeat& seat, uint64_t
   SL_ASSIGN_OR_RETURN(of.params, allocator->Take(rank, bytes.params));
   SL_ASSIGN_OR_RETURN(of.grads, allocator->Take(rank, bytes.grads));
   SL_ASSIGN_OR_RETURN(of.working, allocator->Take(rank, bytes.working));
+  SL_ASSIGN_OR_RETURN(of.older, allocator->Take(rank, bytes.older));
   return WriteFirstValues(stage, seed, seat.expert, allocator->device());
 }
 
@@ -132,6 +134,32 @@ absl::Status StageParams::RefreshStage(StageId stage, Device* device) {
     }
   }
   return absl::OkStatus();
+}
+
+// Version v, the one behind v updates, has place v modulo versions - 1. Update v + versions - 1
+// takes its place, behind the gradients of the last step that reads it.
+ReadParams StageParams::Older(StageId stage, int version) const {
+  const StageLayout& layout = this->layout(stage);
+  char* const at =
+      stages_[stage.value].older + version % (plan_.versions - 1) * layout.read_bytes();
+  return {at, at + layout.wide_bytes};
+}
+
+void StageParams::KeepVersion(StageId stage, int updates, Kernels* kernels, NativeStream stream) {
+  if (plan_.versions == 1) return;
+  const StageLayout& layout = this->layout(stage);
+  const ReadParams kept = Older(stage, updates);
+  const auto copy = [&](char* to, const char* from, int64_t bytes) {
+    if (bytes > 0) kernels->Copy(to, from, bytes, stream);
+  };
+  copy(kept.params, params(stage), layout.wide_bytes);
+  copy(kept.working, working(stage), layout.working_bytes);
+}
+
+ReadParams StageParams::VersionOf(StageId stage, int step, int updates) const {
+  const int version = std::max(0, step + 1 - plan_.versions);
+  if (version >= updates) return {params(stage), working(stage)};
+  return Older(stage, version);
 }
 
 void StageParams::ClearGrads(StageId stage, Kernels* kernels, NativeStream stream) {

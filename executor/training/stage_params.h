@@ -1,6 +1,7 @@
-// The memory of stages that lasts from step to step: parameters, their working copies in BF16, and
-// gradients. A member of a shard group keeps whole parameters, or its own pieces of them; both are
-// lists of blocks with their offsets, and are written alike.
+// The memory of stages that lasts from step to step: parameters, their working copies in BF16,
+// gradients, and older versions of the parameters. A member of a shard group keeps whole
+// parameters, or its own pieces of them; both are lists of blocks with their offsets, and are
+// written alike.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +29,12 @@ struct OwnedBlock {
   int64_t moment_at;  // byte offset in the moments' memory
 };
 
+// The addresses at which graphs read parameters.
+struct ReadParams {
+  char* params = nullptr;   // those in FP32
+  char* working = nullptr;  // those in BF16
+};
+
 class StageParams {
  public:
   // Lays out the stages, and takes no memory. All arguments outlive the object.
@@ -40,6 +47,11 @@ class StageParams {
                         RankAllocator* allocator);
   // Recomputes the working copies of all BF16 parameters.
   absl::Status RefreshWorking(Device* device);
+  // Copies the latest version, before an update of so many earlier ones in a run of the plan, where
+  // later computations read it still (Plan::versions).
+  void KeepVersion(StageId stage, int updates, Kernels* kernels, NativeStream stream);
+  // The version that computations of a step read, behind so many updates of the stage.
+  ReadParams VersionOf(StageId stage, int step, int updates) const;
   // Zeros for whole gradients, of which an update clears the own pieces only.
   void ClearGrads(StageId stage, Kernels* kernels, NativeStream stream);
 
@@ -71,7 +83,9 @@ class StageParams {
     char* params = nullptr;
     char* working = nullptr;
     char* grads = nullptr;
+    char* older = nullptr;  // versions - 1 of what graphs read, in a ring
   };
+  ReadParams Older(StageId stage, int version) const;
   absl::Status WriteFirstValues(StageId stage, uint64_t seed, int expert_rank, Device* device);
   absl::Status RefreshStage(StageId stage, Device* device);
   absl::Span<float> View(char* block, StageId stage, int index) const;

@@ -51,7 +51,7 @@ absl::Status CheckGathered(const Plan& plan, absl::Span<const StageProgram> prog
     for (const Action& action : plan.of(RankId(r))) {
       if (action.kind == ActionKind::kUnshard) there[action.stage.value] = true;
       if (action.kind == ActionKind::kReshard) there[action.stage.value] = false;
-      if (!IsCompute(action.kind) || !IsOfMicrobatch(action.kind)) continue;
+      if (!ComputesMicrobatch(action.kind)) continue;
       if (there[action.stage.value]) continue;
       if (!ReadsParameters(programs[action.stage.value], action.kind)) continue;
       return absl::FailedPreconditionError(
@@ -69,6 +69,16 @@ absl::Status CheckGathered(const Plan& plan, absl::Span<const StageProgram> prog
 ActionKind ProgramOfPart(const Action& action, LayerPart part) {
   const bool remakes = action.kind == ActionKind::kRecompute;
   return remakes ? action.kind : RowOfPart(part.part).of;
+}
+
+std::vector<int> UpdatesBefore(const Plan& plan) {
+  if (plan.versions == 1) return {};
+  std::vector<int> before, updates(plan.stages.size(), 0);
+  for (const Action& action : plan.actions) {
+    before.push_back(updates[action.stage.value]);
+    if (action.kind == ActionKind::kUpdate) ++updates[action.stage.value];
+  }
+  return before;
 }
 
 // The index in the graph's parts (StageProgram) of a part of a stage: input gradients count from
@@ -114,7 +124,8 @@ Stages::Stages(const Plan& lowered, absl::Span<const StageProgram> programs, Ker
       stages_(programs.size()),
       collectives_(&params_, kernels, sharing),
       exchanges_(lowered, kernels),
-      copies_(lowered, kernels) {
+      copies_(lowered, kernels),
+      updates_before_(UpdatesBefore(lowered)) {
   for (size_t s = 0; s < programs.size(); ++s) {
     const StageProgram& program = programs[s];
     const StageLayout& layout = params_.layout(StageId(static_cast<int32_t>(s)));
@@ -259,6 +270,15 @@ absl::StatusOr<Work> Stages::Copy(const Action& action) {
   return copies_.Bind(kept, AddressOf(action.stage, action.microbatch, StageValue::kHosted), back);
 }
 
+absl::StatusOr<Piece> Stages::Update(const Action& action) {
+  if (collectives_.IsToBeSummed(action.stage)) {
+    return absl::FailedPreconditionError(
+        "a replica of its stage on this rank has its REDUCE_GRAD behind it, and only then the rank "
+        "sums their gradients; the UPDATE behind all of them would help");
+  }
+  return update_(action.stage, plan_.StepOf(action));
+}
+
 int64_t Stages::StrideOf(StageId stage, StageValue value) const {
   const int64_t bytes = params_.layout(stage).bytes[value];
   return plan_.chunks == 1 ? bytes : AlignUp(bytes);
@@ -284,9 +304,10 @@ Regions Stages::RegionsOf(const Action& action, int program, int chunk) const {
   const auto kind = static_cast<ActionKind>(program);
   const int twins = TwinsBefore(plan_, index, kind) * plan_.chunks + chunk;
   set(Region::kArena, blocks_[rank].arenas[memory_.ranks[rank].ArenaOf(kind, twins)]);
-  set(Region::kParams, params_.params(action.stage));
-  set(Region::kWorking,
-      params_.gathers() ? stages_[action.stage.value].gathered : params_.working(action.stage));
+  const int updates = updates_before_.empty() ? 0 : updates_before_[index];
+  const ReadParams read = params_.VersionOf(action.stage, plan_.StepOf(action), updates);
+  set(Region::kParams, read.params);
+  set(Region::kWorking, params_.gathers() ? stages_[action.stage.value].gathered : read.working);
   set(Region::kGrads, params_.grads(action.stage));
   for (int v = 0; v < kStageValues; ++v) {
     const auto value = static_cast<StageValue>(v);

@@ -6,8 +6,10 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -58,9 +60,16 @@ class Stages final : public StageWork {
   // other than Kernels::Update, as when a model is loaded. Between steps.
   absl::Status RefreshWorking(Device* device) { return params_.RefreshWorking(device); }
 
+  // The work of an UPDATE, asked for when an interpreter is made: set before.
+  void SetUpdate(std::function<Piece(StageId stage, int step)> update) {
+    update_ = std::move(update);
+  }
+
   int layers(StageId stage) const override { return params_.layout(stage).layers; }
   Piece Compute(const Action& action, LayerPart part) override;
   absl::StatusOr<Work> Copy(const Action& action) override;
+  // FailedPrecondition if a replica on the rank adds to the sum of its gradients later.
+  absl::StatusOr<Piece> Update(const Action& action) override;
   std::vector<HostCopy> CopiesBefore(const Action& action) override {
     return data_.CopiesBefore(action);
   }
@@ -118,6 +127,9 @@ class Stages final : public StageWork {
   }
   void ClearGrads(StageId stage, NativeStream stream) {
     params_.ClearGrads(stage, kernels_, stream);
+  }
+  void KeepVersion(StageId stage, int step, NativeStream stream) {
+    params_.KeepVersion(stage, step, kernels_, stream);
   }
 
   const MemoryPlan& memory() const { return memory_; }
@@ -183,6 +195,8 @@ class Stages final : public StageWork {
   RowExchanges exchanges_;
   std::deque<Bound> bound_;  // an entry per part of an action
   HostCopies copies_;
+  std::vector<int> updates_before_;  // by action: those of its stage; empty: of one version
+  std::function<Piece(StageId stage, int step)> update_;
 };
 
 }  // namespace stringline

@@ -28,6 +28,7 @@ Piece StateCollectives::ReduceGrads(StageId of, absl::Span<const int> order) {
   const StageId first = copies[0];
   came_to_sum_.resize(std::max<size_t>(came_to_sum_.size(), first.value + 1));
   if (++came_to_sum_[first.value] < static_cast<int>(copies.size())) return piece;
+  came_to_sum_[first.value] = 0;
   const std::vector<Bucket>& buckets = params_->pieces(first).buckets();
   for (const int b : order) {
     piece.calls.push_back(SumOf(first, buckets[b], SeatOf(first, buckets[b])));
@@ -39,6 +40,11 @@ Piece StateCollectives::ReduceGrads(StageId of, absl::Span<const int> order) {
     piece.after = {HandOut, &copies_.back(), 0};
   }
   return piece;
+}
+
+bool StateCollectives::IsToBeSummed(StageId stage) const {
+  const auto first = static_cast<size_t>(seat_.replicas->OnItsRank(stage)[0].value);
+  return first < came_to_sum_.size() && came_to_sum_[first] > 0;
 }
 
 // In place; for sharded gradients only the own piece is summed.

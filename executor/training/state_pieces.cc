@@ -125,8 +125,10 @@ int64_t StatePieces::OwnNarrowAt(int block) const {
   return own_narrow_at_[bucket][owner] + blocks_[block].read_at - of.read_at - of.read.begin[owner];
 }
 
-StateBytes StateOf(const StageLayout& layout, const StatePieces& pieces, Sharding sharding) {
+StateBytes StateOf(const StageLayout& layout, const StatePieces& pieces, Sharding sharding,
+                   int versions) {
   StateBytes bytes;
+  bytes.older = (versions - 1) * layout.read_bytes();
   bytes.grads = layout.param_bytes;
   bytes.params = layout.param_bytes;
   bytes.working = layout.working_bytes;

@@ -89,9 +89,12 @@ struct StateBytes {
   int64_t working = 0;  // the graphs' copies of BF16 parameters
   int64_t grads = 0;
   int64_t moment = 0;  // bytes for each of the two moments
+  int64_t older = 0;   // versions before the latest, as graphs read them
 
-  int64_t all() const { return params + grads + 2 * moment + working; }
+  int64_t all() const { return params + grads + 2 * moment + working + older; }
 };
-StateBytes StateOf(const StageLayout& layout, const StatePieces& pieces, Sharding sharding);
+// `versions`: of the weights, with the latest (Plan::versions).
+StateBytes StateOf(const StageLayout& layout, const StatePieces& pieces, Sharding sharding,
+                   int versions);
 
 }  // namespace stringline

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "schedlang/base/status.h"
 
 namespace stringline {
@@ -23,7 +24,8 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Make(Plan lowered,
 }
 
 Trainer::Trainer(std::unique_ptr<TrainingJob> job)
-    : job_(std::move(job)), step_(job_->device(), kPhases, job_->settings().capture) {}
+    : job_(std::move(job)),
+      step_(job_->device(), HasUpdates(job_->plan()) ? 1 : kPhases, job_->settings().capture) {}
 
 Trainer::~Trainer() { job_->groups()->TellStates(nullptr); }
 
@@ -32,11 +34,14 @@ absl::Status Trainer::Prepare() {
   pipelines_ = std::make_unique<Pipelines>(job_.get());
   ties_ = std::make_unique<TiedSums>(job_.get(), pipelines_.get());
   SL_RETURN_IF_ERROR(job_->groups()->Connect());
-  SL_RETURN_IF_ERROR(pipelines_->Prepare());
+  SL_ASSIGN_OR_RETURN(update_, ParameterUpdate::Make(job_.get(), pipelines_.get()));
+  SL_RETURN_IF_ERROR(pipelines_->Prepare([this](int coordinate, StageId stage, int step) {
+    return update_->PieceOf(coordinate, stage, step);
+  }));
   ties_->Prepare();
   SL_ASSIGN_OR_RETURN(state_, OwnedState::Make(job_.get(), pipelines_.get()));
   SL_ASSIGN_OR_RETURN(norm_, GradientNorm::Make(job_.get(), pipelines_.get(), state_.get()));
-  SL_ASSIGN_OR_RETURN(update_, ParameterUpdate::Make(job_.get(), pipelines_.get(), state_.get()));
+  update_->Prepare(state_.get(), norm_.get());
   if (job_->settings().record) StartFlightLog();
   SL_ASSIGN_OR_RETURN(figures_, SharedFigures::Make(job_.get(), pipelines_.get()));
   return absl::OkStatus();
@@ -49,7 +54,7 @@ void Trainer::StartFlightLog() {
   job_->groups()->TellStates(&*flight_);
 }
 
-absl::Status Trainer::ComputeGradients() {
+absl::Status Trainer::RunPlan() {
   if (flight_) flight_->StartStep(device()->NowNs());
   SL_RETURN_IF_ERROR(GiveUp(step_.Run(kGradients, [this] {
     pipelines_->EnqueueStep();
@@ -60,6 +65,25 @@ absl::Status Trainer::ComputeGradients() {
   return figures_->ShareStep();
 }
 
+absl::Status Trainer::ComputeGradients() {
+  SL_CHECK(!HasUpdates(plan())) << "the plan updates its parameters";
+  return RunPlan();
+}
+
+absl::StatusOr<std::vector<double>> Trainer::PerformSteps(absl::Span<const double> learning_rates) {
+  SL_CHECK(HasUpdates(plan())) << "the plan updates nothing";
+  update_->BeginSteps(learning_rates, tokens_per_step());
+  SL_RETURN_IF_ERROR(RunPlan());
+  SL_RETURN_IF_ERROR(figures_->ShareSquares(norm_.get()));
+  std::vector<double> norms;
+  for (int k = 0; k < plan().steps; ++k) {
+    const double squares = norm_->SumOfSquares(k);
+    if (!std::isfinite(squares)) return BadGradient(k, updates() - plan().steps + k + 1);
+    norms.push_back(std::sqrt(squares) / static_cast<double>(tokens_per_step()));
+  }
+  return norms;
+}
+
 absl::StatusOr<double> Trainer::Update(double learning_rate) {
   Say("adds up the squares of its gradients");
   SL_RETURN_IF_ERROR(GiveUp(step_.Run(kSquares, [this] {
@@ -68,8 +92,8 @@ absl::StatusOr<double> Trainer::Update(double learning_rate) {
   })));
   if (world() != nullptr) Say("exchanges the norms of its gradients");
   SL_RETURN_IF_ERROR(figures_->ShareSquares(norm_.get()));
-  const double squares = norm_->SumOfSquares();
-  if (!std::isfinite(squares)) return BadGradient();
+  const double squares = norm_->SumOfSquares(/*step=*/0);
+  if (!std::isfinite(squares)) return BadGradient(/*step=*/0, updates() + 1);
   const double norm = update_->Begin(learning_rate, squares, tokens_per_step());
   Say("updates its parameters");
   SL_RETURN_IF_ERROR(GiveUp(step_.Run(kUpdate, [this] { update_->Enqueue(); })));
@@ -77,10 +101,10 @@ absl::StatusOr<double> Trainer::Update(double learning_rate) {
   return norm;
 }
 
-absl::Status Trainer::BadGradient() {
-  SL_ASSIGN_OR_RETURN(const std::string mine, norm_->DescribeBadGradient());
+absl::Status Trainer::BadGradient(int step, int64_t number) {
+  SL_ASSIGN_OR_RETURN(const std::string mine, norm_->DescribeBadGradient(step));
   SL_ASSIGN_OR_RETURN(const std::string said, figures_->ShareText(mine));
-  return absl::OutOfRangeError(said);
+  return absl::OutOfRangeError(absl::StrCat("step ", number, ": ", said));
 }
 
 absl::Status Trainer::RefreshWorking() {

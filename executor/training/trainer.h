@@ -6,6 +6,9 @@
 // are summed over all copies of a stage), Update. Losses and gradients are sums over the step's
 // tokens; Update divides once. The step's microbatches are those of coordinate 0 of the mesh, then
 // those of coordinate 1, and so on.
+//
+// A plan with UPDATEs performs all of its steps, and updates each stage where its order says so:
+// fill in the data of every step, then PerformSteps.
 #pragma once
 
 #include <cstdint>
@@ -48,22 +51,30 @@ class Trainer {
                                                        std::unique_ptr<Backend> backend = nullptr);
   ~Trainer();
 
-  int32_t microbatches() const { return plan().microbatches * mesh().coordinates(); }
-  absl::Span<int32_t> tokens(MicrobatchId microbatch) { return pipelines_->tokens(microbatch); }
-  absl::Span<int32_t> targets(MicrobatchId microbatch) { return pipelines_->targets(microbatch); }
+  int32_t microbatches() const { return plan().microbatches / plan().steps * mesh().coordinates(); }
+  // `microbatch` counts in its step of the plan.
+  absl::Span<int32_t> tokens(MicrobatchId microbatch, int step = 0) {
+    return pipelines_->tokens(step, microbatch);
+  }
+  absl::Span<int32_t> targets(MicrobatchId microbatch, int step = 0) {
+    return pipelines_->targets(step, microbatch);
+  }
 
-  // Runs the plan once. The gradients must be zero, as they are at first and after Update. Errors
-  // as Device::Synchronize and World::Exchange.
+  // Runs a plan without UPDATE once. The gradients must be zero, as they are at first and after
+  // Update. Errors as Device::Synchronize and World::Exchange.
   absl::Status ComputeGradients();
+  // Runs a plan with UPDATEs once, with a learning rate for each of its steps. Returns the steps'
+  // norms, as Update. OutOfRange, behind all of its updates, if a gradient was not finite.
+  absl::StatusOr<std::vector<double>> PerformSteps(absl::Span<const double> learning_rates);
   // Statistics on captured and issued steps.
   const RepeatedStep& repeated_step() const { return step_; }
 
-  // Sum over the step's tokens, in the order of the microbatches.
-  double loss_sum() const { return pipelines_->loss_sum(); }
+  // Of a step of the plan: the sum over its tokens, in the order of the microbatches.
+  double loss_sum(int step = 0) const { return pipelines_->loss_sum(step); }
   // Sums over the step's microbatches and the model's mixtures of experts: balance losses, and the
   // number of slots dropped by full experts.
-  double aux_loss_sum() const { return pipelines_->aux_loss_sum(); }
-  int64_t dropped() const { return pipelines_->dropped(); }
+  double aux_loss_sum(int step = 0) const { return pipelines_->aux_loss_sum(step); }
+  int64_t dropped(int step = 0) const { return pipelines_->dropped(step); }
   int64_t tokens_per_step() const {
     return int64_t{microbatches()} * plan().chunks * programs().front().input.elements();
   }
@@ -143,7 +154,10 @@ class Trainer {
   explicit Trainer(std::unique_ptr<TrainingJob> job);
   absl::Status Prepare();
   void StartFlightLog();
-  absl::Status BadGradient();
+  // Runs the plan's commands, and shares its results.
+  absl::Status RunPlan();
+  // In a step of the plan, which is the training's step `number`.
+  absl::Status BadGradient(int step, int64_t number);
   void Say(const char* doing) {
     if (flight_) flight_->Say(doing);
   }
@@ -152,12 +166,13 @@ class Trainer {
   // In the order in which they are made, each from those before it.
   std::unique_ptr<Pipelines> pipelines_;
   std::unique_ptr<TiedSums> ties_;
+  std::unique_ptr<ParameterUpdate> update_;
   std::unique_ptr<OwnedState> state_;
   std::unique_ptr<GradientNorm> norm_;
-  std::unique_ptr<ParameterUpdate> update_;
   std::unique_ptr<SharedFigures> figures_;
   std::optional<FlightLog> flight_;  // of settings.record
-  // A step's phases. The host reads the loss after the gradients, and the norm after the squares.
+  // A step's phases. The host reads the loss after the gradients, and the norm after the squares. A
+  // plan with UPDATEs has the first phase only.
   enum Phase { kGradients, kSquares, kUpdate, kPhases };
   RepeatedStep step_;
   bool calls_checked_ = false;

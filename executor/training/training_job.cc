@@ -30,15 +30,39 @@ absl::Status CheckSums(const Plan& lowered, const Mesh& mesh) {
   return absl::OkStatus();
 }
 
-// All parameters are updated together, behind each step (parameter_update.h).
-absl::Status CheckUpdates(const Plan& plan) {
-  for (const Action& action : plan.actions) {
-    if (action.kind != ActionKind::kUpdate) continue;
-    return absl::FailedPreconditionError(absl::StrCat(
-        PrintWithLine(plan, action),
-        ": a training updates all parameters together behind each step, since clipping needs the "
-        "norm of all gradients; leave out `update`, `steps` and `versions` here, and rehearse them "
-        "with `stringline rehearse`"));
+// An UPDATE updates its stage when the order says so: before the norm of all gradients is known,
+// and by the rank alone.
+absl::Status CheckUpdates(const Plan& plan, absl::Span<const StageProgram> programs,
+                          const TrainerSettings& settings) {
+  const auto update = std::find_if(plan.actions.begin(), plan.actions.end(),
+                                   [](const Action& a) { return a.kind == ActionKind::kUpdate; });
+  if (update == plan.actions.end()) return absl::OkStatus();
+  const auto refuse = [&](const std::string& text) {
+    return absl::FailedPreconditionError(absl::StrCat(PrintWithLine(plan, *update), ": ", text));
+  };
+  if (settings.clip_norm > 0) {
+    return refuse(absl::StrCat(
+        "an update inside the plan comes before the norm of all gradients is known, so they cannot "
+        "be clipped to a norm of ",
+        settings.clip_norm, "; a clip_norm of 0 would help"));
+  }
+  for (const StageProgram& program : programs) {
+    for (const Param& param : program.params) {
+      if (param.tied_to.empty()) continue;
+      return refuse(absl::StrCat("the gradients of ", param.name, " and ", param.tied_to,
+                                 ", which are tied, are summed behind a whole step; a model "
+                                 "without tied parameters would help"));
+    }
+  }
+  const Sharding sharding = settings.sharding;
+  if (sharding == Sharding::kParameters && plan.versions > 1) {
+    return refuse("with 'sharding: parameters' a stage has one version of its weights");
+  }
+  if (!plan.pipes.empty() &&
+      (sharding == Sharding::kOptimizer || sharding == Sharding::kGradients)) {
+    return refuse(
+        "with this sharding, ranks of several pipes would gather updated parameters in different "
+        "orders; 'sharding: none' or 'parameters' would help");
   }
   return absl::OkStatus();
 }
@@ -57,7 +81,7 @@ absl::StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Make(Plan lowered,
                                                                std::vector<StageProgram> programs,
                                                                const TrainerSettings& settings,
                                                                std::unique_ptr<Backend> backend) {
-  SL_RETURN_IF_ERROR(CheckUpdates(lowered));
+  SL_RETURN_IF_ERROR(CheckUpdates(lowered, programs, settings));
   SL_RETURN_IF_ERROR(CheckSums(lowered, settings.mesh));
   if (backend != nullptr && settings.link.duration_ns != nullptr) {
     return absl::InvalidArgumentError(

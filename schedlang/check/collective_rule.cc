@@ -59,6 +59,8 @@ class CollectiveRule {
     const Action* reduced = nullptr;
     const Action* last = nullptr;  // the last computation
     bool updated = false;          // an UPDATE says whether they were
+    int reductions = 0;
+    int updates = 0;
   };
 
   std::string Name(size_t stage) const {
@@ -116,6 +118,7 @@ class CollectiveRule {
              absl::StrCat(Print(plan_, action), ": the gradients are reduced a second time"));
       }
       state.reduced = &action;
+      ++state.reductions;
       return;
     }
     const bool unshard = action.kind == ActionKind::kUnshard;
@@ -132,7 +135,16 @@ class CollectiveRule {
     if (any_reduced_ && state->reduced == nullptr) {
       Find(update, absl::StrCat(Print(plan_, update),
                                 " comes before the gradients of its stage are reduced"));
+    } else if (any_reduced_) {
+      ForEveryReplicaBeside(plan_, update.stage, [&](StageId replica) {
+        if (states_[replica.value].reductions > state->updates) return;
+        Find(update, absl::StrCat(
+                         Print(plan_, update), " comes before ",
+                         PrintAction(plan_.pipes, ActionKind::kReduceGrad, replica, MicrobatchId()),
+                         ", with which the rank sums the gradients of both replicas"));
+      });
     }
+    ++state->updates;
     state->reduced = nullptr;
     state->updated = true;
     if (state->there) state->old_since = &update;

@@ -80,7 +80,11 @@ void Replay::PrepareCollectives() {
     const bool updates = action.kind == ActionKind::kUpdate;
     if (IsCompute(action.kind)) gathered_[i] = (updates ? reduced : last)[action.stage.value];
     if (!IsCollective(action.kind)) continue;
-    if (action.kind == ActionKind::kReduceGrad) reduced[action.stage.value] = i + 1;
+    if (action.kind == ActionKind::kReduceGrad) {
+      reduced[action.stage.value] = i + 1;
+      ForEveryReplicaBeside(plan_, action.stage,
+                            [&](StageId replica) { reduced[replica.value] = i + 1; });
+    }
     last[action.stage.value] = action.kind == ActionKind::kUnshard ? i + 1 : 0;
   }
 }

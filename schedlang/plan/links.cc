@@ -112,7 +112,12 @@ class Wirer {
         wire.after = gathers ? LaterOf(dropped, updated_[action.stage.value]) : group;
         if (drops) dropped = group;
         gathered_[action.stage.value] = gathers ? i : kNoAction;
-        if (action.kind == ActionKind::kReduceGrad) reduced_[action.stage.value] = i;
+        if (action.kind == ActionKind::kReduceGrad) {
+          // A rank sums the gradients of its replicas with the last of their REDUCE_GRADs.
+          reduced_[action.stage.value] = i;
+          ForEveryReplicaBeside(plan_, action.stage,
+                                [&](StageId replica) { reduced_[replica.value] = i; });
+        }
         ++i;
       } else {
         const uint32_t begin = i;

@@ -32,14 +32,17 @@ inline Plan LoweredFrom(const std::string& text) { return Lower(PlanFrom(text));
 // The lowered plan of schedules/NAME.sched; nullopt if the schedule does not admit P and M. With
 // `resident`, the plan gathers the parameters of that number of stages at once.
 inline std::optional<Plan> LibraryPlan(const std::string& name, int p, int m,
-                                       CommLayout layout = CommLayout::kEdge, int resident = 0) {
+                                       CommLayout layout = CommLayout::kEdge, int resident = 0,
+                                       int steps = 1) {
   const auto source =
       ReadSource(std::string(STRINGLINE_SOURCE_DIR "/schedules/") + name + ".sched");
   SL_CHECK(source.ok()) << source.status();
   Diagnostics diagnostics;
   const auto file = Parse(*source, &diagnostics);
   SL_CHECK(file.has_value()) << Render(diagnostics, *source);
-  const auto plan = Elaborate(*file, "", {{"P", p}, {"M", m}}, &diagnostics);
+  std::vector<Parameter> parameters = {{"P", p}, {"M", m}};
+  if (steps > 1) parameters.push_back({"steps", steps});
+  const auto plan = Elaborate(*file, "", parameters, &diagnostics);
   if (!plan.has_value()) return std::nullopt;
   return Lower(resident > 0 ? AddCollectives(*plan, resident) : *plan, layout);
 }

@@ -11,8 +11,8 @@
 #include "schedlang/elaborate/elaborate.h"
 #include "schedlang/lower/collectives.h"
 #include "schedlang/lower/lower.h"
-#include "schedlang/orders/repeat_steps.h"
 #include "schedlang/plan/plan.h"
+#include "schedlang/plan/repeat_steps.h"
 #include "schedlang/report/period.h"
 #include "schedlang/sim/simulate.h"
 #include "tests/schedlang/elaborated.h"
@@ -227,6 +227,22 @@ TEST(Steps, UpdatesWaitForTheSumsOfTheirGradients) {
       "plan x P=1 M=1\nsteps 2 versions 1\nstages 0\nrank 0: 0F0 0B0 0UPDATE0 0REDUCE_GRAD 0F1 0B1 "
       "0REDUCE_GRAD 0UPDATE1\n");
   EXPECT_EQ(FirstFinding(unsummed), "0UPDATE0 comes before the gradients of its stage are reduced");
+}
+
+// A rank sums the gradients of its replicas with the last of their REDUCE_GRADs: the updates of all
+// of them stand, and wait, behind it.
+TEST(Steps, UpdatesWaitForTheSumsOfReplicasOnTheirRank) {
+  const std::string begin =
+      "plan x P=1 M=2\npipe a M=1 stages 0\npipe b M=1 stages 0\nrank 0: a[0]F0 b[0]F0 a[0]B0 "
+      "a[0]REDUCE_GRAD ";
+  const Plan early = PlanFromText(begin + "a[0]UPDATE0 b[0]B0 b[0]REDUCE_GRAD b[0]UPDATE0\n");
+  EXPECT_EQ(FirstFinding(early),
+            "a[0]UPDATE0 comes before b[0]REDUCE_GRAD, with which the rank sums the gradients of "
+            "both replicas");
+  const Plan late = Lower(PlanFromText(begin + "b[0]B0 b[0]REDUCE_GRAD a[0]UPDATE0 b[0]UPDATE0\n"));
+  EXPECT_EQ(FirstFinding(late), "");
+  const CostModel costs = *ResolveCosts(*ParseCosts("F=10,B=20,UPDATE=3,reduce=7"), late);
+  EXPECT_EQ(MakespanOf(*Simulate(late, costs)), 1000 * (60 + 7 + 3 + 3));
 }
 
 }  // namespace
