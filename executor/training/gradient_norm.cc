@@ -86,8 +86,8 @@ absl::StatusOr<std::string> GradientNorm::DescribeBadGradient(int step) const {
   });
   SL_CHECK(bad.coordinate >= 0) << "every gradient is finite, but not their sum";
   if (!job_->holds(bad.stage, bad.coordinate)) return std::string();
-  const Stages& stages = pipelines_->stages(bad.coordinate);
-  const OwnedBlock owned = stages.OwnedBlocks(bad.stage)[static_cast<size_t>(bad.own)];
+  Stages& stages = pipelines_->stages(bad.coordinate);
+  const OwnedBlock owned = stages.params().OwnedBlocks(bad.stage)[static_cast<size_t>(bad.own)];
   std::string value;
   if (!HasUpdates(job_->plan())) {
     SL_ASSIGN_OR_RETURN(const float found, BadValue(owned));

@@ -26,7 +26,7 @@ absl::Status OwnedState::AddBlocks(int coordinate, StageId stage) {
     of = static_cast<char*>(memory);
   }
   const std::vector<Param>& params = job_->programs()[stage.value].params;
-  for (const OwnedBlock& owned : stages.OwnedBlocks(stage)) {
+  for (const OwnedBlock& owned : stages.params().OwnedBlocks(stage)) {
     const Param& param = params[stages.pieces(stage).blocks()[owned.block].param];
     ParamBlock& block = blocks.emplace_back();
     block.values = owned.values;
@@ -47,7 +47,7 @@ std::vector<StatePiece> OwnedState::Pieces() const {
     for (int32_t s = 0; s < job_->stages(); ++s) {
       const StageId stage(s);
       if (!job_->holds(stage, c)) continue;
-      const std::vector<OwnedBlock> owned = pipelines_->stages(c).OwnedBlocks(stage);
+      const std::vector<OwnedBlock> owned = pipelines_->stages(c).params().OwnedBlocks(stage);
       const std::vector<ParamBlock>& blocks = this->blocks(c, stage);
       for (size_t b = 0; b < blocks.size(); ++b) {
         const StateBlock& cut = pipelines_->stages(c).pieces(stage).blocks()[owned[b].block];

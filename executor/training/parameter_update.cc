@@ -72,7 +72,7 @@ void ParameterUpdate::UpdateStage(int step, int64_t place, NativeStream stream) 
   const StageId stage = pipelines_->StageOf(place);
   job_->kernels()->Update(steps_[static_cast<size_t>(step)], state_->blocks(coordinate, stage),
                           stream);
-  pipelines_->stages(coordinate).ClearGrads(stage, stream);
+  pipelines_->stages(coordinate).params().ClearGrads(stage, job_->kernels(), stream);
 }
 
 void ParameterUpdate::UpdateOne(const void* self, int64_t place, NativeStream stream) {
@@ -84,8 +84,8 @@ void ParameterUpdate::UpdateInPlan(const void* self, int64_t at, NativeStream st
   const auto step = static_cast<int>(at / update.places());
   const int64_t place = at % update.places();
   update.norm_->Sum(step, place, stream);
-  Stages& stages = update.pipelines_->stages(update.pipelines_->CoordinateOf(place));
-  stages.KeepVersion(update.pipelines_->StageOf(place), step, stream);
+  StageParams& params = update.pipelines_->stages(update.pipelines_->CoordinateOf(place)).params();
+  params.KeepVersion(update.pipelines_->StageOf(place), step, update.job_->kernels(), stream);
   update.UpdateStage(step, place, stream);
 }
 

@@ -22,11 +22,21 @@ std::set<absl::string_view> TiedNames(absl::Span<const StageProgram> programs) {
   return names;
 }
 
+std::vector<int> UpdatesBefore(const Plan& plan) {
+  if (plan.versions == 1) return {};
+  std::vector<int> before, updates(plan.stages.size(), 0);
+  for (const Action& action : plan.actions) {
+    before.push_back(updates[action.stage.value]);
+    if (action.kind == ActionKind::kUpdate) ++updates[action.stage.value];
+  }
+  return before;
+}
+
 }  // namespace
 
 StageParams::StageParams(const Plan& plan, absl::Span<const StageProgram> programs,
                          const StateSharing& sharing)
-    : plan_(plan), programs_(programs), sharing_(sharing) {
+    : plan_(plan), programs_(programs), sharing_(sharing), updates_before_(UpdatesBefore(plan)) {
   const std::set<absl::string_view> tied = TiedNames(programs);
   for (const StageProgram& program : programs) {
     std::vector<bool> alone;
@@ -156,10 +166,11 @@ void StageParams::KeepVersion(StageId stage, int updates, Kernels* kernels, Nati
   copy(kept.working, working(stage), layout.working_bytes);
 }
 
-ReadParams StageParams::VersionOf(StageId stage, int step, int updates) const {
-  const int version = std::max(0, step + 1 - plan_.versions);
-  if (version >= updates) return {params(stage), working(stage)};
-  return Older(stage, version);
+ReadParams StageParams::ReadBy(uint32_t action) const {
+  const StageId stage = plan_.actions[action].stage;
+  const int version = std::max(0, plan_.StepOf(plan_.actions[action]) + 1 - plan_.versions);
+  const bool latest = updates_before_.empty() || version >= updates_before_[action];
+  return latest ? ReadParams{params(stage), working(stage)} : Older(stage, version);
 }
 
 void StageParams::ClearGrads(StageId stage, Kernels* kernels, NativeStream stream) {

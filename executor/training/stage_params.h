@@ -45,13 +45,14 @@ class StageParams {
   // experts' those of the seat's expert rank.
   absl::Status Allocate(StageId stage, const MeshSeat& seat, uint64_t seed,
                         RankAllocator* allocator);
-  // Recomputes the working copies of all BF16 parameters.
+  // Recomputes the working copies of all BF16 parameters: needed after any write to parameters
+  // other than Kernels::Update, as when a model is loaded. Between steps.
   absl::Status RefreshWorking(Device* device);
   // Copies the latest version, before an update of so many earlier ones in a run of the plan, where
   // later computations read it still (Plan::versions).
   void KeepVersion(StageId stage, int updates, Kernels* kernels, NativeStream stream);
-  // The version that computations of a step read, behind so many updates of the stage.
-  ReadParams VersionOf(StageId stage, int step, int updates) const;
+  // The version that an action of the plan reads.
+  ReadParams ReadBy(uint32_t action) const;
   // Zeros for whole gradients, of which an update clears the own pieces only.
   void ClearGrads(StageId stage, Kernels* kernels, NativeStream stream);
 
@@ -94,7 +95,8 @@ class StageParams {
   const absl::Span<const StageProgram> programs_;
   const StateSharing sharing_;
   std::vector<Stage> stages_;
-  int shard_ = 0;  // of the seat
+  const std::vector<int> updates_before_;  // by action: those of its stage; empty: of one version
+  int shard_ = 0;                          // of the seat
 };
 
 }  // namespace stringline

@@ -71,16 +71,6 @@ ActionKind ProgramOfPart(const Action& action, LayerPart part) {
   return remakes ? action.kind : RowOfPart(part.part).of;
 }
 
-std::vector<int> UpdatesBefore(const Plan& plan) {
-  if (plan.versions == 1) return {};
-  std::vector<int> before, updates(plan.stages.size(), 0);
-  for (const Action& action : plan.actions) {
-    before.push_back(updates[action.stage.value]);
-    if (action.kind == ActionKind::kUpdate) ++updates[action.stage.value];
-  }
-  return before;
-}
-
 // The index in the graph's parts (StageProgram) of a part of a stage: input gradients count from
 // the last layer, and weight gradients leave out the network.
 int IndexInParts(LayerPart part, int layers) {
@@ -124,8 +114,7 @@ Stages::Stages(const Plan& lowered, absl::Span<const StageProgram> programs, Ker
       stages_(programs.size()),
       collectives_(&params_, kernels, sharing),
       exchanges_(lowered, kernels),
-      copies_(lowered, kernels),
-      updates_before_(UpdatesBefore(lowered)) {
+      copies_(lowered, kernels) {
   for (size_t s = 0; s < programs.size(); ++s) {
     const StageProgram& program = programs[s];
     const StageLayout& layout = params_.layout(StageId(static_cast<int32_t>(s)));
@@ -271,11 +260,7 @@ absl::StatusOr<Work> Stages::Copy(const Action& action) {
 }
 
 absl::StatusOr<Piece> Stages::Update(const Action& action) {
-  if (collectives_.IsToBeSummed(action.stage)) {
-    return absl::FailedPreconditionError(
-        "a replica of its stage on this rank has its REDUCE_GRAD behind it, and only then the rank "
-        "sums their gradients; the UPDATE behind all of them would help");
-  }
+  SL_RETURN_IF_ERROR(collectives_.CheckSummed(action.stage));
   return update_(action.stage, plan_.StepOf(action));
 }
 
@@ -304,8 +289,7 @@ Regions Stages::RegionsOf(const Action& action, int program, int chunk) const {
   const auto kind = static_cast<ActionKind>(program);
   const int twins = TwinsBefore(plan_, index, kind) * plan_.chunks + chunk;
   set(Region::kArena, blocks_[rank].arenas[memory_.ranks[rank].ArenaOf(kind, twins)]);
-  const int updates = updates_before_.empty() ? 0 : updates_before_[index];
-  const ReadParams read = params_.VersionOf(action.stage, plan_.StepOf(action), updates);
+  const ReadParams read = params_.ReadBy(index);
   set(Region::kParams, read.params);
   set(Region::kWorking, params_.gathers() ? stages_[action.stage.value].gathered : read.working);
   set(Region::kGrads, params_.grads(action.stage));

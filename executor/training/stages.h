@@ -56,9 +56,7 @@ class Stages final : public StageWork {
                         Device* device);
   // Further memory for a stage, at its rank's place; after Allocate.
   absl::StatusOr<void*> Take(StageId stage, int64_t bytes);
-  // Recomputes the working copies of all BF16 parameters: needed after any write to parameters
-  // other than Kernels::Update, as when a model is loaded. Between steps.
-  absl::Status RefreshWorking(Device* device) { return params_.RefreshWorking(device); }
+  StageParams& params() { return params_; }
 
   // The work of an UPDATE, asked for when an interpreter is made: set before.
   void SetUpdate(std::function<Piece(StageId stage, int step)> update) {
@@ -68,7 +66,6 @@ class Stages final : public StageWork {
   int layers(StageId stage) const override { return params_.layout(stage).layers; }
   Piece Compute(const Action& action, LayerPart part) override;
   absl::StatusOr<Work> Copy(const Action& action) override;
-  // FailedPrecondition if a replica on the rank adds to the sum of its gradients later.
   absl::StatusOr<Piece> Update(const Action& action) override;
   std::vector<HostCopy> CopiesBefore(const Action& action) override {
     return data_.CopiesBefore(action);
@@ -108,7 +105,6 @@ class Stages final : public StageWork {
   // microbatches. Every process has room for them, whichever process has the stage.
   std::vector<absl::Span<float>> Given(StageId stage) { return data_.ResultsOf(stage); }
 
-  std::vector<OwnedBlock> OwnedBlocks(StageId stage) const { return params_.OwnedBlocks(stage); }
   const StatePieces& pieces(StageId stage) const { return params_.pieces(stage); }
   // The buckets in which collectives move the stage: all if parameters are gathered, else those
   // whose gradients are summed.
@@ -118,18 +114,9 @@ class Stages final : public StageWork {
                                                   : std::max<size_t>(summed, 1));
   }
   StateBytes state(StageId stage) const { return params_.state(stage); }
-  absl::Span<float> param(StageId stage, int index) const { return params_.param(stage, index); }
-  absl::Span<float> grad(StageId stage, int index) const { return params_.grad(stage, index); }
-  // Calls on the shard group after an update by which all members get whole parameters again; and
-  // zeros for whole gradients. Neither does anything without sharding.
+  // Calls by which all members of the shard group get whole parameters again after an update.
   std::vector<MemberCall> GatherUpdated(StageId stage) const {
     return collectives_.GatherUpdated(stage);
-  }
-  void ClearGrads(StageId stage, NativeStream stream) {
-    params_.ClearGrads(stage, kernels_, stream);
-  }
-  void KeepVersion(StageId stage, int step, NativeStream stream) {
-    params_.KeepVersion(stage, step, kernels_, stream);
   }
 
   const MemoryPlan& memory() const { return memory_; }
@@ -195,7 +182,6 @@ class Stages final : public StageWork {
   RowExchanges exchanges_;
   std::deque<Bound> bound_;  // an entry per part of an action
   HostCopies copies_;
-  std::vector<int> updates_before_;  // by action: those of its stage; empty: of one version
   std::function<Piece(StageId stage, int step)> update_;
 };
 

@@ -42,9 +42,12 @@ Piece StateCollectives::ReduceGrads(StageId of, absl::Span<const int> order) {
   return piece;
 }
 
-bool StateCollectives::IsToBeSummed(StageId stage) const {
+absl::Status StateCollectives::CheckSummed(StageId stage) const {
   const auto first = static_cast<size_t>(seat_.replicas->OnItsRank(stage)[0].value);
-  return first < came_to_sum_.size() && came_to_sum_[first] > 0;
+  if (first >= came_to_sum_.size() || came_to_sum_[first] == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "a replica of its stage on this rank has its REDUCE_GRAD behind it, and only then the rank "
+      "sums their gradients; the UPDATE behind all of them would help");
 }
 
 // In place; for sharded gradients only the own piece is summed.

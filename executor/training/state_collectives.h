@@ -32,8 +32,9 @@ class StateCollectives {
   // The sum over all copies of the stage, with the last REDUCE_GRAD of the copies on its rank; each
   // member gets its pieces of sharded gradients. A call for each of `buckets`, which are Summed.
   Piece ReduceGrads(StageId stage, absl::Span<const int> buckets);
-  // True if some of the copies on the stage's rank have had their REDUCE_GRAD, and others not.
-  bool IsToBeSummed(StageId stage) const;
+  // FailedPrecondition if some of the copies on the stage's rank have had their REDUCE_GRAD, and
+  // others not.
+  absl::Status CheckSummed(StageId stage) const;
   // Gathers the parameters that graphs read, at `to`: a call for each of `buckets`, which are all.
   Piece Unshard(StageId stage, char* to, absl::Span<const int> buckets) const;
   // After an update, calls by which all members get whole parameters again; none if parameters are

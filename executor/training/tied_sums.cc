@@ -70,8 +70,9 @@ void TiedSums::AddCalls(const Tie& tie, int64_t first, int64_t bytes) {
   for (int m = 0; m < 2; ++m) {
     here[m] = job_->holds(stage_of[m], tie.coordinate);
     if (!here[m]) continue;
-    gradients[m] = pipelines_->stages(tie.coordinate).grad(stage_of[m], tie.index_of[m]).data() +
-                   first / static_cast<int64_t>(sizeof(float));
+    gradients[m] =
+        pipelines_->stages(tie.coordinate).params().grad(stage_of[m], tie.index_of[m]).data() +
+        first / static_cast<int64_t>(sizeof(float));
   }
   Call call;
   call.kind = CallKind::kAllReduce;

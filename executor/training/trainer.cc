@@ -109,7 +109,7 @@ absl::Status Trainer::BadGradient(int step, int64_t number) {
 
 absl::Status Trainer::RefreshWorking() {
   for (int c = 0; c < mesh().coordinates(); ++c) {
-    SL_RETURN_IF_ERROR(pipelines_->stages(c).RefreshWorking(device()));
+    SL_RETURN_IF_ERROR(pipelines_->stages(c).params().RefreshWorking(device()));
   }
   update_->EnqueueGathers();
   device()->Submit();

@@ -91,22 +91,22 @@ class Trainer {
   // coordinate owns; for sharded parameters use OwnedBlocks.
   absl::Span<float> param(StageId stage, int index, int coordinate = 0) {
     SL_CHECK(sharing().sharding != Sharding::kParameters) << "no copy has whole parameters";
-    return pipelines_->stages(coordinate).param(stage, index);
+    return pipelines_->stages(coordinate).params().param(stage, index);
   }
   absl::Span<float> grad(StageId stage, int index, int coordinate = 0) {
-    return pipelines_->stages(coordinate).grad(stage, index);
+    return pipelines_->stages(coordinate).params().grad(stage, index);
   }
 
   // The blocks that a coordinate updates of a stage in this process, and the stage's cut.
   std::vector<OwnedBlock> OwnedBlocks(StageId stage, int coordinate) const {
-    return pipelines_->stages(coordinate).OwnedBlocks(stage);
+    return pipelines_->stages(coordinate).params().OwnedBlocks(stage);
   }
   const StatePieces& pieces(StageId stage) const { return pipelines_->stages(0).pieces(stage); }
   int64_t buckets(StageId stage) const { return pipelines_->stages(0).buckets(stage); }
   StateSharing sharing() const { return job_->sharing(); }
 
-  // Stages::RefreshWorking on all coordinates; copies that keep whole parameters but shard their
-  // state get them from their owners. All processes call it.
+  // StageParams::RefreshWorking on all coordinates; copies that keep whole parameters but shard
+  // their state get them from their owners. All processes call it.
   absl::Status RefreshWorking();
 
   // The state of this process's ranks: with the other processes' pieces every value of every

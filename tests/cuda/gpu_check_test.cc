@@ -218,9 +218,10 @@ TEST(GpuCheckHalves, FitInTheirTime) {
   EXPECT_LE(seconds[0], kHalfSeconds);
   EXPECT_LE(seconds[1], kHalfSeconds);
   EXPECT_LE(kHalfSeconds, 570) << "a command may take ten minutes, its start included";
-  EXPECT_EQ(names, (std::vector<std::string>{"device", "kernels", "attention", "training", "nccl",
-                                             "overlap", "branches", "rates", "speed", "ops",
-                                             "prediction", "places", "sanitizer", "torch"}));
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"device", "kernels", "attention", "training", "nccl",
+                                      "overlap", "branches", "rates", "speed", "ops", "prediction",
+                                      "copies", "places", "sanitizer", "torch"}));
   // Both halves together are all sections, each once, and in this order.
   const auto both = ChooseSections(all, {});
   ASSERT_TRUE(both.ok());

@@ -251,6 +251,17 @@ TEST(GpuSections, OverlapIsMeasuredOverASlowWire) {
   }
 }
 
+TEST(GpuSections, CopiesAreMeasuredBesideComputation) {
+  Reset();
+  const AnyShape shape = GptShape{
+      .layers = 4, .width = 16, .heads = 2, .context = 8, .vocabulary = 256, .microbatch = 2};
+  KeptRows rows;
+  CheckCopies(shape, 3, 4, &rows);
+  ASSERT_EQ(rows.all.size(), 1u);
+  EXPECT_NE(rows.all[0].said.find(" of both exposed; losses equal in every bit"), std::string::npos)
+      << rows.all[0].said;
+}
+
 TEST(GpuSections, PlacesChangeNoLoss) {
   const AnyShape shape = GptShape{
       .layers = 4, .width = 16, .heads = 2, .context = 8, .vocabulary = 256, .microbatch = 2};

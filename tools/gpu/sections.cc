@@ -44,6 +44,22 @@ DecoderShape ModelOfExperts() {
   return shape;
 }
 
+// Wide enough that computing a layer takes about as long as copying what it keeps, as in models
+// that offload.
+AnyShape CopiedModel() {
+  DecoderShape shape;
+  shape.layers = 4;
+  shape.width = 4096;
+  shape.heads = 32;
+  shape.kv_heads = 8;
+  shape.head_dim = 128;
+  shape.hidden = 11008;
+  shape.context = 4096;
+  shape.vocabulary = 8192;
+  shape.microbatch = 1;
+  return InBf16(shape);
+}
+
 }  // namespace
 
 std::vector<CheckSection> AllSections(const CheckFiles& files) {
@@ -78,6 +94,8 @@ std::vector<CheckSection> AllSections(const CheckFiles& files) {
       {"prediction",
        [schedules](CheckRows* rows) { CheckPrediction(schedules, InBf16(PredictedModel()), rows); },
        40, 2, "a simulated step beside the measured one"},
+      {"copies", [](CheckRows* rows) { CheckCopies(CopiedModel(), 6, 8, rows); }, 60, 2,
+       "copies to the host and back beside computation"},
       {"places",
        [schedules](CheckRows* rows) { CheckPlaces(schedules, InBf16(PredictedModel()), rows); }, 40,
        2, "ranks with SMs of their own, and on several GPUs"},
@@ -91,7 +109,7 @@ std::vector<CheckSection> AllSections(const CheckFiles& files) {
        [files](CheckRows* rows) {
          CheckTorch(absl::StrCat("python3 '", files.torch_speed, "'"), rows);
        },
-       150, 2, "GPT-2 124M in PyTorch, where it is installed"},
+       100, 2, "GPT-2 124M in PyTorch, where it is installed"},
   };
 }
 
