@@ -269,10 +269,6 @@ int64_t Stages::StrideOf(StageId stage, StageValue value) const {
   return plan_.chunks == 1 ? bytes : AlignUp(bytes);
 }
 
-int64_t Stages::BytesOf(StageId stage, StageValue value) const {
-  return plan_.chunks * StrideOf(stage, value);
-}
-
 Bytes Stages::Payload(const Action& action) const {
   const StageValue value = MessageOf(action.kind);
   return {AddressOf(action.stage, action.microbatch, value), BytesOf(action.stage, value)};

@@ -166,7 +166,9 @@ class Stages final : public StageWork {
                   bool back = false) const;
   // The bytes of a value from one chunk to the next, and of all chunks.
   int64_t StrideOf(StageId stage, StageValue value) const;
-  int64_t BytesOf(StageId stage, StageValue value) const;
+  int64_t BytesOf(StageId stage, StageValue value) const {
+    return plan_.chunks * StrideOf(stage, value);
+  }
 
   const Plan& plan_;
   absl::Span<const StageProgram> programs_;
