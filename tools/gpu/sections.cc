@@ -94,7 +94,7 @@ std::vector<CheckSection> AllSections(const CheckFiles& files) {
       {"prediction",
        [schedules](CheckRows* rows) { CheckPrediction(schedules, InBf16(PredictedModel()), rows); },
        40, 2, "a simulated step beside the measured one"},
-      {"copies", [](CheckRows* rows) { CheckCopies(CopiedModel(), 6, 8, rows); }, 60, 2,
+      {"copies", [](CheckRows* rows) { CheckCopies(CopiedModel(), 6, 14, rows); }, 60, 2,
        "copies to the host and back beside computation"},
       {"places",
        [schedules](CheckRows* rows) { CheckPlaces(schedules, InBf16(PredictedModel()), rows); }, 40,

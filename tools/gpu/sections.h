@@ -71,8 +71,9 @@ void CheckPrediction(const std::string& folder, const AnyShape& shape, CheckRows
 void CheckOverlap(const std::string& folder, const DecoderShape& shape, int microbatches, int steps,
                   CheckRows* rows);
 
-// Copies of the first of four stages, on one rank, to the host's memory and back: at most 10 % of
-// them exposed, and losses as without them. The shape has at least four layers.
+// Copies of the first of four stages, on one rank, to the host's memory and back: losses as without
+// them, a step as simulated (3 %), and at most 15 % of them exposed where each D has time. The
+// shape has at least four layers.
 void CheckCopies(const AnyShape& shape, int microbatches, int steps, CheckRows* rows);
 
 // Four ranks with multiprocessors of their own, and on all GPUs: losses near those of ranks that
