@@ -46,8 +46,18 @@ class Plan:
 
     @property
     def microbatches(self) -> int:
-        """The number of microbatches in a step."""
+        """The number of microbatches, in all steps."""
         return int(self._described[1]["microbatches"])
+
+    @property
+    def steps(self) -> int:
+        """The number of training steps in the plan; one in most."""
+        return int(self._described[1]["steps"])
+
+    @property
+    def versions(self) -> int:
+        """The number of versions of its weights that a stage holds; one in most."""
+        return int(self._described[1]["versions"])
 
     @property
     def lowered(self) -> bool:

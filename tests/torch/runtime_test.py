@@ -70,6 +70,8 @@ def perform(job, rank):
     losses and outputs are right."""
     if job.get("wrong"):
         return wrong_uses.perform(job, rank)
+    if "steps" in job:
+        return perform_steps(job, rank)
     torch = whole_model.load_torch()[0]
     runtime, modules, mine = make(job, rank)
     assert type(runtime).__name__ == job["class"], type(runtime)
@@ -103,6 +105,63 @@ def perform(job, rank):
     torch.testing.assert_close(output, wanted)
     torch.testing.assert_close(without, wanted)
     return worst
+
+
+def perform_steps(job, rank):
+    """Several steps at once, twice, with an optimizer for each stage, beside the model in one piece
+    and a step at a time. How far the parameters are off, if losses are right."""
+    import stringline
+    from torch.distributed.pipelining import PipelineStage
+
+    torch = whole_model.load_torch()[0]
+    steps, total = job["steps"], job["stages"]
+    plan = stringline.load(job["schedule"]).plan(job["P"], job["M"], steps=steps)
+    assert (plan.steps, plan.versions, plan.microbatches) == (steps, 1, steps * job["M"])
+    mine = stringline.torch.stages_of_rank(plan, rank)
+    modules = [copy.deepcopy(whole_model.layers(torch, total)[index]) for index in mine]
+    made = [
+        PipelineStage(module, index, total, torch.device("cpu"))
+        for module, index in zip(modules, mine)
+    ]
+    optimizer_of = {id(module): optimizer_for(torch, module) for module in modules}
+    called = []
+
+    def update(stage, step):
+        called.append(step)
+        optimizer_of[id(stage.submod)].step()
+
+    loss = functools.partial(whole_model.loss, torch)
+    runtime = stringline.torch.runtime(plan, made, loss, update=update)
+    assert type(runtime).__name__ == "Loop"
+    whole = torch.nn.Sequential(*whole_model.layers(torch, total))
+    optimizer = optimizer_for(torch, whole)
+    x, y = whole_model.data(torch, 2 * steps * job["M"])
+    for inputs, targets in zip(x.chunk(2), y.chunk(2)):
+        wanted = []
+        for batch, target in zip(inputs.chunk(steps), targets.chunk(steps)):
+            optimizer.zero_grad()
+            outputs = whole(batch)
+            pairs = zip(outputs.chunk(job["M"]), target.chunk(job["M"]))
+            wanted += [whole_model.loss(torch, *pair).detach() for pair in pairs]
+            whole_model.loss(torch, outputs, target).backward()
+            optimizer.step()
+        losses = []
+        last = total - 1 in mine
+        runtime.step(*([inputs] if 0 in mine else []),
+                     **({"target": targets, "losses": losses} if last else {}))
+        if last and not plan.pipes:
+            torch.testing.assert_close(torch.stack(losses).detach(), torch.stack(wanted))
+    assert called == 2 * [step for step in range(steps) for _ in mine], called
+    worst = 0.0
+    for module, index in zip(modules, mine):
+        for seen, right in zip(module.parameters(), whole[index].parameters()):
+            assert seen.grad is None
+            worst = max(worst, (seen - right).abs().max().item())
+    return worst
+
+
+def optimizer_for(torch, module):
+    return torch.optim.AdamW(module.parameters(), lr=1e-2, weight_decay=0.1)
 
 
 def kinds_of(stringline, plan):
@@ -199,6 +258,13 @@ def remade_jobs(stringline, ranks):
         yield {**job, "name": f"{job['name']}, with R"}
 
 
+def several_steps_jobs(stringline, ranks):
+    """Several steps at once, with updates where the order says so: only the loop can."""
+    for schedule in ("1f1b", "zb_h1", "zb_v", "interleaved", "chimera", "mario"):
+        job = job_of(stringline, schedule, ranks, steps=3, **{"class": "Loop"})
+        yield {**job, "name": f"{job['name']}, 3 steps"}
+
+
 def check_random_state(torch):
     """Draws inside are those of before, and draws behind go on as if there had been none."""
     from stringline.torch.random_state import RandomState
@@ -236,6 +302,7 @@ def main():
         jobs += other_sources(stringline, sys.argv[2], ranks)
         jobs += frozen_jobs(stringline, ranks)
         jobs += remade_jobs(stringline, ranks)
+        jobs += several_steps_jobs(stringline, ranks)
         if ranks == 2:
             jobs += wrong_uses.jobs()
         with rank_group.RankGroup(ranks, perform) as group:

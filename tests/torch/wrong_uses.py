@@ -113,9 +113,18 @@ USES = {
     "copies to the host": (
         lambda rank: runtime(ON_THE_HOST, stages([rank])),
         r"mine copies values to the host \(D\); neither torch's runtime nor this loop performs"),
-    "updates": (
+    "updates without a function": (
         lambda rank: runtime(UPDATED, stages([rank])),
-        r"mine has updates \(UPDATE\); neither torch's runtime nor this loop performs"),
+        r"update: mine has updates \(UPDATE\): give the function that performs one"),
+    "a function without updates": (
+        lambda rank: runtime(RIGHT_PLAN, stages([rank]), update=print),
+        r"update: mine has no updates \(UPDATE\)"),
+    "updates by torch": (
+        lambda rank: runtime(UPDATED, stages([rank]), update=print, by="torch"),
+        "UPDATE"),
+    "versions of weights": (
+        lambda rank: runtime("pipedream_2bw", stages([rank]), M=4, update=print),
+        "pipedream_2bw holds 2 versions of the weights; autograd's forwards know the latest only"),
     "a cycle of waits": (
         lambda rank: runtime(WAITS, stages([rank])), r"rank \d waits forever at"),
     "torch is too old": (

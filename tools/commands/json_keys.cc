@@ -175,7 +175,9 @@ constexpr JsonKey kCheckFor[] = {
 constexpr JsonKey kPlan[] = {
     {"schedule", "text", "its name"},
     {"parameters.*", "integer", ""},
-    {"microbatches", "integer", ""},
+    {"microbatches", "integer", "of all steps"},
+    {"steps", "integer", "of training; most plans have one"},
+    {"versions", "integer", "of its weights that a stage holds"},
     {"lowered", "bool", "with sends and receives"},
     {"stages[]", "integer", "the rank of each stage"},
     {"ranks[][]", "text", "the printed actions in order; `\"0F3&1B0\"` shares the rank"},

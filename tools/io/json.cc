@@ -65,6 +65,8 @@ Json PlanAsJson(const Plan& plan) {
                {"schedule", plan.schedule},
                {"parameters", ParametersAsJson(plan.parameters)},
                {"microbatches", plan.microbatches},
+               {"steps", plan.steps},
+               {"versions", plan.versions},
                {"lowered", plan.lowered},
                {"stages", std::move(stages)},
                {"ranks", RanksAsJson(plan)}};

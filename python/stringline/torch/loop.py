@@ -9,13 +9,16 @@ its microbatches in any order.
 Messages are in an order without a deadlock on any communicator, shared by all messages of a group,
 by those of two ranks, or by those of one direction. The computations of a pair follow each other,
 as in torch's runtime.
+
+A plan of several steps takes the batches of all of them in one ``step``, one behind the other. Its
+UPDATEs call the caller's function for a stage, and then its gradients are gone.
 """
 
 from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -37,7 +40,7 @@ class Order(NamedTuple):
     place: int  # the stage's number in the plan
     microbatch: int  # in its pipe
     in_batch: int  # among all
-    last: bool  # behind it the stage's gradients are complete
+    last: bool  # behind it the stage's gradients of a step are complete
 
     def __str__(self) -> str:
         return f"{self.stage.stage_index}{self.kind}{self.microbatch}"
@@ -56,9 +59,15 @@ class Loop(schedules.PipelineScheduleMulti):  # type: ignore[misc]
     _n_microbatches: int
 
     def __init__(
-        self, plan: Plan, stages: dict[int, Any], loss_fn: Any, settings: dict[str, Any]
+        self,
+        plan: Plan,
+        stages: dict[int, Any],
+        loss_fn: Any,
+        settings: dict[str, Any],
+        update: Callable[[Any, int], Any] | None = None,
     ):
-        """``stages`` are those of this rank, by their number in the plan.
+        """``stages`` are those of this rank, by their number in the plan; ``update(stage, step)``
+        is the work of an UPDATE.
 
         A stage with R (in ``remade``) keeps the input of a microbatch only, until its R.
         """
@@ -66,8 +75,11 @@ class Loop(schedules.PipelineScheduleMulti):  # type: ignore[misc]
         rank = next(iter(stages.values())).group_rank
         mappings = ranks_of_pipes(plan)
         counts = microbatches_of_pipes(plan)
-        offsets = [0, *accumulate(counts)]
+        in_step = [count // plan.steps for count in counts]
+        offsets = [0, *accumulate(in_step)]
         self.plan = plan
+        self._update = update
+        self._in_step = sum(in_step)
         self._pipes: list[tuple[int, int, list[Any]]] = []  # first microbatch, how many, stages
         pipe_of = {}
         for pipe, mapping in enumerate(mappings):
@@ -80,12 +92,14 @@ class Loop(schedules.PipelineScheduleMulti):  # type: ignore[misc]
         kinds = [KINDS[kind] for kind in plan.kind]
         self.remade = {int(s) for kind, s in zip(kinds, plan.stage) if kind == "R"}
         rows = plan.with_messages(layout="shared").of(rank).tolist()
-        last = {stage: at for at, (kind, _, stage, _) in enumerate(rows) if KINDS[kind] in "BW"}
+        last = _last_of_steps(rows)
         self._orders = []
         for at, (kind, _, stage, microbatch) in enumerate(rows):
-            in_batch = offsets[pipe_of[stage]] + microbatch
+            pipe = pipe_of[stage]
+            step, in_pipe = divmod(microbatch, in_step[pipe])
+            in_batch = step * self._in_step + offsets[pipe] + in_pipe
             self._orders.append(
-                Order(KINDS[kind], stages[stage], stage, microbatch, in_batch, at == last[stage])
+                Order(KINDS[kind], stages[stage], stage, microbatch, in_batch, at in last)
             )
 
     def _step_microbatches(
@@ -107,7 +121,7 @@ class Loop(schedules.PipelineScheduleMulti):  # type: ignore[misc]
                 with _named(order):
                     step.perform(order)
         step.end()
-        if self._has_backward and self.scale_grads:
+        if self._has_backward and self.scale_grads and self._update is None:
             for stage in {id(stage.submod): stage for stage in self._stages}.values():
                 stage.scale_grads(self._n_microbatches)
         if losses is not None and step.losses:
@@ -119,6 +133,15 @@ class Loop(schedules.PipelineScheduleMulti):  # type: ignore[misc]
     def sum_replicas(self, stage: int) -> None:
         """Sums the gradients of the copies of a stage, by its number in the plan."""
         self._replicas.sum(stage)
+
+    def update(self, stage: Any, step: int) -> None:
+        """The UPDATE of a stage, whose gradients of a step are complete."""
+        if self.scale_grads:
+            stage.scale_grads(self._in_step)
+        assert self._update is not None
+        self._update(stage, step)
+        for parameter in stage.submod.parameters():
+            parameter.grad = None
 
     def stage_beside(self, order: Order, offset: int) -> Any:
         """The next stage (1) or the stage before (-1), if this rank has it."""
@@ -146,6 +169,18 @@ class Loop(schedules.PipelineScheduleMulti):  # type: ignore[misc]
                     self._initialize_stages(*given[:takes])
         finally:
             self._stages, self._n_microbatches = every
+
+
+def _last_of_steps(rows: list[Any]) -> set[int]:
+    """The places of the last B or W of each stage in each step."""
+    last: dict[int, int] = {}
+    found = set()
+    for at, (kind, _, stage, _) in enumerate(rows):
+        if KINDS[kind] in "BW":
+            last[stage] = at
+        elif KINDS[kind] == "UPDATE":
+            found.add(last[stage])
+    return found | set(last.values())
 
 
 _INITIALIZED = ("_stages_forward_initialized", "_stages_backward_initialized", "_p2p_initialized")

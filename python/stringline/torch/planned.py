@@ -83,10 +83,9 @@ def plan_of(source: Performed, P: int | None, M: int | None) -> Plan:
     ranks = len(plan.first) - 1
     if P is not None and ranks != P:
         raise ValueError(f"{plan.schedule} is a plan for {ranks} ranks, not for {P}")
-    if M is not None and plan.microbatches != M:
-        raise ValueError(
-            f"{plan.schedule} is a plan for {plan.microbatches} microbatches, not for {M}"
-        )
+    in_step = plan.microbatches // plan.steps
+    if M is not None and in_step != M:
+        raise ValueError(f"{plan.schedule} is a plan for {in_step} microbatches, not for {M}")
     return computations(plan)
 
 
@@ -106,7 +105,7 @@ def ranks_of_pipes(plan: Plan) -> list[dict[int, int]]:
 
 
 def microbatches_of_pipes(plan: Plan) -> list[int]:
-    """The number of microbatches in every pipe."""
+    """The number of microbatches in every pipe, in all steps."""
     pipes = plan.pipe_of_stage[plan.stage]
     count = int(plan.pipe_of_stage.max()) + 1
     return [int(plan.microbatch[pipes == pipe].max()) + 1 for pipe in range(count)]

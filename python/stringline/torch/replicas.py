@@ -86,7 +86,7 @@ class Replicas:
             sizes = [parameter.numel() for parameter in alike]
             for parameter, grad in zip(alike, total.split(sizes)):
                 parameter.grad = grad.view_as(parameter).clone()
-        for parameter, before in zip(parameters, self._before.pop(number)):
+        for parameter, before in zip(parameters, self._before.pop(number, ())):
             if before is not None:
                 parameter.grad += before
 

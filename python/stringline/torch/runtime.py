@@ -25,6 +25,7 @@ def runtime(
     M: int | None = None,
     costs: Costs = None,
     by: str | None = None,
+    update: Callable[[Any, int], Any] | None = None,
     **settings: Any,
 ) -> Any:
     """A runtime for training: torch's ``_PipelineScheduleRuntime``, loaded with this schedule.
@@ -37,8 +38,9 @@ def runtime(
 
     Plans that torch's runtime cannot perform are performed by a loop of this package with the same
     interface (``stringline.torch.loop``): schedules of two pipes, a last stage whose microbatches
-    are not in the order of their numbers, and R (a forward done again, with the same random
-    numbers).
+    are not in the order of their numbers, R (a forward done again, with the same random numbers),
+    and several steps (``stringline.load("1f1b").plan(P, M, steps=3)``): the batch is then that of
+    all steps, one behind the other, and each UPDATE calls ``update``.
 
     Stages may be frozen (``requires_grad_(False)``), in part or whole, but not all of them.
 
@@ -52,12 +54,16 @@ def runtime(
         M: microbatches, if the schedule does not fix the number itself.
         costs: messages are placed for a step at these costs.
         by: ``"torch"`` or ``"loop"``; by default torch's runtime for plans that it can perform.
+        update: for a plan with UPDATEs: called with a ``PipelineStage``, whose gradients of a step
+            are complete, and the number of the step in the plan. It steps the optimizer of that
+            stage; then the gradients are gone.
         settings: as of torch's schedules: ``scale_grads``, ``args_chunk_spec``,
             ``kwargs_chunk_spec``, ``output_merge_spec``.
 
     Raises:
         ScheduleError: the schedule is wrong, or ``by="torch"`` and torch cannot perform it.
-        ValueError: the stages, the group, P or M are not those of the schedule.
+        ValueError: the stages, the group, P or M are not those of the schedule, or ``update`` is
+            missing, or never called.
         NotImplementedError: this torch is too old, or its internals have changed.
     """
     demand()
@@ -69,17 +75,28 @@ def runtime(
         raise ValueError(f"P: the group of the stages has {ranks} ranks, not {P}")
     plan = plan_of(schedule, ranks, M)
     plan.check()
+    updates = any(KINDS[kind] == "UPDATE" for kind in plan.kind)
+    if updates != (update is not None):
+        raise ValueError(
+            f"update: {plan.schedule} has {'' if updates else 'no '}updates (UPDATE)"
+            f"{': give the function that performs one' if updates else ''}"
+        )
     mine = _by_number(plan, rank, given)
     for stage in mine.values():
         train_behind_frozen(stage)
     text = None if by == "loop" else _for_torch(plan, costs, refused=by == "torch")
     if text is None:
-        return _looped(plan, mine, loss_fn, settings)
+        return _looped(plan, mine, loss_fn, settings, update)
     return Runtime(plan, text, list(mine.values()), loss_fn, settings)
 
 
 def instead_of(
-    made: Any, schedule: Performed, *, costs: Costs = None, by: str | None = None
+    made: Any,
+    schedule: Performed,
+    *,
+    costs: Costs = None,
+    by: str | None = None,
+    update: Callable[[Any, int], Any] | None = None,
 ) -> Any:
     """``runtime`` for the stages, the loss, the microbatches and the settings of a schedule object
     of torch's, made by other code.
@@ -95,7 +112,8 @@ def instead_of(
     if not getattr(made, "_backward_requires_autograd", True):
         settings["backward_requires_autograd"] = False
     microbatches = made._n_microbatches
-    return runtime(schedule, stages, made._loss_fn, M=microbatches, costs=costs, by=by, **settings)
+    settings.update(M=microbatches, costs=costs, by=by, update=update)
+    return runtime(schedule, stages, made._loss_fn, **settings)
 
 
 _CHUNKS = ("args_chunk_spec", "kwargs_chunk_spec", "output_merge_spec")
@@ -169,11 +187,17 @@ def _for_torch(plan: Plan, costs: Costs, refused: bool) -> str | None:
             return None
 
 
-def _looped(plan: Plan, mine: dict[int, Any], loss_fn: Any, settings: dict[str, Any]) -> Loop:
-    if any(KINDS[kind] == "UPDATE" for kind in plan.kind):
+def _looped(
+    plan: Plan,
+    mine: dict[int, Any],
+    loss_fn: Any,
+    settings: dict[str, Any],
+    update: Callable[[Any, int], Any] | None,
+) -> Loop:
+    if plan.versions > 1:
         raise NotImplementedError(
-            f"{plan.schedule} has updates (UPDATE); neither torch's runtime nor this loop performs "
-            "the optimizer's step, which is the caller's: leave out `update` and `steps`"
+            f"{plan.schedule} holds {plan.versions} versions of the weights; autograd's forwards "
+            "know the latest only, in torch's runtime and in this loop"
         )
     copies = [KINDS[kind] for kind in plan.kind if KINDS[kind] in "DU"]
     if copies:
@@ -187,4 +211,4 @@ def _looped(plan: Plan, mine: dict[int, Any], loss_fn: Any, settings: dict[str, 
                 f"stage {stage.stage_index} is wrapped by FSDP, and torch's runtime cannot perform "
                 f"{plan.schedule}; the loop that can does not gather parameters"
             )
-    return Loop(plan, mine, loss_fn, settings)
+    return Loop(plan, mine, loss_fn, settings, update)

@@ -8,6 +8,7 @@
     SEND_*  starts a message; its tensors live until the message has gone
     RECV_*  starts a receive
     REDUCE_GRAD  sums the gradients of the copies in a schedule of several pipes
+    UPDATE  the optimizer's step of a stage, which is the caller's
 """
 
 from __future__ import annotations
@@ -128,6 +129,9 @@ class Step:
     def reduce(self, order: Order) -> None:
         self._loop.sum_replicas(order.place)
 
+    def update(self, order: Order) -> None:
+        self._loop.update(order.stage, order.microbatch)
+
     def _start(self, kept: dict[_Key, list[Any]], order: Order, ops: list[dist.P2POp]) -> None:
         """Keeps the tensors beside their pending messages."""
         works = [(op.op(op.tensor, op.peer, op.group, op.tag), op) for op in ops]
@@ -159,4 +163,5 @@ _MEANINGS = {
     "SEND_B": Step.send_gradient,
     "RECV_B": Step.receive_gradient,
     "REDUCE_GRAD": Step.reduce,
+    "UPDATE": Step.update,
 }
