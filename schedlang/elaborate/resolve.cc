@@ -546,12 +546,17 @@ class Resolver {
     const bool stands = place == Place::kRank || place == Place::kLoop;
     if (!Stands(stands, collective.span, what, kWithinRank)) return;
     if (!InSequence(collective.span, what)) return;
-    PartStep part{.span = collective.span, .kind = KindOf(collective)};
+    const PartStep part = ResolveCollective(collective);
     if (part.kind == ActionKind::kUnshard) first_.unshard = collective.span;
+    steps->push_back({.kind = Step::Kind::kCollective, .span = collective.span, .parts = {part}});
+  }
+
+  PartStep ResolveCollective(const ast::Collective& collective) {
+    PartStep part{.span = collective.span, .kind = KindOf(collective)};
     part.stage = ResolveStage(collective.stage, collective.word.text);
     part.place = static_cast<uint32_t>(program_.places.size());
     program_.places.push_back(collective.span);
-    steps->push_back({.kind = Step::Kind::kCollective, .span = collective.span, .parts = {part}});
+    return part;
   }
 
   void Resolve(const ast::At& at, Place place, std::vector<Step>* steps) {
@@ -559,7 +564,16 @@ class Resolver {
     if (!InModeOrFind({RankMode::kTimetable}, program_.mode, at.span, "'at'", diagnostics_)) return;
     Step step{.kind = Step::Kind::kAt, .span = at.slot.span};
     step.node = expressions_.Resolve(at.slot);
-    step.parts = ResolveParts(at.group, place);
+    if (!at.collective) {
+      step.parts = ResolveParts(at.group, place);
+    } else if (KindOf(*at.collective) == ActionKind::kUpdate) {
+      step.parts = {ResolveCollective(*at.collective)};
+    } else {
+      diagnostics_->Add(Code::kMisplaced, at.collective->span,
+                        absl::StrCat("'", at.collective->word.text,
+                                     "' stands in the order of a rank, not at a slot"));
+      return;
+    }
     steps->push_back(std::move(step));
   }
 

@@ -181,9 +181,13 @@ class Runner {
         if (timed.slot == timed_[i - 1].slot) return SlotTaken(timed, timed_[i - 1]);
         work_.EndGroup();
       }
-      if (!timed.joined) work_.StartGroup();
+      const bool updates = timed.demand.kind == ActionKind::kUpdate;
+      if (!timed.joined && !updates) work_.StartGroup();
       if (!Count(1, timed.span)) return false;
-      if (!work_.Perform(timed.demand, timed.place, timed.span)) return false;
+      if (updates ? !work_.PerformUpdate(timed.demand.stage, timed.place, timed.span)
+                  : !work_.Perform(timed.demand, timed.place, timed.span)) {
+        return false;
+      }
       slots_.resize(plan_->actions.size(), timed.slot);
     }
     work_.EndGroup();

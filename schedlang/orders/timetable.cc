@@ -140,7 +140,9 @@ class Tightening {
       return timetable_.slots[a] < timetable_.slots[b];
     });
     for (const uint32_t group : groups) {
-      if (!IsSteady(group)) Move(group);
+      // An UPDATE stays behind the gradients of its step.
+      const bool updates = timetable_.actions[group].kind == ActionKind::kUpdate;
+      if (!updates && !IsSteady(group)) Move(group);
       if (slots_left_ < 0) return false;
     }
     Sort();

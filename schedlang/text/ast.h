@@ -203,10 +203,12 @@ struct Collective {
 };
 
 // In a timetable: `at slot : group;`
+// `at slot : a & b;` `at slot : update stage;`
 struct At {
   Span span;
   Expr slot;
-  Group group;
+  Group group;  // empty: the other one
+  std::optional<Collective> collective;
 };
 
 struct Tighten {

@@ -27,7 +27,7 @@
 //              | 'repeat' expression [ 'as' name ] block
 //              | 'if' expression block { 'else' 'if' expression block } [ 'else' block ]
 //              | ( 'unshard' | 'reshard' | 'reduce' | 'update' ) expression end
-//              | 'at' expression ':' group
+//              | 'at' expression ':' ( group | 'update' expression end )
 //              | 'tighten' end
 //              | 'fill' 'W' end
 //              | 'hold' 'at' 'most' expression end
@@ -456,7 +456,7 @@ const auto collective_def =
 
 const auto at_def =
     Word("at")[into<&At::span>] > expression[into<&At::slot>] > Word(":") >
-    x3::expect[group[into<&At::group>]];
+    (collective[into<&At::collective>] | x3::expect[group[into<&At::group>]]);
 
 const auto tighten_def = Word("tighten")[into<&Tighten::span>] > end;
 

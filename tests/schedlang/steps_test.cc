@@ -101,6 +101,8 @@ TEST(Steps, AreRefusedWhereTheyMeanNothing) {
       {"schedule s(P, M) { stages P on line; rank r timetable { at 0 : F r; at 1 : B r; "
        "update r } }",
        "'update'"},
+      {"schedule s(P, M) { stages P on line; rank r timetable { at 0 : F r; at 1 : reduce r } }",
+       "'reduce' stands in the order of a rank, not at a slot"},
       {"schedule s(P, M) { stages P on line; rank r { update r + 1 } }", "stage 1 does not exist"},
       {"schedule s(P, M) { stages P on line; rank r { F r & update r } }", ""},
   };
@@ -202,6 +204,27 @@ TEST(Steps, SomeSchedulesHaveNoBubbleBehindTheFirst) {
       EXPECT_EQ(steady->bubble, 0) << name << " " << p;
     }
   }
+}
+
+// A timetable has the UPDATE of a stage in a slot of its own, also where its actions are tightened
+// and W's are filled in.
+TEST(Steps, TimetablesHaveUpdates) {
+  const auto text = [](const char* more, int slot) {
+    return absl::StrCat(
+        "schedule s(P, M) { stages P on line; rank r timetable { repeat M as m { at 4 * m : F r; "
+        "at 4 * m + 2 : I r; } fill W; ",
+        more, " at ", slot, " : update r; } }");
+  };
+  EXPECT_EQ(PlanOf(text("", 30), "P=1 M=2"),
+            "stages 0\nrank 0: 0F0 0I0 0W0 0F1 0I1 0W1 0UPDATE0\n");
+  EXPECT_EQ(
+      PlanOf(text("tighten;", 30), "P=1 M=2 steps=2"),
+      "steps 2 versions 1\nstages 0\nrank 0: 0F0 0I0 0W0 0F1 0I1 0W1 0UPDATE0 0F2 0I2 0W2 0F3 "
+      "0I3 0W3 0UPDATE1\n");
+  // In front of the last W.
+  const Plan early = PlanFromText(Elaborated(text("", 7), {{"P", 1}, {"M", 2}}));
+  EXPECT_EQ(FirstFinding(early),
+            "0UPDATE0 comes before 1 of the 2 weight gradients of step 0 of its stage");
 }
 
 // Every step of data-parallel copies reduces its gradients, and every update waits for its sum.
