@@ -131,6 +131,14 @@ ActionKind KindOf(const ast::Collective& collective) {
   return collective.word.text == "reshard" ? ActionKind::kReshard : ActionKind::kReduceGrad;
 }
 
+bool StandsAtSlot(const ast::Collective& collective, Diagnostics* diagnostics) {
+  if (KindOf(collective) == ActionKind::kUpdate) return true;
+  diagnostics->Add(
+      Code::kMisplaced, collective.span,
+      absl::StrCat("'", collective.word.text, "' stands in the order of a rank, not at a slot"));
+  return false;
+}
+
 void FindGatheredTwice(Span unshard, Diagnostics* diagnostics) {
   diagnostics->Add(Code::kBadRule, unshard,
                    "'unshard' says when parameters are gathered, so 'unshard ahead' would say "
@@ -564,16 +572,9 @@ class Resolver {
     if (!InModeOrFind({RankMode::kTimetable}, program_.mode, at.span, "'at'", diagnostics_)) return;
     Step step{.kind = Step::Kind::kAt, .span = at.slot.span};
     step.node = expressions_.Resolve(at.slot);
-    if (!at.collective) {
-      step.parts = ResolveParts(at.group, place);
-    } else if (KindOf(*at.collective) == ActionKind::kUpdate) {
-      step.parts = {ResolveCollective(*at.collective)};
-    } else {
-      diagnostics_->Add(Code::kMisplaced, at.collective->span,
-                        absl::StrCat("'", at.collective->word.text,
-                                     "' stands in the order of a rank, not at a slot"));
-      return;
-    }
+    if (at.collective && !StandsAtSlot(*at.collective, diagnostics_)) return;
+    step.parts = at.collective ? std::vector<PartStep>{ResolveCollective(*at.collective)}
+                               : ResolveParts(at.group, place);
     steps->push_back(std::move(step));
   }
 
