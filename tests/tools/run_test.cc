@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "tests/tools/prepared_run.h"
 #include "tests/tools/tool_run.h"
 
@@ -219,6 +220,27 @@ TEST(RunTest, SaysWhatHappens) {
        {"one byte back", "step 1/2 ", "step 2/2 ", "tokens/s", "predicted ", "made/costs.yaml"}) {
     EXPECT_NE(answer.out.find(words), std::string::npos) << words << "\n" << answer.out;
   }
+}
+
+// Two steps at once: the training of six steps one after the other, told step by step.
+TEST(RunTest, SeveralStepsAtOnce) {
+  const std::string folder = PrepareRun("steps: 6", "steps: 6, clip_norm: 0");
+  const Answer one = RunToolIn(folder, Words("run run.yaml --out one"));
+  ASSERT_EQ(one.status, 0) << one.err;
+  const std::string text = ReadText(folder + "/run.yaml");
+  WriteText(folder + "/run.yaml", absl::StrReplaceAll(text, {{"M: 4}", "M: 4, steps: 2}"}}));
+  const Answer two = RunToolIn(folder, Words("run run.yaml --out two"));
+  ASSERT_EQ(two.status, 0) << two.err;
+  for (const char* const words : {"P=2 M=4 steps=2: ", "The last 2 steps, and what ",
+                                  " runs of the schedule that gave the costs", "step 6/6 "}) {
+    EXPECT_NE(two.out.find(words), std::string::npos) << words << "\n" << two.out;
+  }
+  EXPECT_EQ(ReadText(folder + "/two/losses.csv"), ReadText(folder + "/one/losses.csv"));
+  const Answer odd = RunToolIn(folder, Words("run run.yaml --out odd --steps 5"));
+  EXPECT_EQ(odd.status, 2);
+  EXPECT_EQ(odd.err,
+            "stringline: `train.steps` is 5, but the schedule performs 2 steps at once: a multiple "
+            "of 2 would help\n");
 }
 
 // The same words as numbers of two bytes.

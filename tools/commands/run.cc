@@ -204,7 +204,9 @@ void PrintEnd(const Plan& plan, const RunConfig& config, const RecordedRun& run,
   Picture picture;
   picture.width = TerminalWidth();
   picture.colors = ChooseColors("auto", is_terminal);
-  out << "The last step, and what the simulator makes of the costs measured in this run:\n\n"
+  const bool one = plan.steps == 1;
+  out << (one ? "The last step" : absl::StrCat("The last ", plan.steps, " steps"))
+      << ", and what the simulator makes of the costs measured in this run:\n\n"
       << Compare(result.measured, result.simulated, picture);
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   if (plan.ranks() > cores) {
@@ -214,8 +216,9 @@ void PrintEnd(const Plan& plan, const RunConfig& config, const RecordedRun& run,
   }
   const auto simulated_ns = static_cast<double>(MeasureBubbles(result.simulated).makespan_ns);
   const int64_t median_ns = MedianOf(result.makespans_ns);
-  out << absl::StreamFormat("the median of the %d steps that gave the costs took %s: %.1f %% off\n",
-                            result.makespans_ns.size(), PrintTime(median_ns),
+  out << absl::StreamFormat("the median of the %d %s that gave the costs took %s: %.1f %% off\n",
+                            result.makespans_ns.size(), one ? "steps" : "runs of the schedule",
+                            PrintTime(median_ns),
                             100 * std::fabs(simulated_ns / static_cast<double>(median_ns) - 1));
   PrintExperts(result, out);
   const std::string host = Describe(result.host, result.not_captured);
