@@ -243,6 +243,30 @@ TEST(RunTest, SeveralStepsAtOnce) {
             "of 2 would help\n");
 }
 
+// Its costs are those of its simulation, also of R, copies and updates.
+TEST(RunTest, CostsOfEveryActionAreWritten) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"mario", "\nR: ["}, {"copies.sched", "\nU: ["}, {"pipedream_2bw", "\nUPDATE: ["}};
+  for (const auto& [schedule, key] : cases) {
+    const std::string folder = PrepareRun("steps: 6", "steps: 8, clip_norm: 0");
+    WriteText(folder + "/copies.sched",
+              "use \"1f1b\"; schedule copies(P, M) = one_f_one_b(P, M) then offload by 0;\n");
+    const std::string text = ReadText(folder + "/run.yaml");
+    WriteText(folder + "/run.yaml", absl::StrReplaceAll(text, {{"s.sched", schedule}}));
+    const Answer run = RunToolIn(folder, Words("run run.yaml --out made --json"));
+    ASSERT_EQ(run.status, 0) << run.out;
+    const Answer sim = RunToolIn(
+        folder, Words(absl::StrCat("sim ", schedule, " P=2 M=4 --costs made/costs.yaml --json")));
+    ASSERT_EQ(sim.status, 0) << sim.out;
+    const std::string costs = ReadText(folder + "/made/costs.yaml");
+    EXPECT_NE(costs.find(key), std::string::npos) << schedule << "\n" << costs;
+    EXPECT_EQ(nlohmann::json::parse(sim.out)["makespan_us"],
+              nlohmann::json::parse(run.out)["simulated_us"])
+        << schedule << "\n"
+        << costs;
+  }
+}
+
 // The same words as numbers of two bytes.
 TEST(RunTest, SaysWhatWasChosenOnlyIfAsked) {
   const std::string folder = PrepareRun(), chosen = "--verbose: nothing was chosen for the CPU\n";

@@ -1,5 +1,6 @@
 #include "tools/training/run_files.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -42,6 +43,13 @@ std::string PrintCosts(const CostModel& costs) {
   AppendCosts("B", costs.backward, &text);
   AppendCosts("I", costs.input_gradient, &text);
   AppendCosts("W", costs.weight_gradient, &text);
+  for (const auto& [kind, of] : {std::pair(ActionKind::kRecompute, &costs.recompute),
+                                 std::pair(ActionKind::kUpdate, &costs.update),
+                                 std::pair(ActionKind::kOffload, &costs.offload),
+                                 std::pair(ActionKind::kFetch, &costs.fetch)}) {
+    if (std::count(of->begin(), of->end(), 0) == static_cast<int64_t>(of->size())) continue;
+    AppendCosts(PrintedKind(kind), *of, &text);
+  }
   AppendCosts("FB", costs.forward_backward, &text);
   for (int part = 0; part < kParts; ++part) {
     std::vector<int64_t> parts_ns;
