@@ -58,6 +58,14 @@ std::string NewRunId() {
   return absl::StrCat(absl::Hex(device(), absl::kZeroPad8), absl::Hex(device(), absl::kZeroPad8));
 }
 
+// A plan performs all of its steps, or none.
+absl::Status CheckSteps(const char* name, int64_t steps, const Plan& plan) {
+  if (steps % plan.steps == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("`", name, "` is ", steps, ", but the schedule performs ", plan.steps,
+                   " steps at once: a multiple of ", plan.steps, " would help"));
+}
+
 class Run {
  public:
   Run(const RunConfig& config, const TrainingData& data, std::unique_ptr<Trainer> trainer,
@@ -120,19 +128,8 @@ class Run {
     return trainer_->world() == nullptr || trainer_->world()->process() == 0;
   }
 
-  // A plan performs all of its steps, or none.
-  absl::Status CheckSteps(const char* name, int64_t steps) const {
-    const int of_plan = trainer_->plan().steps;
-    if (steps % of_plan == 0) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("`", name, "` is ", steps, ", but the schedule performs ", of_plan,
-                     " steps at once: a multiple of ", of_plan, " would help"));
-  }
-
   // The parameters with which the run begins.
   absl::Status Begin() {
-    SL_RETURN_IF_ERROR(CheckSteps("train.steps", config_.steps));
-    SL_RETURN_IF_ERROR(CheckSteps("checkpoint.every", config_.checkpoint.every));
     const bool takes = config_.checkpoint.every > 0;
     std::unique_ptr<CheckpointFolder> folder;
     if (takes && is_first()) {
@@ -192,7 +189,8 @@ class Run {
           absl::StrCat("`resume`: ", chosen.folder, ": the checkpoint is of step ", state.step,
                        ", but the run has ", config_.steps, " steps; more of them would help"));
     }
-    SL_RETURN_IF_ERROR(CheckSteps("train.steps less the checkpoint's", config_.steps - state.step));
+    SL_RETURN_IF_ERROR(CheckSteps("train.steps less the checkpoint's", config_.steps - state.step,
+                                  trainer_->plan()));
     history_ = state.history;
     resumed_ = {chosen.folder, state.step, std::move(chosen.skipped), std::move(state.history)};
     return absl::OkStatus();
@@ -226,26 +224,8 @@ class Run {
     const StepTime began = {NowNs(), ProcessorNs()};
     const int steps = trainer_->plan().steps;
     for (int k = 0; k < steps; ++k) SL_RETURN_IF_ERROR(FillData(step, k));
-    std::vector<TrainStep> done;
-    if (HasUpdates(trainer_->plan())) {
-      std::vector<double> rates;
-      for (int k = 0; k < steps; ++k) rates.push_back(LearningRate(config_, step + k));
-      const absl::StatusOr<std::vector<double>> norms = trainer_->PerformSteps(rates);
-      for (int k = 0; k < steps && IsPerformed(norms.status()); ++k) {
-        SL_ASSIGN_OR_RETURN(TrainStep one, ResultsOf(step, k));
-        done.push_back(one);
-      }
-      SL_RETURN_IF_ERROR(norms.status());
-      for (int k = 0; k < steps; ++k) done[k].grad_norm = (*norms)[k];
-    } else {
-      SL_RETURN_IF_ERROR(trainer_->ComputeGradients());
-      SL_ASSIGN_OR_RETURN(TrainStep one, ResultsOf(step, 0));
-      if (hooks_.gradients) hooks_.gradients(step + 1, *trainer_);
-      const absl::StatusOr<double> norm = trainer_->Update(one.learning_rate);
-      SL_RETURN_IF_ERROR(norm.status());
-      one.grad_norm = *norm;
-      done.push_back(one);
-    }
+    SL_ASSIGN_OR_RETURN(const std::vector<TrainStep> done,
+                        trainer_->performs_updates() ? PerformSteps(step) : PerformStep(step));
     const StepTime each = {(NowNs() - began.wall_ns) / steps,
                            (ProcessorNs() - began.processor_ns) / steps};
     result_.step_times.insert(result_.step_times.end(), static_cast<size_t>(steps), each);
@@ -267,9 +247,30 @@ class Run {
     return absl::OkStatus();
   }
 
-  // True if the device has performed the steps, whatever their gradients.
-  static bool IsPerformed(const absl::Status& status) {
-    return status.ok() || absl::IsOutOfRange(status);
+  // A plan without UPDATE, and its update.
+  absl::StatusOr<std::vector<TrainStep>> PerformStep(int64_t step) {
+    SL_RETURN_IF_ERROR(trainer_->ComputeGradients());
+    SL_ASSIGN_OR_RETURN(TrainStep done, ResultsOf(step, 0));
+    if (hooks_.gradients) hooks_.gradients(step + 1, *trainer_);
+    SL_ASSIGN_OR_RETURN(done.grad_norm, trainer_->Update(done.learning_rate));
+    return std::vector<TrainStep>{done};
+  }
+
+  // A plan with UPDATEs. A loss that is not finite is told before a gradient that is not.
+  absl::StatusOr<std::vector<TrainStep>> PerformSteps(int64_t step) {
+    const int steps = trainer_->plan().steps;
+    std::vector<double> rates;
+    for (int k = 0; k < steps; ++k) rates.push_back(LearningRate(config_, step + k));
+    const absl::StatusOr<std::vector<double>> norms = trainer_->PerformSteps(rates);
+    if (!norms.ok() && !absl::IsOutOfRange(norms.status())) return norms.status();
+    std::vector<TrainStep> done;
+    for (int k = 0; k < steps; ++k) {
+      SL_ASSIGN_OR_RETURN(TrainStep one, ResultsOf(step, k));
+      if (norms.ok()) one.grad_norm = (*norms)[static_cast<size_t>(k)];
+      done.push_back(one);
+    }
+    SL_RETURN_IF_ERROR(norms.status());
+    return done;
   }
 
   absl::Status FillData(int64_t step, int k) {
@@ -395,6 +396,8 @@ absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
                                   const TrainingData& data, const TrainHooks& hooks,
                                   std::unique_ptr<Backend> backend) {
   SL_RETURN_IF_ERROR(CheckShape(config.shape));
+  SL_RETURN_IF_ERROR(CheckSteps("train.steps", config.steps, lowered));
+  SL_RETURN_IF_ERROR(CheckSteps("checkpoint.every", config.checkpoint.every, lowered));
   const AvailableMemory before = FindAvailableMemory();
   if (data.size() <= config.shape.context()) {
     const char* const unit = data.is_text() ? "byte" : "token";

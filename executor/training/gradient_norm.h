@@ -24,14 +24,14 @@ class GradientNorm {
 
   // Enqueues the sums of this process's blocks, of a plan's only step.
   void Enqueue();
-  // Those of a place in a step.
+  // The sums of a place (Pipelines::PlaceOf) in a step.
   void Sum(int step, int64_t place, NativeStream stream) const;
   // A stage's sums at a coordinate, by owned block: in host memory of the device. Every process has
   // room for all of them, and fills in those of other processes from their messages.
   absl::Span<double> squares(int step, int coordinate, StageId stage) const {
     return squares_[static_cast<size_t>(step)][pipelines_->PlaceOf(coordinate, stage)];
   }
-  // Of all gradients of a step, once all sums are known.
+  // The sum over all gradients of a step, once every process's sums are known.
   double SumOfSquares(int step) const;
   // After a sum that is not finite: the first gradient in the order of the model that is not; "" if
   // another process holds it. An UPDATE has cleared the gradient itself.

@@ -35,7 +35,7 @@ class ParameterUpdate {
   // The numbers of the next update. `tokens`: of the step, whose gradients are sums over them.
   // Returns the norm of the mean gradient, before clipping.
   double Begin(double learning_rate, double sum_of_squares, int64_t tokens);
-  // Those of the UPDATEs of every step of the plan.
+  // The numbers of the UPDATEs of every step of the plan.
   void BeginSteps(absl::Span<const double> learning_rates, int64_t tokens);
   // Enqueues the work of the update that Begin began.
   void Enqueue();

@@ -56,8 +56,8 @@ class Pipelines {
     return copies_[coordinate].interpreter->ComputeStream(job_->plan().stage(stage).rank);
   }
 
-  // Of the microbatches of a step of the plan: those of coordinate 0, then those of coordinate 1,
-  // and so on.
+  // The data of a microbatch in a step of the plan; the microbatches of coordinate 0 come first,
+  // then those of coordinate 1, and so on.
   absl::Span<int32_t> tokens(int step, MicrobatchId microbatch);
   absl::Span<int32_t> targets(int step, MicrobatchId microbatch);
   // The results of a step (Trainer).

@@ -25,7 +25,8 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Make(Plan lowered,
 
 Trainer::Trainer(std::unique_ptr<TrainingJob> job)
     : job_(std::move(job)),
-      step_(job_->device(), HasUpdates(job_->plan()) ? 1 : kPhases, job_->settings().capture) {}
+      performs_updates_(HasUpdates(job_->plan())),
+      step_(job_->device(), performs_updates_ ? 1 : kPhases, job_->settings().capture) {}
 
 Trainer::~Trainer() { job_->groups()->TellStates(nullptr); }
 
@@ -66,12 +67,12 @@ absl::Status Trainer::RunPlan() {
 }
 
 absl::Status Trainer::ComputeGradients() {
-  SL_CHECK(!HasUpdates(plan())) << "the plan updates its parameters";
+  SL_CHECK(!performs_updates_) << "the plan updates its parameters";
   return RunPlan();
 }
 
 absl::StatusOr<std::vector<double>> Trainer::PerformSteps(absl::Span<const double> learning_rates) {
-  SL_CHECK(HasUpdates(plan())) << "the plan updates nothing";
+  SL_CHECK(performs_updates_) << "the plan updates nothing";
   update_->BeginSteps(learning_rates, tokens_per_step());
   SL_RETURN_IF_ERROR(RunPlan());
   SL_RETURN_IF_ERROR(figures_->ShareSquares(norm_.get()));

@@ -60,6 +60,8 @@ class Trainer {
     return pipelines_->targets(step, microbatch);
   }
 
+  // True if the plan has UPDATEs.
+  bool performs_updates() const { return performs_updates_; }
   // Runs a plan without UPDATE once. The gradients must be zero, as they are at first and after
   // Update. Errors as Device::Synchronize and World::Exchange.
   absl::Status ComputeGradients();
@@ -69,7 +71,7 @@ class Trainer {
   // Statistics on captured and issued steps.
   const RepeatedStep& repeated_step() const { return step_; }
 
-  // Of a step of the plan: the sum over its tokens, in the order of the microbatches.
+  // The sum over the tokens of a step of the plan, in the order of the microbatches.
   double loss_sum(int step = 0) const { return pipelines_->loss_sum(step); }
   // Sums over the step's microbatches and the model's mixtures of experts: balance losses, and the
   // number of slots dropped by full experts.
@@ -163,6 +165,7 @@ class Trainer {
   }
 
   const std::unique_ptr<TrainingJob> job_;
+  const bool performs_updates_;
   // In the order in which they are made, each from those before it.
   std::unique_ptr<Pipelines> pipelines_;
   std::unique_ptr<TiedSums> ties_;

@@ -136,8 +136,8 @@ class CollectiveRule {
       Find(update, absl::StrCat(Print(plan_, update),
                                 " comes before the gradients of its stage are reduced"));
     } else if (any_reduced_) {
-      ForEveryReplicaBeside(plan_, update.stage, [&](StageId replica) {
-        if (states_[replica.value].reductions > state->updates) return;
+      ForReplicasOnRank(plan_, update.stage, [&](StageId replica) {
+        if (replica == update.stage || states_[replica.value].reductions > state->updates) return;
         Find(update, absl::StrCat(
                          Print(plan_, update), " comes before ",
                          PrintAction(plan_.pipes, ActionKind::kReduceGrad, replica, MicrobatchId()),

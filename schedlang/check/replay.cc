@@ -81,9 +81,8 @@ void Replay::PrepareCollectives() {
     if (IsCompute(action.kind)) gathered_[i] = (updates ? reduced : last)[action.stage.value];
     if (!IsCollective(action.kind)) continue;
     if (action.kind == ActionKind::kReduceGrad) {
-      reduced[action.stage.value] = i + 1;
-      ForEveryReplicaBeside(plan_, action.stage,
-                            [&](StageId replica) { reduced[replica.value] = i + 1; });
+      ForReplicasOnRank(plan_, action.stage,
+                        [&](StageId replica) { reduced[replica.value] = i + 1; });
     }
     last[action.stage.value] = action.kind == ActionKind::kUnshard ? i + 1 : 0;
   }

@@ -114,9 +114,8 @@ class Wirer {
         gathered_[action.stage.value] = gathers ? i : kNoAction;
         if (action.kind == ActionKind::kReduceGrad) {
           // A rank sums the gradients of its replicas with the last of their REDUCE_GRADs.
-          reduced_[action.stage.value] = i;
-          ForEveryReplicaBeside(plan_, action.stage,
-                                [&](StageId replica) { reduced_[replica.value] = i; });
+          ForReplicasOnRank(plan_, action.stage,
+                            [&](StageId replica) { reduced_[replica.value] = i; });
         }
         ++i;
       } else {

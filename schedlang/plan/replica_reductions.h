@@ -33,14 +33,14 @@ struct ReplicaReductions {
 // without pipes. Cost: linear in actions.
 ReplicaReductions ReplicaReductionsOf(const Plan& plan);
 
-// Visits the other replicas of the stage on its rank: visit(stage).
+// Visits the stage and its replicas on the same rank: visit(stage).
 template <typename Visit>
-void ForEveryReplicaBeside(const Plan& plan, StageId stage, Visit visit) {
-  if (plan.pipes.empty()) return;
+void ForReplicasOnRank(const Plan& plan, StageId stage, Visit visit) {
+  if (plan.pipes.empty()) return visit(stage);
   for (int32_t s = stage.value % plan.pipes[0].stages; s < static_cast<int32_t>(plan.stages.size());
        s += plan.pipes[0].stages) {
     const StageId replica(s);
-    if (replica != stage && plan.stage(replica).rank == plan.stage(stage).rank) visit(replica);
+    if (plan.stage(replica).rank == plan.stage(stage).rank) visit(replica);
   }
 }
 

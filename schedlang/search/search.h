@@ -40,7 +40,7 @@ class Candidates {
   std::vector<Candidate> all_;
 };
 
-// Those of the orders that are complete; empty ones are ignored.
+// The complete ones of these orders, with their scores; incomplete and empty ones are left out.
 Candidates BeginWith(const Problem& problem, const std::vector<Words>& orders);
 
 // Does work(0) .. work(count - 1), one after the other.

@@ -17,28 +17,6 @@
 namespace stringline {
 namespace {
 
-plain::Settings SettingsOf(const RunConfig& config) {
-  const GptShape& shape = std::get<GptShape>(config.shape.family);
-  const AdamW& adam = config.optimizer;
-  return {.layers = shape.layers,
-          .width = shape.width,
-          .heads = shape.heads,
-          .context = shape.context,
-          .vocabulary = shape.vocabulary,
-          .sequences = shape.microbatch,
-          .microbatches = kReferenceMicrobatches,
-          .steps = config.steps,
-          .warmup_steps = config.warmup_steps,
-          .learning_rate = adam.learning_rate,
-          .final_rate = config.final_rate,
-          .beta1 = adam.beta1,
-          .beta2 = adam.beta2,
-          .epsilon = adam.epsilon,
-          .weight_decay = adam.weight_decay,
-          .clip_norm = config.clip_norm,
-          .seed = config.seed};
-}
-
 using Tensors = std::map<std::string, std::vector<double>>;
 
 struct Reference {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "executor/run/run_config.h"
+#include "tests/executor/plain_training.h"
 
 namespace stringline {
 
@@ -47,6 +48,29 @@ inline RunConfig OtherRun() {
   config.clip_norm = 0;
   config.seed = 987654321;
   return config;
+}
+
+// The plain computation of a run.
+inline plain::Settings SettingsOf(const RunConfig& config) {
+  const GptShape& shape = std::get<GptShape>(config.shape.family);
+  const AdamW& adam = config.optimizer;
+  return {.layers = shape.layers,
+          .width = shape.width,
+          .heads = shape.heads,
+          .context = shape.context,
+          .vocabulary = shape.vocabulary,
+          .sequences = shape.microbatch,
+          .microbatches = kReferenceMicrobatches,
+          .steps = config.steps,
+          .warmup_steps = config.warmup_steps,
+          .learning_rate = adam.learning_rate,
+          .final_rate = config.final_rate,
+          .beta1 = adam.beta1,
+          .beta2 = adam.beta2,
+          .epsilon = adam.epsilon,
+          .weight_decay = adam.weight_decay,
+          .clip_norm = config.clip_norm,
+          .seed = config.seed};
 }
 
 }  // namespace stringline

@@ -276,25 +276,7 @@ TEST(Versions, AreThoseKeptByHand) {
 TEST(Versions, OfTwoAreThoseOfThePaperInDoublePrecision) {
   RunConfig config = OtherRun();
   config.steps = 6;
-  const GptShape& shape = std::get<GptShape>(config.shape.family);
-  plain::Training training({.layers = shape.layers,
-                            .width = shape.width,
-                            .heads = shape.heads,
-                            .context = shape.context,
-                            .vocabulary = shape.vocabulary,
-                            .sequences = shape.microbatch,
-                            .microbatches = kReferenceMicrobatches,
-                            .steps = config.steps,
-                            .warmup_steps = config.warmup_steps,
-                            .learning_rate = config.optimizer.learning_rate,
-                            .final_rate = config.final_rate,
-                            .beta1 = config.optimizer.beta1,
-                            .beta2 = config.optimizer.beta2,
-                            .epsilon = config.optimizer.epsilon,
-                            .weight_decay = config.optimizer.weight_decay,
-                            .clip_norm = 0,
-                            .seed = config.seed},
-                           ReferenceText());
+  plain::Training training(SettingsOf(config), ReferenceText());
   using Values = std::map<std::string, std::vector<double>>;
   const auto exchange = [&](const Values& values) {
     Values before;

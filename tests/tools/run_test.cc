@@ -243,7 +243,7 @@ TEST(RunTest, SeveralStepsAtOnce) {
             "of 2 would help\n");
 }
 
-// Its costs are those of its simulation, also of R, copies and updates.
+// The costs of a run are those of its simulation, also of R, copies and updates.
 TEST(RunTest, CostsOfEveryActionAreWritten) {
   const std::pair<const char*, const char*> cases[] = {
       {"mario", "\nR: ["}, {"copies.sched", "\nU: ["}, {"pipedream_2bw", "\nUPDATE: ["}};
