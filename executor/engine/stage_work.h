@@ -81,6 +81,13 @@ class StageWork {
     return absl::UnimplementedError(
         absl::StrCat("there is nothing here that performs ", PrintedKind(action.kind)));
   }
+  // A schedule's own action, on the stream of its lane; with calls, if all ranks begin it at once.
+  // Unimplemented if impossible.
+  virtual absl::StatusOr<Piece> Own(const OwnAction& row, const Action& /*action*/) {
+    return absl::UnimplementedError(
+        absl::StrCat("there is nothing here that performs ", row.name,
+                     ", an action of the schedule's own; 'stringline rehearse' does"));
+  }
   // True for a collective in several buckets that a computation of its stage can meet one by one.
   virtual bool MeetsBuckets(const Action& /*collective*/) const { return false; }
   // The computation, of a stage without layers, in pieces, in order, that meet the buckets of an
@@ -105,7 +112,7 @@ class StageWork {
 };
 
 // Empty actions and messages without bytes: for tests of orders, and to measure overhead.
-class NoWork final : public StageWork {
+class NoWork : public StageWork {
  public:
   Piece Compute(const Action& action, LayerPart part) override {
     if (part.part == kWPost && action.kind == ActionKind::kBackward) return {};

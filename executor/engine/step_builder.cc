@@ -1,3 +1,5 @@
+// A walk down every rank's list adds the commands of each group to the streams of its lanes; waits
+// between lanes come from the plan's links.
 #include "executor/engine/step_builder.h"
 
 #include <algorithm>
@@ -21,7 +23,9 @@ bool Collects(const Plan& plan) {
   return std::any_of(plan.actions.begin(), plan.actions.end(),
                      [](const Action& action) { return IsCollective(action.kind); });
 }
-bool IsWired(const Plan& plan) { return Collects(plan) || HasCopies(plan); }
+bool IsWired(const Plan& plan) {
+  return Collects(plan) || HasCopies(plan) || !plan.rows.actions.empty();
+}
 
 }  // namespace
 
@@ -32,6 +36,7 @@ StepBuilder::StepBuilder(const Plan& lowered, StageWork* work, const MessageGrou
       work_(work),
       recorder_(recorder),
       commands_(commands),
+      order_(settings.order),
       local_(LocalRanksOf(lowered, settings)),
       streams_(lowered, *work, local_, Collects(lowered), HasCopies(lowered), commands),
       own_(settings.links == nullptr && IsWired(lowered) ? WiringOf(lowered, settings.layout)
@@ -44,9 +49,13 @@ StepBuilder::StepBuilder(const Plan& lowered, StageWork* work, const MessageGrou
       issued_(lowered) {}
 
 absl::Status StepBuilder::Build() {
-  Diagnostics updates;
-  FindUpdateFault(plan_, {}, &updates);
-  if (!updates.empty()) return absl::FailedPreconditionError(updates.findings().front().text);
+  Diagnostics faults;
+  FindUpdateFault(plan_, {}, &faults);
+  if (!plan_.rows.actions.empty()) {
+    FindOwnRepeated(plan_, &faults);
+    FindOwnLeftOver(plan_, &faults);
+  }
+  if (!faults.empty()) return absl::FailedPreconditionError(faults.findings().front().text);
   for (int r = 0; r < plan_.ranks(); ++r) SL_RETURN_IF_ERROR(BuildRank(r));
   if (!issued_.Whole()) {
     return absl::FailedPreconditionError(
@@ -82,6 +91,7 @@ absl::Status StepBuilder::NeedsAreThere(int rank, absl::Span<const Action> group
 absl::Status StepBuilder::AddGroup(int rank, uint32_t begin, uint32_t end) {
   const ActionKind kind = plan_.actions[begin].kind;
   if (IsMessage(kind)) return messages_.Add(rank, begin, end);
+  if (IsOwn(kind)) return AddOwn(rank, begin);
   if (kind == ActionKind::kUpdate) return AddUpdate(rank, begin);
   if (IsCompute(kind)) {
     computations_.Add(rank, begin, end);
@@ -103,11 +113,41 @@ absl::Status StepBuilder::AddCopy(int rank, uint32_t i) {
   const Action& action = plan_.actions[i];
   const absl::StatusOr<Work> work = work_->Copy(action);
   if (!work.ok()) return CannotPerform(rank, action, work.status());
-  const bool out = action.kind == ActionKind::kOffload;
+  const bool out = CopiesOut(action.kind);
   const int32_t stream = (out ? streams_.offload : streams_.fetch)[rank];
   values_.WaitForCopies(stream, i);
   commands_->Mark(stream, {static_cast<int32_t>(i), {}});
   commands_->Launch(stream, *work, recorder_ == nullptr ? nullptr : recorder_->times(i));
+  values_.Ends(i, commands_->RecordEnd(stream, i));
+  return absl::OkStatus();
+}
+
+// A schedule's own action on its lane, behind what it needs from other lanes. A computation of all
+// ranks meets on a stream of its own.
+absl::Status StepBuilder::AddOwn(int rank, uint32_t i) {
+  const Action& action = plan_.actions[i];
+  const absl::StatusOr<Piece> piece = work_->Own(plan_.rows.of(action.kind), action);
+  if (!piece.ok()) return CannotPerform(rank, action, piece.status());
+  const bool computes = IsCompute(action.kind);
+  const int32_t stream = computes                    ? streams_.compute[rank]
+                         : IsOwnNetwork(action.kind) ? streams_.own[rank]
+                         : CopiesOut(action.kind)    ? streams_.offload[rank]
+                                                     : streams_.fetch[rank];
+  values_.WaitForCopies(stream, i);
+  values_.WaitForOwn(stream, i);
+  if (IsOwnNetwork(action.kind) && order_ == MessageOrder::kListedWork) {
+    messages_.WaitForListedWork(rank, i, stream);
+  }
+  commands_->Mark(stream, {static_cast<int32_t>(i), {}});
+  CommandTimes* const times = recorder_ == nullptr ? nullptr : recorder_->times(i);
+  if (computes && !piece->calls.empty()) {
+    const int32_t meets = streams_.own_meetings[rank];
+    commands_->Wait(meets, commands_->RecordEnd(stream, i));
+    computations_.AddPiece(meets, i, *piece, times);
+    commands_->Wait(stream, commands_->RecordEnd(meets, i));
+  } else {
+    computations_.AddPiece(stream, i, *piece, times);
+  }
   values_.Ends(i, commands_->RecordEnd(stream, i));
   return absl::OkStatus();
 }

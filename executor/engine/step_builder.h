@@ -38,6 +38,7 @@ class StepBuilder {
   absl::Status AddGroup(int rank, uint32_t begin, uint32_t end);
   absl::Status CannotPerform(int rank, const Action& action, const absl::Status& status) const;
   absl::Status AddCopy(int rank, uint32_t i);
+  absl::Status AddOwn(int rank, uint32_t i);
   absl::Status AddUpdate(int rank, uint32_t i);
   absl::Status AddCollective(int rank, uint32_t i);
   void AddBuckets(int32_t stream, uint32_t i, absl::Span<const Piece> pieces);
@@ -46,6 +47,7 @@ class StepBuilder {
   StageWork* const work_;
   Recorder* const recorder_;
   StepCommands* const commands_;
+  const MessageOrder order_;
   const std::vector<bool> local_;  // by rank
   const StepStreams streams_;
   const Wiring own_;      // without links in the settings

@@ -85,6 +85,7 @@ std::string StepCommands::PrintStream(const void* self, int64_t index) {
   if (row.kind == StreamKind::kCollectives) return rank + "collectives";
   if (row.kind == StreamKind::kOffload) return rank + "copies to the host";
   if (row.kind == StreamKind::kFetch) return rank + "copies from the host";
+  if (row.kind == StreamKind::kOwn) return rank + "own actions";
   if (row.kind == StreamKind::kFlight) {
     return absl::StrCat(rank, "flight of ",
                         PrintWithLine(step.plan_, step.plan_.actions[row.index]));

@@ -34,6 +34,7 @@ class StepCommands {
     kCollectives,
     kOffload,
     kFetch,
+    kOwn,  // index 0: the own actions on the network; 1: the meetings of own computations
     kSend,
     kRecv,
     kFlight

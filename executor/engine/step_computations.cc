@@ -17,6 +17,7 @@ void StepComputations::Add(int rank, uint32_t begin, uint32_t end) {
   for (uint32_t i = begin; i < end; ++i) {
     values_->WaitForNeeds(stream, i);
     values_->WaitForCopies(stream, i);
+    values_->WaitForOwn(stream, i);
     if (buckets_->gather_of(i) == kNoAction) values_->WaitForParameters(stream, i);
   }
   for (uint32_t i = begin; i < end; ++i) commands_->Copy(stream, work_->CopiesBefore(Of(i)));

@@ -29,6 +29,8 @@ class StepMessages {
   // FailedPrecondition for a message to no other rank, Unimplemented if the groups cannot begin
   // several parts of a call together.
   absl::Status Add(int rank, uint32_t begin, uint32_t end);
+  // The stream waits for the last computation listed before the action.
+  void WaitForListedWork(int rank, uint32_t i, int32_t stream);
 
  private:
   // One end of a message.
@@ -51,7 +53,6 @@ class StepMessages {
   void AddMessage(int rank, const Part& part);
   int32_t AddFlight(int rank, int32_t channel, uint32_t i);
   int32_t EndOf(CallEnd* end);
-  void WaitForListedWork(int rank, uint32_t i, int32_t stream);
 
   const Plan& plan_;
   StageWork* const work_;

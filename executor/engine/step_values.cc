@@ -33,6 +33,9 @@ StepStreams::StepStreams(const Plan& plan, const StageWork& work, const std::vec
     collectives.push_back(collects ? add(Kind::kCollectives, rank, 0) : -1);
     offload.push_back(copies ? add(Kind::kOffload, rank, 0) : -1);
     fetch.push_back(copies ? add(Kind::kFetch, rank, 0) : -1);
+    const bool owns = !plan.rows.actions.empty();
+    own.push_back(owns ? add(Kind::kOwn, rank, 0) : -1);
+    own_meetings.push_back(owns ? add(Kind::kOwn, rank, 1) : -1);
   }
   const std::vector<Channel>& channels = commands->channels().all;
   for (size_t c = 0; c < channels.size(); ++c) {
@@ -99,6 +102,10 @@ void StepValues::WaitForCopies(int32_t stream, uint32_t i) {
   freed_.resize(std::max(freed_.size(), static_cast<size_t>(stream) + 1), kNoAction);
   uint32_t& freed = freed_[static_cast<size_t>(stream)];
   if (std::exchange(freed, copy.freed) != copy.freed) WaitForEnd(stream, freed);
+}
+
+void StepValues::WaitForOwn(int32_t stream, uint32_t i) {
+  for (const uint32_t need : wiring_.OwnNeeds(i)) WaitForEnd(stream, need);
 }
 
 void StepValues::WaitForMaker(int32_t stream, const Action& send) {

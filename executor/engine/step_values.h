@@ -20,6 +20,7 @@ struct StepStreams {
               bool collects, bool copies, StepCommands* commands);
 
   std::vector<int32_t> compute, network, collectives, offload, fetch;
+  std::vector<int32_t> own, own_meetings;  // of a plan with rows
   std::vector<int32_t> send, recv;
   bool cut = false;  // some stage has layers of parts
 };
@@ -44,6 +45,8 @@ class StepValues {
   void WaitForMaker(int32_t stream, const Action& send);
   // For the copies that a computation or a copy waits for.
   void WaitForCopies(int32_t stream, uint32_t i);
+  // For the values of own actions, and those that an own action needs.
+  void WaitForOwn(int32_t stream, uint32_t i);
 
  private:
   size_t Index(const Action& action) const {

@@ -110,12 +110,15 @@ class PartStarts {
   std::vector<int> layers_;  // by event
 };
 
-// Computations and copies listed before it have their times.
+// A copy, or an own action on the network: what is listed before it has its times.
 void StartCopy(const Wiring& wiring, uint32_t i, std::vector<Event>* events) {
   const CopyWire copy = wiring.CopyOf(i);
   Event& event = (*events)[i];
   event.start_ns = std::max({EndOf(*events, wiring.wires[i].before), EndOf(*events, copy.source),
                              EndOf(*events, copy.after), EndOf(*events, copy.freed)});
+  wiring.ForOwnWaits(i, [&](uint32_t before) {
+    event.start_ns = std::max(event.start_ns, EndOf(*events, before));
+  });
   event.end_ns = std::max(event.start_ns, event.end_ns);
 }
 
@@ -128,7 +131,9 @@ void StartComputations(const Plan& plan, const Wiring& wiring, Timeline* timelin
     int64_t ready_ns = 0;  // the end of the previous group
     for (size_t begin = plan.first[rank]; begin < plan.first[rank + 1];) {
       const size_t end = begin + GroupAt(plan.actions, begin).size();
-      if (IsCopy(plan.actions[begin].kind)) StartCopy(wiring, static_cast<uint32_t>(begin), events);
+      if (const ActionKind kind = plan.actions[begin].kind; IsCopy(kind) || IsOwnNetwork(kind)) {
+        StartCopy(wiring, static_cast<uint32_t>(begin), events);
+      }
       if (!IsCompute(plan.actions[begin].kind)) {
         begin = end;
         continue;
@@ -141,6 +146,9 @@ void StartComputations(const Plan& plan, const Wiring& wiring, Timeline* timelin
         }
         const CopyWire copy = wiring.CopyOf(static_cast<uint32_t>(i));
         start_ns = std::max({start_ns, EndOf(*events, copy.source), EndOf(*events, copy.freed)});
+        wiring.ForOwnWaits(static_cast<uint32_t>(i), [&](uint32_t own) {
+          start_ns = std::max(start_ns, EndOf(*events, own));
+        });
         if (wire.gathered != kNoAction) {
           start_ns = std::max(start_ns, GatheredNs((*events)[wire.gathered]));
         }

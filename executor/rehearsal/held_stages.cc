@@ -15,12 +15,18 @@ HeldStages::HeldStages(const Plan& plan, const CostModel& costs, Groups* groups)
       reduce_ns_(costs.reduce),
       offload_ns_(costs.offload),
       fetch_ns_(costs.fetch),
+      own_(costs.own),
+      own_calls_(plan, groups),
       replicas_(plan, Mesh(), groups),
       reductions_ns_(stages_, 0),
       came_(stages_, 0),
       hold_ns_(kComputeKinds * stages_ * microbatches_, 0) {
   if (TakesItsParts(costs)) parts_ = costs.parts;
   FindLatencies(plan, costs);
+  for (const uint32_t member : own_calls_.members()) {
+    const Action& action = plan.actions[member];
+    own_meetings_ns_.push_back(costs.own.Of(action.kind, action.stage));
+  }
   for (size_t s = 0; s < stages_; ++s) {
     const StageId stage(static_cast<int32_t>(s));
     const bool in_parts = !parts_.empty() && parts_[s].layers > 0;
@@ -32,13 +38,20 @@ HeldStages::HeldStages(const Plan& plan, const CostModel& costs, Groups* groups)
   }
   for (size_t begin = 0; begin < plan.actions.size();) {
     const auto group = GroupAt(plan.actions, begin);
-    if (IsCompute(group[0].kind)) {
+    if (IsCompute(group[0].kind) && !IsOwn(group[0].kind)) {
       int64_t cost_ns = GroupCost(costs, group);
       if (!costs.noise.empty()) cost_ns = costs.noise.Of(static_cast<uint32_t>(begin), cost_ns);
       hold_ns_[Index(group[0])] = cost_ns;
     }
     begin += group.size();
   }
+}
+
+absl::StatusOr<Piece> HeldStages::Own(const OwnAction& row, const Action& action) {
+  if (row.by != By::kAllRanks) {
+    return Piece{HeldDevice::HoldFor(own_.Of(action.kind, action.stage)), {}, {}};
+  }
+  return Piece{{}, {own_calls_.Of(action)}, {}};
 }
 
 // Latencies by the receiving stage, from hops by the sending stage.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "executor/engine/stage_work.h"
+#include "executor/rehearsal/own_calls.h"
 #include "executor/training/replicas.h"
 #include "schedlang/costs/costs.h"
 #include "schedlang/plan/buckets.h"
@@ -35,6 +36,9 @@ class HeldStages final : public StageWork {
   Bytes Payload(const Action& /*send_or_recv*/) const override { return {}; }
   absl::StatusOr<Piece> Update(const Action& action) override;
   absl::StatusOr<Work> Copy(const Action& action) override;
+  absl::StatusOr<Piece> Own(const OwnAction& row, const Action& action) override;
+  // The time of a meeting of own actions, by the index in its name.
+  int64_t OwnNs(int64_t index) const { return own_meetings_ns_[static_cast<size_t>(index)]; }
   // A message's latency.
   Work InFlight(const Action& recv) const override;
   bool MeetsBuckets(const Action& collective) const override;
@@ -65,6 +69,9 @@ class HeldStages final : public StageWork {
   std::vector<int64_t> buckets_;                      // by stage
   // By the receiving stage: the latency of an activation, and of a gradient.
   std::vector<int64_t> activation_ns_, gradient_ns_;
+  const OwnCosts own_;
+  const OwnCalls own_calls_;
+  std::vector<int64_t> own_meetings_ns_;  // by meeting
   const Replicas replicas_;
   std::vector<int64_t> reductions_ns_;  // by index in the pipe
   std::vector<int> came_;               // by stage of the first copy on its rank: the copies that

@@ -36,6 +36,7 @@ struct HeldCalls {
 int64_t HeldCallNs(const void* self, absl::Span<const Call* const> met) {
   const auto& times = *static_cast<const HeldCalls*>(self);
   if (met[0]->kind == CallKind::kAllReduce) return times.stages->ReductionNs(met[0]->name.index);
+  if (met[0]->kind == CallKind::kAllGather) return times.stages->OwnNs(met[0]->name.index);
   const MessageName name = NameOfMessage(times.plan, met[0]->name.index);
   return (name.gradient ? times.gradient_hops : times.activation_hops)[name.producer.value]
       .transfer_ns;

@@ -24,11 +24,12 @@ enum class Region : uint8_t {
   kLoss,
   kTallies,  // scalars beside F's output: balance losses, dropped slots
 #define VALUE(value, printed) value,
+#define OWN(value)
 #include "schedlang/plan/values.def"
 };
-inline constexpr int kRegions = static_cast<int>(Region::kTallies) + 1 + kStageValues;
+inline constexpr int kRegions = static_cast<int>(Region::kTallies) + 1 + kBuiltInValues;
 constexpr Region RegionOf(StageValue value) {
-  return static_cast<Region>(kRegions - kStageValues + static_cast<int>(value));
+  return static_cast<Region>(kRegions - kBuiltInValues + static_cast<int>(value));
 }
 using Regions = std::array<char*, kRegions>;
 

@@ -138,7 +138,7 @@ std::vector<StageSizes> Stages::Sizes() const {
     const StageId id(static_cast<int32_t>(s));
     const StageLayout& layout = params_.layout(id);
     StageSizes& size = sizes.emplace_back();
-    for (int v = 0; v < kStageValues; ++v) {
+    for (int v = 0; v < kBuiltInValues; ++v) {
       const auto value = static_cast<StageValue>(v);
       size.of_microbatch[value] = BytesOf(id, value);
     }
@@ -289,7 +289,7 @@ Regions Stages::RegionsOf(const Action& action, int program, int chunk) const {
   set(Region::kParams, read.params);
   set(Region::kWorking, params_.gathers() ? stages_[action.stage.value].gathered : read.working);
   set(Region::kGrads, params_.grads(action.stage));
-  for (int v = 0; v < kStageValues; ++v) {
+  for (int v = 0; v < kBuiltInValues; ++v) {
     const auto value = static_cast<StageValue>(v);
     char* const address =
         AddressOf(action.stage, action.microbatch, value, copies_.IsBack(action, value));

@@ -387,6 +387,14 @@ absl::StatusOr<ResolvedCheck> ResolveCheck(const CheckRequest& request, const Pl
                        .buffers = request.buffers,
                        .lazy = request.lazy,
                        .activations = request.activations};
+  if (request.model && !plan.rows.empty()) {
+    return FieldError(
+        "model", absl::StrCat("a run of the model performs no action of the schedule's "
+                              "own, as ",
+                              plan.rows.actions.empty() ? plan.rows.values.front().name
+                                                        : plan.rows.actions.front().name,
+                              ", and does not know their bytes; give costs with memory.* keys"));
+  }
   if (request.model) {
     SL_ASSIGN_OR_RETURN(ModelSizes model, request.model(plan));
     options.sizes = std::move(model.stages);

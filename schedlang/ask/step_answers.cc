@@ -16,9 +16,9 @@ namespace {
 std::string NameOnPath(const Timeline& timeline, uint32_t event) {
   const std::vector<Event>& events = timeline.events;
   if (IsMessage(events[event].kind)) return "messages";
-  std::string name = PrintedKind(events[event].kind);
+  std::string name = PrintedKind(timeline.rows, events[event].kind);
   for (uint32_t i = event + 1; i < events.size() && events[i].joined; ++i) {
-    absl::StrAppend(&name, "&", PrintedKind(events[i].kind));
+    absl::StrAppend(&name, "&", PrintedKind(timeline.rows, events[i].kind));
   }
   return name;
 }

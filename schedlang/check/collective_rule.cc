@@ -76,7 +76,7 @@ class CollectiveRule {
 
   void Walk(const Action& action) {
     State& state = states_[action.stage.value];
-    if (IsMessage(action.kind) || IsCopy(action.kind)) return;
+    if (IsMessage(action.kind) || IsCopy(action.kind) || IsOwn(action.kind)) return;
     if (action.kind == ActionKind::kUpdate) return Update(action, &state);
     if (IsCompute(action.kind)) {
       if (state.there && state.old_since != nullptr) {
@@ -138,10 +138,10 @@ class CollectiveRule {
     } else if (any_reduced_) {
       ForReplicasOnRank(plan_, update.stage, [&](StageId replica) {
         if (replica == update.stage || states_[replica.value].reductions > state->updates) return;
-        Find(update, absl::StrCat(
-                         Print(plan_, update), " comes before ",
-                         PrintAction(plan_.pipes, ActionKind::kReduceGrad, replica, MicrobatchId()),
-                         ", with which the rank sums the gradients of both replicas"));
+        Find(update, absl::StrCat(Print(plan_, update), " comes before ",
+                                  PrintAction(plan_.pipes, {}, ActionKind::kReduceGrad, replica,
+                                              MicrobatchId()),
+                                  ", with which the rank sums the gradients of both replicas"));
       });
     }
     ++state->updates;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/align.h"
 #include "schedlang/base/bytes.h"
+#include "schedlang/base/status.h"
 #include "schedlang/plan/effects.h"
 
 namespace stringline {
@@ -70,6 +71,28 @@ void ForEachOnHost(const Plan& plan, RankId rank, Visit visit) {
   }
 }
 
+// The bytes of own values that other ranks keep on this one, as if all did so most of what they
+// ever do at once: lists of several ranks have no common order.
+int64_t MostLentTo(const Plan& plan, RankId rank, const std::vector<StageSizes>& bytes) {
+  int64_t all = 0;
+  for (int r = 0; r < plan.ranks() && !plan.rows.values.empty(); ++r) {
+    int64_t lent = 0, most = 0;
+    for (const Action& action : plan.of(RankId(r))) {
+      if (!IsOwn(action.kind)) continue;
+      const Effects& effects = EffectsOf(plan, action);
+      for (const OwnValue& value : plan.rows.values) {
+        const auto s = static_cast<size_t>(action.stage.value);
+        if (!IsAway(value.value) || value.ranks[s] != rank.value) continue;
+        const int64_t size = bytes[s].of_microbatch[value.value];
+        if (effects.gives & SetOf(value.value)) most = std::max(most, lent += size);
+        if (effects.releases & SetOf(value.value)) lent -= size;
+      }
+    }
+    all += most;
+  }
+  return all;
+}
+
 }  // namespace
 
 PeakActivations PeakActivationsOf(const Plan& plan, RankId rank) {
@@ -78,7 +101,7 @@ PeakActivations PeakActivationsOf(const Plan& plan, RankId rank) {
   ForEachGroup(plan, rank, [&](uint32_t begin, uint32_t end) {
     int released = 0;
     for (uint32_t i = begin; i < end; ++i) {
-      const int change = ActivationChange(plan.actions[i].kind);
+      const int change = ActivationChange(plan.rows, plan.actions[i].kind);
       (change > 0 ? live : released) += change;
     }
     if (live > peak.count) peak = {live, end - 1};
@@ -100,12 +123,13 @@ PeakBytes PeakBytesOf(const Plan& plan, RankId rank, const std::vector<StageSize
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     if (plan.stages[s].rank == rank) live += bytes[s].resident;
   }
+  live += MostLentTo(plan, rank, bytes);
   PeakBytes peak{live, plan.first[rank.value]};
   const auto bytes_of = [&](StageId stage, Values values) {
     int64_t sum = 0;
     for (int v = 0; v < kStageValues; ++v) {
       const auto value = static_cast<StageValue>(v);
-      if ((values & SetOf(value)) && !IsOnHost(value))
+      if ((values & SetOf(value)) && !IsOnHost(value) && !IsAway(value))
         sum += bytes[stage.value].of_microbatch[value];
     }
     return sum;
@@ -159,7 +183,7 @@ std::string DescribeLargestGap(const Plan& plan, RankId rank, uint32_t last,
   const auto change = [&](const Action& action, Values values, bool gives) {
     for (int v = 0; v < kStageValues; ++v) {
       const auto value = static_cast<StageValue>(v);
-      if ((values & SetOf(value)) == 0 || IsOnHost(value)) continue;
+      if ((values & SetOf(value)) == 0 || IsOnHost(value) || IsAway(value)) continue;
       const std::tuple key(action.stage, action.microbatch, value);
       if (gives) alive.insert(key);
       if (!gives) alive.erase(key);
@@ -210,6 +234,13 @@ std::string DescribeLargestGap(const Plan& plan, RankId rank, uint32_t last,
   return largest == 0 ? "" : absl::StrCat(PrintBytes(largest), " ", where);
 }
 
+bool UsesHosts(const Plan& plan) {
+  return std::any_of(plan.rows.values.begin(), plan.rows.values.end(),
+                     [](const OwnValue& value) { return IsOnHost(value.value); }) ||
+         std::any_of(plan.actions.begin(), plan.actions.end(),
+                     [](const Action& action) { return action.kind == ActionKind::kOffload; });
+}
+
 PeakBytes PeakOnHostOf(const Plan& plan, RankId rank, const std::vector<StageSizes>& bytes) {
   PeakBytes peak{0, plan.first[rank.value]};
   int64_t there = 0;
@@ -219,7 +250,48 @@ PeakBytes PeakOnHostOf(const Plan& plan, RankId rank, const std::vector<StageSiz
     there += comes ? moved : -moved;
     if (there > peak.bytes) peak = {there, i};
   });
-  return peak;
+  if (plan.rows.values.empty()) return peak;
+  // Own values on the host, beside the most that D leaves there.
+  int64_t own = 0, most = 0;
+  uint32_t at = peak.action;
+  for (uint32_t i = plan.first[rank.value]; i < plan.first[rank.value + 1]; ++i) {
+    const Action& action = plan.actions[i];
+    if (!IsOwn(action.kind)) continue;
+    const Effects& effects = EffectsOf(plan, action);
+    const StageBytes& sizes = bytes[action.stage.value].of_microbatch;
+    ForEachOf(effects.gives & kOwnValues,
+              [&](StageValue value) { own += IsOnHost(value) ? sizes[value] : 0; });
+    if (own > most) {
+      most = own;
+      at = i;
+    }
+    ForEachOf(effects.releases & kOwnValues,
+              [&](StageValue value) { own -= IsOnHost(value) ? sizes[value] : 0; });
+  }
+  return most > 0 ? PeakBytes{peak.bytes + most, at} : peak;
+}
+
+absl::StatusOr<std::vector<RankMemory>> MemoryOfRanks(const Plan& lowered,
+                                                      const std::vector<StageSizes>& bytes) {
+  if (lowered.rows.empty()) {
+    SL_ASSIGN_OR_RETURN(MemoryPlan memory, PlanMemory(lowered, bytes));
+    return std::move(memory.ranks);
+  }
+  std::vector<RankMemory> ranks;
+  for (int r = 0; r < lowered.ranks(); ++r) {
+    const RankId rank(r);
+    RankMemory& of = ranks.emplace_back();
+    of.block = of.alive = PeakBytesOf(lowered, rank, bytes).bytes;
+    of.host = PeakOnHostOf(lowered, rank, bytes).bytes;
+    int64_t temporaries = 0;
+    for (const Action& action : lowered.of(rank)) {
+      if (!IsCompute(action.kind)) continue;
+      temporaries = std::max(
+          temporaries, bytes[action.stage.value].temporaries[static_cast<size_t>(action.kind)]);
+    }
+    of.arenas = {temporaries};
+  }
+  return ranks;
 }
 
 std::string DescribeOnHost(const Plan& plan, RankId rank, uint32_t last) {
@@ -243,7 +315,7 @@ std::string DescribeAlive(const Plan& plan, RankId rank, uint32_t last) {
     const Action& action = plan.actions[i];
     if (action.kind == ActionKind::kUnshard) gathered.insert(action.stage);
     if (action.kind == ActionKind::kReshard) gathered.erase(action.stage);
-    const int change = ActivationChange(action.kind);
+    const int change = ActivationChange(plan.rows, action.kind);
     // A value released by a part of the peak's own group is still live at the peak.
     const bool releases = change < 0 && !(i <= last && last - i < GroupAt(plan.actions, i).size());
     if (change > 0) alive[action.stage].insert(action.microbatch.value);

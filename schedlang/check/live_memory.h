@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "schedlang/memory/memory_plan.h"
 #include "schedlang/memory/stage_sizes.h"
 #include "schedlang/plan/plan.h"
@@ -31,6 +32,15 @@ struct PeakBytes {
   uint32_t action = 0;
 };
 PeakBytes PeakBytesOf(const Plan& lowered, RankId rank, const std::vector<StageSizes>& bytes);
+
+// The memory of every rank: the memory plan's; of a plan with rows (plan/rows.h), which nothing
+// executes, the most bytes by the order of its lists, as in blocks without gaps. FailedPrecondition
+// as PlanMemory.
+absl::StatusOr<std::vector<RankMemory>> MemoryOfRanks(const Plan& lowered,
+                                                      const std::vector<StageSizes>& bytes);
+
+// True if the plan keeps something on hosts: it lists a D, or has own values there.
+bool UsesHosts(const Plan& plan);
 
 // The most bytes of copies on the rank's host by the order of the list, and the first F with which
 // they need room: a copy has it from its F to its last W or B, as in the memory plan.

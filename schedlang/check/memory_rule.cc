@@ -56,7 +56,11 @@ void FindOverfullRank(const Plan& plan, const CheckOptions& options, Diagnostics
   SL_CHECK(!in_bytes || options.sizes.size() == plan.stages.size())
       << "a limit in bytes needs the bytes of every stage";
   absl::StatusOr<MemoryPlan> memory = MemoryPlan();
-  if (in_bytes) memory = PlanMemory(plan, options.sizes);
+  if (in_bytes && plan.rows.empty()) {
+    memory = PlanMemory(plan, options.sizes);
+  } else if (in_bytes) {
+    memory->ranks = *MemoryOfRanks(plan, options.sizes);
+  }
   SL_CHECK(memory.ok()) << memory.status();  // the plan ends by an earlier rule
   for (int r = 0; r < plan.ranks(); ++r) {
     const RankId rank(r);

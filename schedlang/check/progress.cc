@@ -25,15 +25,17 @@ struct Wait {
 };
 
 // The nodes are the compute streams of all ranks, then the communicator queues of all ranks, then
-// the collectives of all ranks. Each waits with the action at its head; collectives at a reduction.
+// the collectives of all ranks, then their own actions on the network. Each waits with the action
+// at its head; collectives at a reduction.
 class WaitGraph {
  public:
   WaitGraph(const Plan& plan, const Replay& stopped, int buffers)
       : plan_(plan), stopped_(stopped), buffers_(buffers) {
-    for (int node = 0; node < CollectivesOf(RankId(plan.ranks())); ++node) {
-      waits_.push_back(IsRank(node)     ? RankWaits(RankId(node))
-                       : Collects(node) ? ReductionWaits(RankOf(node))
-                                        : QueueWaits(QueueOf(node)));
+    for (int node = 0; node < OwnLaneOf(RankId(plan.ranks())); ++node) {
+      waits_.push_back(IsRank(node)      ? RankWaits(RankId(node))
+                       : IsOwnLane(node) ? OwnLaneWaits(RankOf(node))
+                       : Collects(node)  ? ReductionWaits(RankOf(node))
+                                         : QueueWaits(QueueOf(node)));
     }
   }
 
@@ -55,17 +57,21 @@ class WaitGraph {
   }
 
   bool IsRank(int node) const { return node < plan_.ranks(); }
-  bool Collects(int node) const { return node >= CollectivesOf(RankId(0)); }
+  bool IsOwnLane(int node) const { return node >= OwnLaneOf(RankId(0)); }
+  bool Collects(int node) const { return node >= CollectivesOf(RankId(0)) && !IsOwnLane(node); }
+  int OwnLaneOf(RankId rank) const { return CollectivesOf(RankId(plan_.ranks())) + rank.value; }
   int CollectivesOf(RankId rank) const {
     return plan_.ranks() + static_cast<int>(stopped_.queues().all.size()) + rank.value;
   }
   int QueueOf(int node) const { return node - plan_.ranks(); }
   RankId RankOf(int node) const {
+    if (IsOwnLane(node)) return RankId(node - OwnLaneOf(RankId(0)));
     if (Collects(node)) return RankId(node - CollectivesOf(RankId(0)));
     return IsRank(node) ? RankId(node) : stopped_.queues().all[QueueOf(node)].rank;
   }
   // The action at the node's head.
   uint32_t HeadOf(int node) const {
+    if (IsOwnLane(node)) return stopped_.own_head(RankOf(node));
     if (Collects(node)) return stopped_.collected(RankOf(node));
     return IsRank(node) ? stopped_.cursor(RankId(node)) : stopped_.head(QueueOf(node)).front();
   }
@@ -76,20 +82,46 @@ class WaitGraph {
     if (begin == plan_.first[rank.value + 1]) return {begin, Values{0}};
     const auto group = GroupAt(plan_.actions, begin);
     for (uint32_t k = 0; k < group.size(); ++k) {
-      const Values missing = stopped_.live().Missing(group, k) & (kInput | kOutGrad);
+      const Values missing = stopped_.live().Missing(group, k);
       if (missing == 0) continue;
+      const Values from_others = missing & (kInput | kOutGrad);
+      if (from_others == 0) return {begin + k, missing & (~missing + 1)};
       return {begin + k, static_cast<Values>(missing & kInput ? kInput : kOutGrad)};
     }
     return {begin, Values{0}};
+  }
+
+  // True if the node has come to an own action of all ranks, and others have not.
+  bool WaitsForRanks(int node) const {
+    if (Collects(node) || !(IsRank(node) || IsOwnLane(node))) return false;
+    const uint32_t head = HeadOf(node);
+    return stopped_.meetings().count() > 0 && head < plan_.first[RankOf(node).value + 1] &&
+           stopped_.meetings().Of(head) >= 0 && stopped_.HasCome(head);
   }
 
  private:
   // The receive of the value that the rank's next group lacks. It exists by the rule `dataflow`.
   std::vector<Wait> RankWaits(RankId rank) const {
     if (stopped_.LacksGather(rank)) return {{CollectivesOf(rank), stopped_.collected(rank)}};
+    if (WaitsForRanks(rank.value)) return AbsentFrom(stopped_.cursor(rank));
     const auto [part, lacks] = Lack(rank);
+    const uint32_t reader = stopped_.AwaitedReader(rank);
+    if (reader != stopped_.cursor(rank)) return {{OwnLaneOf(rank), reader}};
     if (lacks == 0) return {};
+    return WaitsForValue(rank, part, lacks);
+  }
+
+  // The waits of the rank's actions[part] for a value: for the receive that gives it, or for the
+  // own action. One of them exists by the rule `dataflow`.
+  std::vector<Wait> WaitsForValue(RankId rank, uint32_t part, Values lacks) const {
     const Action& action = plan_.actions[part];
+    for (uint32_t i = stopped_.own_head(rank); i < part; ++i) {
+      const Action& other = plan_.actions[i];
+      if (IsOwnNetwork(other.kind) && other.stage == action.stage &&
+          other.microbatch == action.microbatch && (EffectsOf(plan_, other).gives & lacks) != 0) {
+        return {{OwnLaneOf(rank), i}};
+      }
+    }
     const ActionKind recv = lacks == kInput ? ActionKind::kRecvForward : ActionKind::kRecvBackward;
     for (uint32_t i = plan_.first[rank.value]; i < part; ++i) {
       const Action& other = plan_.actions[i];
@@ -105,15 +137,41 @@ class WaitGraph {
     return {};
   }
 
+  // The ranks that have not come to an own action of all ranks.
+  std::vector<Wait> AbsentFrom(uint32_t member) const {
+    std::vector<Wait> waits;
+    const bool on_network = IsOwnNetwork(plan_.actions[member].kind);
+    for (const uint32_t other : stopped_.meetings().of(stopped_.meetings().Of(member))) {
+      const RankId rank = stringline::RankOf(plan_, plan_.actions[other]);
+      if (!stopped_.HasCome(other)) {
+        waits.push_back({on_network ? OwnLaneOf(rank) : rank.value, other});
+      }
+    }
+    return waits;
+  }
+
+  std::vector<Wait> OwnLaneWaits(RankId rank) const {
+    const uint32_t head = stopped_.own_head(rank);
+    if (head >= plan_.first[rank.value + 1]) return {};
+    if (head > stopped_.cursor(rank)) return {{rank.value, LastTurnBefore(rank.value, head)}};
+    if (WaitsForRanks(OwnLaneOf(rank))) return AbsentFrom(head);
+    const Values missing = stopped_.live().Missing(plan_.actions[head]);
+    return missing == 0 ? std::vector<Wait>() : WaitsForValue(rank, head, missing & (~missing + 1));
+  }
+
+  // The rank's last computation or copy listed before the action.
+  uint32_t LastTurnBefore(int rank, uint32_t before) const {
+    while (before > plan_.first[rank] && !TakesTurn(plan_.actions[before].kind)) --before;
+    return before;
+  }
+
   std::vector<Wait> QueueWaits(int queue) const {
     const absl::Span<const uint32_t> parts = stopped_.head(queue);
     if (parts.empty()) return {};
     if (!stopped_.started(queue)) {
       // Waits for a computation listed before the call; its values come from such computations too.
       const int rank = stopped_.queues().all[queue].rank.value;
-      uint32_t before = parts.front();
-      while (before > plan_.first[rank] && !TakesTurn(plan_.actions[before].kind)) --before;
-      return {{rank, before}};
+      return {{rank, LastTurnBefore(rank, parts.front())}};
     }
     std::vector<Wait> waits;
     for (const uint32_t part : parts) {
@@ -222,7 +280,7 @@ class CycleText {
   std::string Head(size_t i) const {
     const int node = Node(i);
     if (graph_.IsRank(node)) return PrintGroup(plan_, plan_.actions, graph_.HeadOf(node));
-    if (graph_.Collects(node)) return Name(graph_.HeadOf(node));
+    if (graph_.Collects(node) || graph_.IsOwnLane(node)) return Name(graph_.HeadOf(node));
     std::string out;
     for (const uint32_t part : stopped_.head(graph_.QueueOf(node))) {
       absl::StrAppend(&out, out.empty() ? "" : "&", Name(part));
@@ -238,7 +296,10 @@ class CycleText {
   // True if link i waits for a computation of another rank, whose value will be sent.
   bool IsForValue(size_t i) const {
     const int node = Node(i);
-    if (!graph_.IsRank(Node(i + 1)) || graph_.Collects(node)) return false;
+    if (!graph_.IsRank(Node(i + 1)) || graph_.Collects(node) || graph_.IsOwnLane(node) ||
+        graph_.WaitsForRanks(node)) {
+      return false;
+    }
     return graph_.IsRank(node) || stopped_.started(graph_.QueueOf(node));
   }
 
@@ -259,7 +320,10 @@ class CycleText {
           awaited >= graph_.HeadOf(next) && awaited < graph_.HeadOf(next) + group.size();
       return same ? "" : absl::StrCat(", which comes after ", Head(i + 1));
     }
-    if (graph_.Collects(next)) return absl::StrCat(", which comes after ", Head(i + 1));
+    if (graph_.IsOwnLane(next) && awaited == graph_.HeadOf(next)) return "";
+    if (graph_.Collects(next) || graph_.IsOwnLane(next)) {
+      return absl::StrCat(", which comes after ", Head(i + 1));
+    }
     const auto parts = stopped_.head(graph_.QueueOf(next));
     if (std::find(parts.begin(), parts.end(), awaited) != parts.end()) return "";
     return absl::StrCat(", which stands behind ", Head(i + 1), " in the queue of communicator ",
@@ -269,17 +333,25 @@ class CycleText {
   std::string Reason(size_t i) const {
     const int node = Node(i);
     const std::string awaited = Name(WaitOf(i).action);
-    if (graph_.Collects(node)) {
+    if (graph_.Collects(node) || graph_.WaitsForRanks(node)) {
       return absl::StrCat("rank ", graph_.RankOf(Node(i + 1)).value, " has still to come to ",
                           awaited, Behind(i));
     }
     if (graph_.IsRank(node) && graph_.Collects(Node(i + 1))) {
       return absl::StrCat("its parameters are gathered after ", awaited);
     }
+    if (graph_.IsRank(node) && graph_.IsOwnLane(Node(i + 1)) &&
+        graph_.Lack(RankId(node)).second == 0) {
+      return absl::StrCat("it ends the life of what ", awaited, " reads", Behind(i));
+    }
     if (graph_.IsRank(node)) {
       const std::string behind = IsForValue(i) ? "" : Behind(i);
       return absl::StrCat("it needs the ", Lack(node),
                           behind.empty() ? "" : absl::StrCat(", from ", awaited, behind));
+    }
+    if (graph_.IsOwnLane(node)) {
+      return absl::StrCat(graph_.IsRank(Node(i + 1)) ? "it is listed after " : "it waits for ",
+                          awaited, Behind(i));
     }
     if (!stopped_.started(graph_.QueueOf(node))) {
       return absl::StrCat("it is listed after ", awaited, Behind(i));

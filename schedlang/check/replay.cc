@@ -57,8 +57,61 @@ Replay::Replay(const Plan& plan, CommLayout layout, int buffers, Collectives col
     calls.parts.push_back(i);
   }
   for (Calls& calls : calls_) calls.first.push_back(static_cast<uint32_t>(calls.parts.size()));
+  if (!plan.rows.actions.empty()) PrepareOwn();
   collects_ = collectives == Collectives::kPerformed;
   if (collects_) PrepareCollectives();
+}
+
+void Replay::PrepareOwn() {
+  for (int r = 0; r < plan_.ranks(); ++r) {
+    own_next_.push_back(own_.size());
+    for (uint32_t i = plan_.first[r]; i < plan_.first[r + 1]; ++i) {
+      if (IsOwnNetwork(plan_.actions[i].kind)) own_.push_back(i);
+    }
+  }
+  read_until_.assign(plan_.actions.size(), 0);
+  for (int r = 0; r < plan_.ranks(); ++r) {
+    OwnReaders readers;
+    uint32_t group = plan_.first[r];
+    for (uint32_t i = group; i < plan_.first[r + 1]; ++i) {
+      if (!plan_.actions[i].joined) group = i;
+      if (!IsOfMicrobatch(plan_.actions[i].kind)) continue;
+      ForReadersOfReleased(plan_, i, &readers, [&](uint32_t reader) {
+        if (!IsOwnNetwork(plan_.actions[reader].kind)) return;
+        read_until_[group] = std::max(read_until_[group], reader + 1);
+      });
+    }
+  }
+  meetings_ = OwnMeetingsOf(plan_);
+  come_.assign(plan_.actions.size(), 0);
+  absent_.assign(meetings_.count(), static_cast<uint32_t>(plan_.ranks()));
+}
+
+// True if the action, which has its needs, need wait for no other rank; it has come now.
+bool Replay::MeetsAt(uint32_t action) {
+  const int32_t meeting = meetings_.Of(action);
+  if (meeting < 0) return true;
+  if (!come_[action]) {
+    come_[action] = 1;
+    if (--absent_[meeting] == 0) {
+      for (const uint32_t member : meetings_.of(meeting)) {
+        Wake(RankOf(plan_, plan_.actions[member]).value);
+      }
+    }
+  }
+  return absent_[meeting] == 0;
+}
+
+// Performs the own actions on the rank's network lane, each once all that the rank lists before it
+// has ended.
+void Replay::AdvanceOwn(int rank) {
+  for (;;) {
+    const uint32_t i = own_head(RankId(rank));
+    if (i >= plan_.first[rank + 1] || i > cursor_[rank]) return;
+    if (live_.Missing(plan_.actions[i]) != 0 || !MeetsAt(i)) return;
+    live_.Perform(plan_.actions[i]);
+    ++own_next_[static_cast<size_t>(rank)];
+  }
 }
 
 void Replay::PrepareCollectives() {
@@ -151,12 +204,13 @@ void Replay::AdvanceRank(int rank) {
   const uint32_t before = i;
   while (true) {
     while (i < last && !TakesTurn(plan_.actions[i].kind)) ++i;
+    if (!own_.empty()) AdvanceOwn(rank);
     if (collects_) AdvanceCollectives(rank);
     if (i == last) break;
     const auto group = GroupAt(plan_.actions, i);
     bool ready = !LacksGather(RankId(rank));
     for (size_t k = 0; ready && k < group.size(); ++k) ready = live_.Missing(group, k) == 0;
-    if (!ready) break;
+    if (!ready || AwaitedReader(RankId(rank)) != i || !MeetsAt(i)) break;
     i += static_cast<uint32_t>(group.size());
     for (const Action& part : group) live_.Perform(part);
   }
@@ -226,6 +280,7 @@ void Replay::EndPart(int queue) {
 bool Replay::Ended() const {
   for (int r = 0; r < plan_.ranks(); ++r) {
     if (cursor_[r] != plan_.first[r + 1] || collected(RankId(r)) != cursor_[r]) return false;
+    if (!own_.empty() && own_head(RankId(r)) != plan_.first[r + 1]) return false;
   }
   for (const Calls& calls : calls_) {
     if (calls.next + 1 != calls.first.size()) return false;
@@ -235,9 +290,13 @@ bool Replay::Ended() const {
 
 bool Ends(const Plan& lowered, CommLayout layout, int buffers) {
   if (!IssuedInOrder(lowered)) return false;
-  Diagnostics updates;
-  FindUpdateFault(lowered, {}, &updates);
-  if (!updates.empty()) return false;
+  Diagnostics faults;
+  FindUpdateFault(lowered, {}, &faults);
+  if (!lowered.rows.actions.empty()) {
+    FindOwnRepeated(lowered, &faults);
+    FindOwnLeftOver(lowered, &faults);
+  }
+  if (!faults.empty()) return false;
   return Replay(lowered, layout, buffers, Replay::Collectives::kPerformed).Run();
 }
 

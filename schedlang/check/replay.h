@@ -17,6 +17,10 @@
 //   everything listed before it has ended, a reduction of replicas ends when all ranks have come to
 //   it (replica_reductions.h), and a group starts when the last UNSHARD of its stages has ended.
 //
+// - A schedule's own actions on the network (rows.h) are a stream of their own on each rank, like a
+//   queue of calls. An action of all ranks, there or on the compute stream, begins when all ranks
+//   have come to it with its needs live.
+//
 // The order in which ready streams run does not change the outcome: they form a Kahn network. Cost:
 // linear in actions.
 #pragma once
@@ -26,6 +30,7 @@
 #include "schedlang/plan/channels.h"
 #include "schedlang/plan/communicators.h"
 #include "schedlang/plan/effects.h"
+#include "schedlang/plan/own_meetings.h"
 #include "schedlang/plan/plan.h"
 #include "schedlang/plan/replica_reductions.h"
 
@@ -62,6 +67,23 @@ class Replay {
     return absl::MakeConstSpan(calls.parts)
         .subspan(calls.first[calls.next], calls.first[calls.next + 1] - calls.first[calls.next]);
   }
+  // The own action at the head of the rank's network lane, or the end of the rank.
+  uint32_t own_head(RankId rank) const {
+    if (own_.empty()) return plan_.first[rank.value + 1];
+    const size_t next = own_next_[static_cast<size_t>(rank.value)];
+    return next == own_.size() || own_[next] >= plan_.first[rank.value + 1]
+               ? plan_.first[rank.value + 1]
+               : own_[next];
+  }
+  const OwnMeetings& meetings() const { return meetings_; }
+  // The own action for whose reading the rank's next group waits; its cursor if for none.
+  uint32_t AwaitedReader(RankId rank) const {
+    const uint32_t i = cursor_[rank.value];
+    const bool awaits =
+        !read_until_.empty() && i < plan_.first[rank.value + 1] && read_until_[i] > own_head(rank);
+    return awaits ? read_until_[i] - 1 : i;
+  }
+  bool HasCome(uint32_t member) const { return come_[member] != 0; }
   bool started(int queue) const { return calls_[queue].started; }
   // The progress of a channel: messages started and ended on both sides.
   struct Progress {
@@ -90,9 +112,12 @@ class Replay {
 
   bool InOneGroup(uint32_t earlier, uint32_t later) const;
   void Wake(int task);
+  void PrepareOwn();
   void PrepareCollectives();
   void AdvanceRank(int rank);
   void AdvanceCollectives(int rank);
+  void AdvanceOwn(int rank);
+  bool MeetsAt(uint32_t action);
   void AdvanceQueue(int queue);
   bool CanStart(int queue) const;
   void AdvanceChannel(int channel);
@@ -121,6 +146,14 @@ class Replay {
   std::vector<uint32_t> collected_;  // by rank
   std::vector<char> came_;           // by rank: has come to the reduction at collected_
   std::vector<char> comes_;          // by action: its rank comes with this member
+  // State of own actions, in a plan with rows.
+  std::vector<uint32_t> own_;     // those on the network, by rank
+  std::vector<size_t> own_next_;  // by rank: its next of them
+  OwnMeetings meetings_;
+  std::vector<uint32_t> absent_;  // by meeting: ranks that have not come
+  std::vector<char> come_;        // by action: a member that has come
+  // By action: one past the last own action on the network that reads what it releases; 0: none.
+  std::vector<uint32_t> read_until_;
   // By action: one past the UNSHARD of its stage, of an UPDATE past its REDUCE_GRAD; 0: none.
   std::vector<uint32_t> gathered_;
 };

@@ -64,8 +64,8 @@ Shown ShownOf(const Plan& plan, StageId stage, int microbatch) {
   const RankId rank = plan.stage(stage).rank;
   for (uint32_t i = plan.first[rank.value]; i < plan.first[rank.value + 1]; ++i) {
     const Action& action = plan.actions[i];
-    if (!IsCompute(action.kind) || action.stage != stage) continue;
-    if (!IsOfMicrobatch(action.kind) || action.microbatch.value != microbatch) continue;
+    if (!ComputesMicrobatch(action.kind) || action.stage != stage) continue;
+    if (action.microbatch.value != microbatch) continue;
     shown.at = &action;
     // B and I compute the input gradient, B and W the weight gradient.
     const auto before = std::find_if(done.begin(), done.end(), [&](const Action* other) {
@@ -89,14 +89,14 @@ Shown ShownOf(const Plan& plan, StageId stage, int microbatch) {
 // The first action of the rank that produces the values `action` lacks; plan.actions.size() for
 // none.
 uint32_t FindGiver(const Plan& plan, const Action& action, Values lacks) {
-  const RankId rank = plan.stage(action.stage).rank;
+  const RankId rank = RankOf(plan, action);
   LiveValues alone(plan);
   for (uint32_t i = plan.first[rank.value]; i < plan.first[rank.value + 1]; ++i) {
     const Action& other = plan.actions[i];
     if (other.microbatch != action.microbatch) continue;
-    const Values before = alone.of(action.stage, action.microbatch) & lacks;
+    const Values before = alone.There(action) & lacks;
     alone.Perform(other);
-    const Values after = alone.of(action.stage, action.microbatch) & lacks;
+    const Values after = alone.There(action) & lacks;
     if (before == 0 && after != 0) return i;
   }
   return static_cast<uint32_t>(plan.actions.size());
@@ -113,9 +113,8 @@ Note ExplainLack(const Plan& plan, uint32_t index, Values lacks) {
   const Action& action = plan.actions[index];
   const uint32_t giver = FindGiver(plan, action, lacks);
   if (giver == plan.actions.size()) {
-    return {
-        .text = absl::StrCat("nothing on rank ", plan.stage(action.stage).rank.value, " gives it"),
-        .has_place = false};
+    return {.text = absl::StrCat("nothing on rank ", RankOf(plan, action).value, " gives it"),
+            .has_place = false};
   }
   const Action& other = plan.actions[giver];
   if (ShareTheRank(plan, std::min(giver, index), std::max(giver, index))) {
@@ -141,7 +140,7 @@ void FindEarlyUseOf(const Plan& plan, uint32_t index, Values lacks, Diagnostics*
   const Action& action = plan.actions[index];
   const Span span = SpanOf(plan, action);
   const bool known = diagnostics->Has(Code::kDataflow, span);
-  const RankId rank = plan.stage(action.stage).rank;
+  const RankId rank = RankOf(plan, action);
   Diagnostic& finding = diagnostics->Add(
       Code::kDataflow, span,
       absl::StrCat("rank ", rank.value, " waits forever at ", Print(plan, action), " for the ",
@@ -194,6 +193,7 @@ void FindMismatchOf(const Plan& plan, const Channel& channel, const MessageRow& 
 }  // namespace
 
 void FindIncomplete(const Plan& plan, const CheckOptions&, Diagnostics* diagnostics) {
+  if (!plan.rows.actions.empty()) FindOwnRepeated(plan, diagnostics);
   const size_t m_count = static_cast<size_t>(plan.microbatches);
   std::vector<Tally> tallies(plan.stages.size() * m_count);
   std::vector<const Action*> any(plan.stages.size(), nullptr);  // an action of the stage, its last
@@ -227,6 +227,7 @@ void FindIncomplete(const Plan& plan, const CheckOptions&, Diagnostics* diagnost
 }
 
 void FindEarlyUse(const Plan& plan, const CheckOptions&, Diagnostics* diagnostics) {
+  const size_t before = diagnostics->findings().size();
   LiveValues issued(plan);
   for (uint32_t i = 0; i < plan.actions.size();) {
     const auto group = GroupAt(plan.actions, i);
@@ -237,6 +238,8 @@ void FindEarlyUse(const Plan& plan, const CheckOptions&, Diagnostics* diagnostic
     for (const Action& part : group) issued.Perform(part);
     i += static_cast<uint32_t>(group.size());
   }
+  const bool is_good = diagnostics->findings().size() == before;
+  if (is_good && !plan.rows.actions.empty()) FindOwnLeftOver(plan, diagnostics);
 }
 
 void FindMismatch(const Plan& plan, const CheckOptions&, Diagnostics* diagnostics) {

@@ -17,6 +17,11 @@ void FindIncomplete(const Plan& lowered, const CheckOptions& options, Diagnostic
 // receive), and no value is used up twice. (rules.cc)
 void FindEarlyUse(const Plan& lowered, const CheckOptions& options, Diagnostics* diagnostics);
 
+// Their parts for a schedule's own actions: a rank that has to does each once, and values of the
+// schedule's own are given when they are not there, and freed. (own_actions.cc)
+void FindOwnRepeated(const Plan& lowered, Diagnostics* diagnostics);
+void FindOwnLeftOver(const Plan& lowered, Diagnostics* diagnostics);
+
 // On every channel, the k-th receive takes the value of the k-th send. (rules.cc)
 void FindMismatch(const Plan& lowered, const CheckOptions& options, Diagnostics* diagnostics);
 

@@ -15,6 +15,7 @@
 #include "schedlang/base/status.h"
 #include "schedlang/base/written_out.h"
 #include "schedlang/plan/parts.h"
+#include "schedlang/plan/rows.h"
 
 namespace stringline {
 namespace {
@@ -207,6 +208,7 @@ const char* KeyOf(MemoryClass memory_class) {
 #define STATE(memory_class, printed, key, meaning) key,
 #define KEPT(value, printed, again, given, needed, last, words, whose, at_end, key, meaning) key,
 #define HOSTED(...) KEPT(__VA_ARGS__)
+#define OWN(value) "",
 #include "schedlang/plan/values.def"
       "message",
   };
@@ -233,6 +235,11 @@ const CostKey* FindCostKey(absl::string_view name) {
     if (of_part == key.name) return &key;
   }
   return nullptr;
+}
+
+bool IsOwnCostKey(absl::string_view name) {
+  if (absl::ConsumePrefix(&name, "memory.")) return IsValueName(name);
+  return IsActionName(name);
 }
 
 absl::StatusOr<int64_t> ParseInUnit(CostUnit unit, absl::string_view text) {

@@ -38,6 +38,9 @@ bool IsSharedByStages(const CostKey& key);
 
 // Null for an unknown name. A part may have the word for a dense layer (plan/parts.h): "F.mlp".
 const CostKey* FindCostKey(absl::string_view name);
+// True for the form of a key of a schedule's own (plan/rows.h): the time of an action, as `S`, or
+// the bytes of a value, as `memory.part`. A plan knows whether it has them.
+bool IsOwnCostKey(absl::string_view name);
 
 // "1.5ms", "16MiB", "25GB/s", "5%", "8": an integer in the unit. Errors: InvalidArgument with the
 // quoted text.

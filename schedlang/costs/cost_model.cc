@@ -12,6 +12,7 @@
 #include "schedlang/costs/costs.h"
 #include "schedlang/costs/data_parallel.h"
 #include "schedlang/costs/host_copies.h"
+#include "schedlang/costs/own_costs.h"
 #include "schedlang/costs/part_formula.h"
 #include "schedlang/costs/read_shape.h"
 #include "schedlang/costs/recompute.h"
@@ -69,6 +70,7 @@ class CostResolver {
   CostResolver(const CostSpec& spec, const Plan& plan) : spec_(spec), plan_(plan) {}
 
   absl::StatusOr<CostModel> Run() {
+    SL_RETURN_IF_ERROR(CheckOwnKeys(spec_, plan_));
     shares_ = WorkShares(plan_, spec_.work);
     if (spec_.formula && spec_.work != WorkScope::kStage) {
       return absl::InvalidArgumentError(
@@ -107,6 +109,13 @@ class CostResolver {
     AddRecompute(plan_, recomputes, again, Has("memory.kept"), &model_);
     SL_ASSIGN_OR_RETURN(HostCosts host, HostCostsOf());
     SL_RETURN_IF_ERROR(AddCopies(plan_, std::move(host), &model_));
+    SL_RETURN_IF_ERROR(AddOwnCosts(
+        plan_,
+        {.bandwidth = One("bandwidth"),
+         .host_bandwidth = One("host.bandwidth"),
+         .host_sharing = One("host.sharing", 1),
+         .is_usual = usual_},
+        [this](const std::string& key) { return PerStage(key); }, &model_));
     SL_RETURN_IF_ERROR(CheckStepLength(plan_, model_));
     return std::move(model_);
   }
@@ -216,7 +225,8 @@ class CostResolver {
       if (key == "layers") {
         const StageId id(static_cast<int32_t>(s));
         values[s] = LayersOfStage(plan_, id, value);
-      } else if (IsSharedByStages(*FindCostKey(key))) {
+      } else if (const CostKey* const known = FindCostKey(key);
+                 known == nullptr || IsSharedByStages(*known)) {
         values[s] = std::llround(static_cast<double>(value) * shares_[s]);
       }
     }
@@ -402,7 +412,9 @@ class CostResolver {
                                               &model_.input_gradient, &model_.weight_gradient,
                                               &model_.forward,        &model_.update};
     for (const Action& action : plan_.actions) {
-      if (!IsCompute(action.kind) || !of[static_cast<int>(action.kind)]->empty()) continue;
+      if (!IsCompute(action.kind) || IsOwn(action.kind) ||
+          !of[static_cast<int>(action.kind)]->empty())
+        continue;
       return absl::InvalidArgumentError(
           absl::StrCat("the schedule performs ", Print(plan_, action),
                        ", but there is no cost for ", PrintedKind(action.kind),
@@ -480,7 +492,10 @@ class CostResolver {
   absl::Status ResolveMemory() {
     for (int c = 0; c < static_cast<int>(MemoryClass::kMessages); ++c) {
       const auto memory_class = static_cast<MemoryClass>(c);
-      SL_ASSIGN_OR_RETURN(const std::vector<int64_t> bytes, PerStage(KeyOf(memory_class)));
+      const OwnValue* const own = OwnValueOf(plan_.rows, memory_class);
+      const std::string key =
+          own != nullptr ? absl::StrCat("memory.", own->name) : KeyOf(memory_class);
+      SL_ASSIGN_OR_RETURN(const std::vector<int64_t> bytes, PerStage(key));
       if (bytes.empty()) continue;
       model_.memory.resize(stages());
       const int versions = memory_class == MemoryClass::kWeights ? plan_.versions : 1;
@@ -526,8 +541,8 @@ GroupKey KeyOf(absl::Span<const Action> group) {
 
 bool OverlapsInParts(const Plan& plan, const CostModel& costs, absl::Span<const Action> group) {
   if (costs.parts.empty() || !IsCompute(group[0].kind)) return false;
-  const bool in_one_piece =
-      group[0].kind == ActionKind::kRecompute || group[0].kind == ActionKind::kUpdate;
+  const bool in_one_piece = group[0].kind == ActionKind::kRecompute ||
+                            group[0].kind == ActionKind::kUpdate || IsOwn(group[0].kind);
   if (group.size() == 1 && (plan.chunks == 1 || in_one_piece)) return false;
   if (const OverlappedPair pair = PairOf(group); pair.forward != nullptr) {
     return pair.backward->kind == ActionKind::kInputGradient || costs.forward_backward.empty();
@@ -596,6 +611,7 @@ int64_t GroupCost(const CostModel& costs, absl::Span<const Action> group) {
       case ActionKind::kUpdate:
         return costs.update[s];
       default:
+        if (IsOwn(part.kind)) return costs.own.Of(part.kind, part.stage);
         SL_CHECK(false) << PrintedKind(part.kind) << " is no computation";
         return int64_t{0};
     }

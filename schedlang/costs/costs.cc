@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -29,15 +30,13 @@
 namespace stringline {
 namespace {
 
-absl::StatusOr<const CostKey*> KeyOf(absl::string_view name) {
-  if (const CostKey* key = FindCostKey(name)) return key;
-  std::vector<std::string> names;
-  for (const CostKey& key : CostKeys()) names.emplace_back(key.name);
-  const std::string close = ClosestName(name, names);
-  return absl::InvalidArgumentError(
-      absl::StrCat("unknown cost '", name, "'",
-                   close.empty() ? " ('stringline sim --help' lists them)"
-                                 : absl::StrCat("; did you mean '", close, "'?")));
+// The key of that name; of an own action or value it is `*own`, which ResolveCosts refuses if the
+// plan has none of that name.
+absl::StatusOr<CostKey> KeyOf(const std::string& name) {
+  if (const CostKey* key = FindCostKey(name)) return *key;
+  if (!IsOwnCostKey(name)) return UnknownCost(name);
+  const bool is_memory = absl::StartsWith(name, "memory.");
+  return CostKey{name.c_str(), is_memory ? CostUnit::kBytes : CostUnit::kTime, true, ""};
 }
 
 absl::Status Add(const CostKey& key, std::vector<int64_t> values, CostSpec* spec) {
@@ -74,13 +73,13 @@ absl::Status AddYaml(const YAML::Node& value, const std::string& name, CostSpec*
     }
     return absl::OkStatus();
   }
-  SL_ASSIGN_OR_RETURN(const CostKey* const key, KeyOf(name));
+  SL_ASSIGN_OR_RETURN(const CostKey key, KeyOf(name));
   std::vector<int64_t> values;
   auto add = [&](const YAML::Node& item) -> absl::Status {
     if (!item.IsScalar()) {
       return absl::InvalidArgumentError(absl::StrCat(name, ": expected a value or a list of them"));
     }
-    SL_ASSIGN_OR_RETURN(const int64_t number, ParseCost(*key, item.Scalar()));
+    SL_ASSIGN_OR_RETURN(const int64_t number, ParseCost(key, item.Scalar()));
     values.push_back(number);
     return absl::OkStatus();
   };
@@ -89,7 +88,7 @@ absl::Status AddYaml(const YAML::Node& value, const std::string& name, CostSpec*
   } else {
     SL_RETURN_IF_ERROR(add(value));
   }
-  return Add(*key, std::move(values), spec);
+  return Add(key, std::move(values), spec);
 }
 
 absl::Status ReadWork(const YAML::Node& value, WorkScope* work) {
@@ -233,6 +232,16 @@ absl::StatusOr<CostSpec> WithMachine(ReadFile file, const KeyError& error) {
 
 }  // namespace
 
+absl::Status UnknownCost(absl::string_view name) {
+  std::vector<std::string> names;
+  for (const CostKey& key : CostKeys()) names.emplace_back(key.name);
+  const std::string close = ClosestName(name, names);
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown cost '", name, "'",
+                   close.empty() ? " ('stringline sim --help' lists them)"
+                                 : absl::StrCat("; did you mean '", close, "'?")));
+}
+
 absl::StatusOr<CostSpec> ParseCosts(absl::string_view text) {
   CostSpec spec;
   absl::string_view rest = absl::StripAsciiWhitespace(text);
@@ -241,17 +250,17 @@ absl::StatusOr<CostSpec> ParseCosts(absl::string_view text) {
     if (equals == absl::string_view::npos) {
       return absl::InvalidArgumentError(absl::StrCat("expected KEY=VALUE, got '", rest, "'"));
     }
-    const absl::string_view name = absl::StripAsciiWhitespace(rest.substr(0, equals));
+    const std::string name(absl::StripAsciiWhitespace(rest.substr(0, equals)));
     rest = absl::StripLeadingAsciiWhitespace(rest.substr(equals + 1));
     const bool list = !rest.empty() && rest[0] == '[';
     size_t end = list ? rest.find(']') : std::min(rest.find(','), rest.size());
     if (end == absl::string_view::npos) {
       return absl::InvalidArgumentError(absl::StrCat(name, ": the list has no ']'"));
     }
-    SL_ASSIGN_OR_RETURN(const CostKey* const key, KeyOf(name));
+    SL_ASSIGN_OR_RETURN(const CostKey key, KeyOf(name));
     SL_ASSIGN_OR_RETURN(std::vector<int64_t> values,
-                        ParseList(*key, rest.substr(list ? 1 : 0, list ? end - 1 : end)));
-    SL_RETURN_IF_ERROR(Add(*key, std::move(values), &spec));
+                        ParseList(key, rest.substr(list ? 1 : 0, list ? end - 1 : end)));
+    SL_RETURN_IF_ERROR(Add(key, std::move(values), &spec));
     rest = absl::StripLeadingAsciiWhitespace(rest.substr(list ? end + 1 : end));
     if (rest.empty()) return spec;
     if (rest[0] != ',') {

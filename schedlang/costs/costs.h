@@ -90,6 +90,9 @@ struct CopiesRequest {
 };
 absl::Status ChangeCopies(const CopiesRequest& request, CostSpec* spec);
 
+// The error of a key that neither cost_keys.h nor the plan has.
+absl::Status UnknownCost(absl::string_view name);
+
 // The costs used when none are given: F = I = W = D = U = 1 ms, B = 2 ms, UPDATE = p2p = 0.
 CostSpec UnitCosts();
 
@@ -130,6 +133,14 @@ struct StageMemory {
 // The kinds and stages of a group, in the order listed.
 using GroupKey = absl::InlinedVector<std::pair<ActionKind, int32_t>, 4>;
 GroupKey KeyOf(absl::Span<const Action> group);
+
+// The times of a schedule's own actions, by kind and stage.
+struct OwnCosts {
+  std::array<std::vector<int64_t>, kActionKinds> by_stage;
+  int64_t Of(ActionKind kind, StageId stage) const {
+    return by_stage[static_cast<size_t>(kind)][static_cast<size_t>(stage.value)];
+  }
+};
 
 // Nanoseconds, by stage.
 struct CostModel {
@@ -172,6 +183,7 @@ struct CostModel {
   // parameters are gathered in no timeline (data_parallel.h); an UPDATE contains that.
   std::vector<int64_t> update;
   std::vector<int64_t> gather_updated;
+  OwnCosts own;
   CollectiveChoice collectives;     // a plan's collectives, unless the plan says them itself
   std::vector<StageMemory> memory;  // empty: not known
   int64_t capacity = 0;             // bytes that a rank can hold; 0: not known

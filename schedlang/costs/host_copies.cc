@@ -18,17 +18,17 @@ int64_t CopiedBytes(const Stage& stage, const StageMemory& memory) {
   return bytes;
 }
 
-// The ranks that share a link to their host with this one, itself among them.
+}  // namespace
+
 int64_t SharersOf(const Plan& plan, RankId rank, int64_t sharing) {
   const int64_t before = rank.value / sharing * sharing;
   return std::min(sharing, plan.ranks() - before);
 }
 
-}  // namespace
-
 absl::Status AddCopies(const Plan& plan, HostCosts host, CostModel* costs) {
-  const auto copy = std::find_if(plan.actions.begin(), plan.actions.end(),
-                                 [](const Action& action) { return IsCopy(action.kind); });
+  const auto copy =
+      std::find_if(plan.actions.begin(), plan.actions.end(),
+                   [](const Action& action) { return IsCopy(action.kind) && !IsOwn(action.kind); });
   if (copy == plan.actions.end()) return absl::OkStatus();
   for (size_t s = 0; s < costs->memory.size() && !host.says_bytes; ++s) {
     StageMemory& memory = costs->memory[s];

@@ -20,6 +20,10 @@ struct HostCosts {
   bool is_usual = false;         // no computation has a cost: an unknown copy takes as long as an F
 };
 
+// The ranks that share a link to their host with this one, itself among them, if `sharing` ranks in
+// order share one.
+int64_t SharersOf(const Plan& plan, RankId rank, int64_t sharing);
+
 // Ranks that share a bandwidth have equal parts of it, whether others copy at the moment or not;
 // the last ones may be fewer. So no copy takes longer than said, however the copies of ranks meet.
 //

@@ -20,6 +20,7 @@
 #include "schedlang/elaborate/per_stage.h"
 #include "schedlang/elaborate/program.h"
 #include "schedlang/elaborate/resolve.h"
+#include "schedlang/elaborate/resolve_rows.h"
 #include "schedlang/elaborate/run.h"
 #include "schedlang/orders/defer.h"
 #include "schedlang/orders/place_ahead.h"
@@ -131,7 +132,7 @@ class Elaboration {
     if (!CheckGiven() || !Bind() || !RunSteps()) return std::nullopt;
     plan_.microbatches = static_cast<int>(plan_.parameters[1].value);
     plan_.overlaps = program_.overlaps;
-    if (!PipesAndSplitFit()) return std::nullopt;
+    if (!PipesAndSplitFit() || !RowsFit()) return std::nullopt;
     padded_ *= plan_.steps;
     if (!FitsLimits()) return std::nullopt;
     CountMicrobatchesOfSteps(&plan_);
@@ -370,6 +371,10 @@ class Elaboration {
   bool BadPipes(Span span, std::string text) {
     Find(Code::kBadPipes, span, std::move(text)).where = PrintParameters(plan_);
     return false;
+  }
+
+  bool RowsFit() {
+    return FitRows(program_, &evaluator_, &plan_, diagnostics_) || (Evaluated() && false);
   }
 
   // Checks that the pipes share out all microbatches, and that the split fits the stages.

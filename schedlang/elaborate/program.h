@@ -199,6 +199,12 @@ struct OffloadStep {
   Span span;
 };
 
+// The rank that holds a value `on rank e`, for every stage.
+struct OwnValueStep {
+  size_t value = 0;  // index into Program::rows.values
+  PerStageStep rank;
+};
+
 struct NamedOrder {
   std::string name;
   Span span;
@@ -220,6 +226,8 @@ struct Program {
   std::optional<Span> layers;            // the search block's `layers`
   std::optional<Span> input;             // the search block's `costs input`
   std::vector<Overlap> overlaps;
+  OwnRows rows;
+  std::vector<OwnValueStep> own_values;
   std::optional<DerivedStep> derived;
   int32_t rank_slot = -1;
   RankMode mode = RankMode::kSequence;

@@ -25,6 +25,9 @@ void RankWork::StartRank(RankId rank) {
   deferred_.StartRank();
   offloaded_.StartRank();
   new_deferred_.clear();
+  if (!plan_->rows.actions.empty()) {
+    for (StageCounters& counters : counters_) counters.own.clear();  // of the rank before
+  }
   loops_.clear();
 }
 
@@ -134,6 +137,9 @@ bool RankWork::Perform(const Demand& demand, uint32_t place, Span span, const Sp
   written_ = nullptr;
   if (!action) return false;
   action->place = place;
+  if (IsOwn(action->kind) && plan_->rows.of(action->kind).by != By::kStage) {
+    action->on = static_cast<int16_t>(rank_.value);
+  }
   if (action->kind == ActionKind::kInputGradient) new_deferred_.push_back(*action);
   if (action->kind == ActionKind::kOffload) {
     offloaded_.Add(action->stage.value, action->microbatch.value);
@@ -167,13 +173,14 @@ std::optional<Action> RankWork::Number(const Demand& demand, Span span) {
 
 std::optional<Action> RankWork::NumberCounted(const Demand& demand, Span span) {
   StageCounters& counters = counters_[demand.stage.value];
-  Counter& counter = demand.kind == ActionKind::kForward     ? counters.forward
+  Counter& counter = IsOwn(demand.kind)                      ? counters.own[demand.kind]
+                     : demand.kind == ActionKind::kForward   ? counters.forward
                      : demand.kind == ActionKind::kRecompute ? counters.recompute
                      : demand.kind == ActionKind::kOffload   ? counters.offload
                                                              : counters.input_gradient;
   const int64_t number = demand.microbatch.value_or(counter.lowest_free());
   const std::string name =
-      absl::StrCat(PrintStage(plan_->pipes, demand.stage), PrintedKind(demand.kind));
+      absl::StrCat(PrintStage(plan_->pipes, demand.stage), PrintedKind(plan_->rows, demand.kind));
   const int64_t microbatches = MicrobatchesOf(demand.stage);
   if (number < 0) {
     Find(Code::kPastLast, span,

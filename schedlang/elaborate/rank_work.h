@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -39,9 +40,11 @@ class RankWork {
   void SetIteration(std::optional<int32_t> iteration) { set_iteration_ = iteration; }
 
   // True if the stage exists and is on this rank.
+  bool HasStage(int64_t stage) const {
+    return stage >= 0 && stage < static_cast<int64_t>(plan_->stages.size());
+  }
   bool OwnsStage(int64_t stage) const {
-    return stage >= 0 && stage < static_cast<int64_t>(plan_->stages.size()) &&
-           plan_->stages[static_cast<size_t>(stage)].rank == rank_;
+    return HasStage(stage) && plan_->stages[static_cast<size_t>(stage)].rank == rank_;
   }
   // Adds the finding for a stage of another rank; `values` explains the number.
   void FindNotOwned(int64_t stage, Span span, const std::string& values);
@@ -82,6 +85,7 @@ class RankWork {
     Counter recompute;
     Counter offload;
     int updates = 0;
+    std::map<ActionKind, Counter> own;
   };
 
   // True if the plan may have one more action; otherwise a finding at `span`.

@@ -16,6 +16,7 @@
 #include "schedlang/base/diagnostics.h"
 #include "schedlang/elaborate/layout_string.h"
 #include "schedlang/elaborate/resolve_expression.h"
+#include "schedlang/elaborate/resolve_rows.h"
 #include "schedlang/elaborate/resolve_rules.h"
 #include "schedlang/elaborate/scope.h"
 #include "schedlang/elaborate/standing.h"
@@ -125,14 +126,26 @@ void CheckCopy(const ast::Group& group, const ast::Part& part, Place place,
   }
 }
 
-ActionKind KindOf(const ast::Collective& collective) {
+ActionKind KindOf(const ast::Group& group, const ast::Part& part, Place place,
+                  const Program& program, Diagnostics* diagnostics) {
+  if (part.letter == 0) {
+    CheckOwn(group, part, place == Place::kOrder, diagnostics);
+    const OwnAction* const row = FindOwnAction(part, program, diagnostics);
+    return row == nullptr ? ActionKind::kForward : row->kind;
+  }
+  const ActionKind kind = KindOfLetter(part.letter);
+  if (IsCopy(kind)) CheckCopy(group, part, place, diagnostics);
+  return kind;
+}
+
+ActionKind KindOfCollective(const ast::Collective& collective) {
   if (collective.word.text == "unshard") return ActionKind::kUnshard;
   if (collective.word.text == "update") return ActionKind::kUpdate;
   return collective.word.text == "reshard" ? ActionKind::kReshard : ActionKind::kReduceGrad;
 }
 
 bool StandsAtSlot(const ast::Collective& collective, Diagnostics* diagnostics) {
-  if (KindOf(collective) == ActionKind::kUpdate) return true;
+  if (KindOfCollective(collective) == ActionKind::kUpdate) return true;
   diagnostics->Add(
       Code::kMisplaced, collective.span,
       absl::StrCat("'", collective.word.text, "' stands in the order of a rank, not at a slot"));
@@ -161,6 +174,22 @@ void CheckSplit(const Program& program, Diagnostics* diagnostics) {
   diagnostics->Add(Code::kMisplaced, split.span,
                    "'place' leaves open how many stages there are, and this split says what "
                    "each of them holds; it may be even, balanced or any");
+}
+
+// Own actions stand where a rank block lists them.
+void CheckRows(const Program& program, Diagnostics* diagnostics) {
+  if (program.rows.empty()) return;
+  for (const Step& step : program.rank) {
+    if (step.kind != Step::Kind::kTighten) continue;
+    diagnostics->Add(Code::kMisplaced, step.span,
+                     "'tighten' moves no own actions, and this schedule has some: leave it out");
+  }
+  if (program.mode == RankMode::kSequence || program.mode == RankMode::kTimetable) return;
+  const Span span = program.rows.actions.empty() ? program.rows.values.front().span
+                                                 : program.rows.actions.front().span;
+  diagnostics->Add(Code::kMisplaced, span,
+                   "own actions stand in a rank block that lists actions, or in a timetable; this "
+                   "schedule's block puts them in order by itself");
 }
 
 // Orders of several steps are written out, action by action.
@@ -253,6 +282,7 @@ class Resolver {
     }
     if (program_.split) CheckSplit(program_, diagnostics_);
     CheckChoices(program_, diagnostics_);
+    CheckRows(program_, diagnostics_);
     if (first_.steps) CheckSteps(program_, *first_.steps, first_.pad, diagnostics_);
     if (first_.ahead && first_.unshard) FindGatheredTwice(*first_.unshard, diagnostics_);
     const bool placed = first_.stages || !program_.pipes.empty() || program_.place;
@@ -422,6 +452,15 @@ class Resolver {
              versions ? &first_.versions : &first_.steps, out);
   }
 
+  void Resolve(const ast::OwnValue& value, Place place, std::vector<Step>*) {
+    if (!Stands(place == Place::kSchedule, value.span, "'value'", kInSchedule)) return;
+    ResolveRow(value, &expressions_, &program_, diagnostics_);
+  }
+  void Resolve(const ast::OwnAction& action, Place place, std::vector<Step>*) {
+    if (!Stands(place == Place::kSchedule, action.span, "'action'", kInSchedule)) return;
+    ResolveRow(action, &program_, diagnostics_);
+  }
+
   void Resolve(const ast::Chunks& chunks, Place place, std::vector<Step>* steps) {
     AddCount(chunks, place, "'chunks'", Step::Kind::kChunks, &first_.chunks, steps);
   }
@@ -517,14 +556,17 @@ class Resolver {
     for (const ast::Part& part : group.parts) {
       PartStep out{.span = part.span, .place = static_cast<uint32_t>(program_.places.size())};
       program_.places.push_back(part.span);
-      if (part.letter == 0) {
+      if (part.letter == 0 && !part.stage) {
         out.order = ResolveOrderName(part, place);
-      } else {
-        out.kind = KindOfLetter(part.letter);
-        if (IsCopy(out.kind)) CheckCopy(group, part, place, diagnostics_);
-        if (part.stage) out.stage = ResolveStage(*part.stage, std::string(1, part.letter));
-        if (part.microbatch) out.microbatch = expressions_.Resolve(*part.microbatch);
+        parts.push_back(out);
+        continue;
       }
+      out.kind = KindOf(group, part, place, program_, diagnostics_);
+      if (part.stage) {
+        out.stage =
+            ResolveStage(*part.stage, part.letter == 0 ? part.name : std::string(1, part.letter));
+      }
+      if (part.microbatch) out.microbatch = expressions_.Resolve(*part.microbatch);
       parts.push_back(out);
     }
     return parts;
@@ -560,7 +602,7 @@ class Resolver {
   }
 
   PartStep ResolveCollective(const ast::Collective& collective) {
-    PartStep part{.span = collective.span, .kind = KindOf(collective)};
+    PartStep part{.span = collective.span, .kind = KindOfCollective(collective)};
     part.stage = ResolveStage(collective.stage, collective.word.text);
     part.place = static_cast<uint32_t>(program_.places.size());
     program_.places.push_back(collective.span);

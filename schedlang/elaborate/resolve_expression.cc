@@ -80,14 +80,19 @@ int32_t ExpressionResolver::ResolveFunction(const ast::Let& let) {
 }
 
 PerStageStep ExpressionResolver::ResolvePerStage(const ast::PerStage& said) {
+  if (said.variable) return ResolveByStage(*said.variable, said.values.front());
   PerStageStep out{.nodes = {}, .is_list = said.is_list};
-  scope_->OpenBlock();
-  if (said.variable) {
-    out.slot = static_cast<int32_t>(program_->slot_names.size());
-    program_->slot_names.push_back(said.variable->text);
-    scope_->Define(*said.variable, Symbol::Kind::kValue, out.slot);
-  }
   for (const ast::Expr& value : said.values) out.nodes.push_back(Resolve(value));
+  return out;
+}
+
+PerStageStep ExpressionResolver::ResolveByStage(const ast::Name& variable, const ast::Expr& value) {
+  PerStageStep out;
+  scope_->OpenBlock();
+  out.slot = static_cast<int32_t>(program_->slot_names.size());
+  program_->slot_names.push_back(variable.text);
+  scope_->Define(variable, Symbol::Kind::kValue, out.slot);
+  out.nodes.push_back(Resolve(value));
   scope_->CloseBlock();
   return out;
 }

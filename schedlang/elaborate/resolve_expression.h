@@ -24,6 +24,8 @@ class ExpressionResolver {
   int32_t ResolveFunction(const ast::Let& let);
 
   PerStageStep ResolvePerStage(const ast::PerStage& said);
+  // The expression for every stage, which has the variable's name.
+  PerStageStep ResolveByStage(const ast::Name& variable, const ast::Expr& value);
 
   // The slots and nodes whose values name their pipe.
   PipeStages& pipe_stages() { return pipe_stages_; }

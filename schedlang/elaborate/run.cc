@@ -331,7 +331,9 @@ class Runner {
     if (part.stage >= 0) {
       const int64_t stage = evaluator_->Evaluate(part.stage);
       if (!Evaluated()) return false;
-      if (!work_.OwnsStage(stage)) {
+      const bool everywhere =
+          IsOwn(part.kind) && program_.rows.of(part.kind).by != By::kStage && work_.HasStage(stage);
+      if (!everywhere && !work_.OwnsStage(stage)) {
         work_.FindNotOwned(stage, program_.nodes[part.stage].span,
                            evaluator_->ValuesIn(part.stage));
         return false;

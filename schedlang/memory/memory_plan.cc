@@ -48,7 +48,7 @@ class Planner {
       places_ = 2;
       forward_.assign(microbatches, 0);
     }
-    const size_t values = microbatches * kStageValues * places_;
+    const size_t values = microbatches * kBuiltInValues * places_;
     const size_t blocks = ranks * places_;  // behind those of the ranks, those of their hosts
     for (const bool cuts : {false, true}) {
       if (cuts && sharing == Sharing::kOneSize) break;
@@ -90,7 +90,7 @@ class Planner {
 
   // `back`: the place to which a U brings the value.
   size_t Index(StageId stage, MicrobatchId microbatch, StageValue value, bool back = false) const {
-    return (Index(stage, microbatch) * kStageValues + static_cast<size_t>(value)) * places_ +
+    return (Index(stage, microbatch) * kBuiltInValues + static_cast<size_t>(value)) * places_ +
            (back ? 1 : 0);
   }
 
@@ -263,7 +263,7 @@ class Planner {
       if (places_ > 1) rank.host = placed_[best].slots[clocks_.size() + r].bytes();
     }
     memory.offsets = placed_[0].offsets;
-    const size_t of_stage = static_cast<size_t>(plan_.microbatches) * kStageValues * places_;
+    const size_t of_stage = static_cast<size_t>(plan_.microbatches) * kBuiltInValues * places_;
     for (size_t s = 0; s < plan_.stages.size(); ++s) {
       const size_t rule = rule_of[plan_.stages[s].rank.value];
       if (rule == 0) continue;
@@ -293,7 +293,7 @@ class Planner {
       memory->offsets[lives.places[k]] = packed.offsets[k];
       const int64_t grows = packed.offsets[k] + lives.values[k].bytes - end;
       if (grows <= 0) continue;
-      rank->by_value[static_cast<StageValue>(lives.places[k] / places % kStageValues)] += grows;
+      rank->by_value[static_cast<StageValue>(lives.places[k] / places % kBuiltInValues)] += grows;
       end += grows;
     }
   }

@@ -68,7 +68,7 @@ struct MemoryPlan {
   int64_t OffsetOf(StageId stage, MicrobatchId microbatch, StageValue value,
                    bool back = false) const {
     const size_t of = static_cast<size_t>(stage.value) * microbatches + microbatch.value;
-    return offsets[(of * kStageValues + static_cast<size_t>(value)) * places + (back ? 1 : 0)];
+    return offsets[(of * kBuiltInValues + static_cast<size_t>(value)) * places + (back ? 1 : 0)];
   }
 };
 

@@ -10,10 +10,9 @@ namespace stringline {
 namespace {
 
 // A set of action kinds, one bit each, as values.def names them.
-using Kinds = uint16_t;
-constexpr Kinds SetOf(ActionKind kind) {
-  return static_cast<Kinds>(1u << static_cast<unsigned>(kind));
-}
+using Kinds = uint64_t;
+static_assert(kActionKinds <= 64);
+constexpr Kinds SetOf(ActionKind kind) { return Kinds{1} << static_cast<unsigned>(kind); }
 
 enum class Whose : uint8_t { kOwn, kPrevious, kNext };
 
@@ -25,7 +24,7 @@ struct ValueRow {
   const char* words_at_end;
 };
 
-constexpr std::array<ValueRow, kStageValues + 3> RowsOfValues() {
+constexpr std::array<ValueRow, kValueRows> RowsOfValues() {
   constexpr Kinds F = SetOf(ActionKind::kForward);
   constexpr Kinds B = SetOf(ActionKind::kBackward);
   constexpr Kinds I = SetOf(ActionKind::kInputGradient);
@@ -43,17 +42,18 @@ constexpr std::array<ValueRow, kStageValues + 3> RowsOfValues() {
   {value, given, needed, last, words, whose, at_end},
 #define MOVED(...) KEPT(__VA_ARGS__, )
 #define HOSTED(...) KEPT(__VA_ARGS__)
+#define OWN(value) {value, 0, 0, 0, "", kOwn, ""},
 #define ADDED(value, given, needed, last, words) {value, given, needed, last, words, kOwn, ""},
 #include "schedlang/plan/values.def"
   }};
 }
-constexpr std::array<ValueRow, kStageValues + 3> kValueRows = RowsOfValues();
+constexpr std::array<ValueRow, kValueRows> kRowsOfValues = RowsOfValues();
 
 constexpr EffectsByKind EffectsOfAll(bool remakes) {
   EffectsByKind all = {};
   for (int kind = 0; kind < kActionKinds; ++kind) {
     const Kinds bit = SetOf(static_cast<ActionKind>(kind));
-    for (const ValueRow& row : kValueRows) {
+    for (const ValueRow& row : kRowsOfValues) {
       if (row.needed & bit) all[kind].needs |= row.value;
       if (row.given & bit) all[kind].gives |= row.value;
       if (row.last & bit) all[kind].releases |= row.value;
@@ -89,8 +89,11 @@ StageValue MessageOf(ActionKind send_or_recv) {
 LiveValues::LiveValues(const Plan& plan)
     : plan_(plan),
       microbatches_(static_cast<size_t>(plan.microbatches)),
-      live_(plan.stages.size() * microbatches_, 0) {
-  for (size_t s = 0; s < plan.stages.size(); ++s) {
+      live_(plan.stages.size() * microbatches_, 0),
+      data_is_given_((plan.rows.given() & kInput) != 0),
+      loss_is_given_((plan.rows.given() & kOutGrad) != 0) {
+  if (!plan.rows.actions.empty()) FindSeats();
+  for (size_t s = 0; s < plan.stages.size() && !data_is_given_; ++s) {
     if (plan.stages[s].previous.valid()) continue;
     std::fill_n(live_.begin() + static_cast<std::ptrdiff_t>(s * microbatches_),
                 plan.microbatches_of(StageId(static_cast<int32_t>(s))),
@@ -98,16 +101,43 @@ LiveValues::LiveValues(const Plan& plan)
   }
 }
 
+void LiveValues::FindSeats() {
+  int32_t seats = 0;
+  seats_.assign(plan_.stages.size(), -1);
+  for (const Action& action : plan_.actions) {
+    int32_t& seat = seats_[static_cast<size_t>(action.stage.value)];
+    if (action.on >= 0 && seat < 0) seat = seats++;
+  }
+  elsewhere_.assign(static_cast<size_t>(seats) * plan_.ranks() * microbatches_, 0);
+}
+
+size_t LiveValues::IndexElsewhere(const Action& action) const {
+  const auto seat = static_cast<size_t>(seats_[static_cast<size_t>(action.stage.value)]);
+  return (seat * plan_.ranks() + static_cast<size_t>(action.on)) * microbatches_ +
+         static_cast<size_t>(action.microbatch.value);
+}
+
+Values LiveValues::ThereOn(const Action& action) const {
+  return RankId(action.on) == plan_.stage(action.stage).rank ? of(action.stage, action.microbatch)
+                                                             : elsewhere_[IndexElsewhere(action)];
+}
+
+Values& LiveValues::Own(const Action& action) {
+  const bool here = action.on < 0 || RankId(action.on) == plan_.stage(action.stage).rank;
+  return here ? live_[Index(action.stage, action.microbatch)] : elsewhere_[IndexElsewhere(action)];
+}
+
 void LiveValues::Perform(const Action& action) {
   if (IsCollective(action.kind)) return;
   const Effects& effects = EffectsOf(plan_, action);
   Values gives = effects.gives;
   const Stage& stage = plan_.stage(action.stage);
-  Values& own = live_[Index(action.stage, action.microbatch)];
+  Values& own = Own(action);
   own &= static_cast<Values>(~effects.releases);
   if (gives & kOutput) {
     if (!stage.next.valid()) {
-      gives = (gives & ~kOutput) | kOutGrad;  // the loss gives its own gradient
+      // The loss gives its own gradient, unless an own action does.
+      gives = (gives & ~kOutput) | (loss_is_given_ ? Values{0} : kOutGrad);
     } else if (plan_.stage(stage.next).rank == stage.rank) {
       gives &= ~kOutput;
       live_[Index(stage.next, action.microbatch)] |= kInput;
@@ -128,15 +158,21 @@ bool LiveValues::Whole() const {
   for (size_t s = 0; s < plan_.stages.size(); ++s) {
     const auto row = live_.begin() + static_cast<std::ptrdiff_t>(s * microbatches_);
     const int count = plan_.microbatches_of(StageId(static_cast<int32_t>(s)));
-    if (std::count(row, row + count, static_cast<Values>(kWeightGrad)) != count) return false;
+    if (std::count(row, row + count, kWeightGrad | kSentBack) != count) return false;
   }
-  return true;
+  return std::count(elsewhere_.begin(), elsewhere_.end(), Values{0}) ==
+         static_cast<std::ptrdiff_t>(elsewhere_.size());
 }
 
 std::string Describe(const Plan& plan, StageId stage, MicrobatchId microbatch, Values values) {
-  const auto* const row = std::find_if(kValueRows.begin(), kValueRows.end(),
+  const auto* const row = std::find_if(kRowsOfValues.begin(), kRowsOfValues.end(),
                                        [&](const ValueRow& r) { return (values & r.value) != 0; });
-  SL_CHECK(row != kValueRows.end()) << "describes nothing";
+  SL_CHECK(row != kRowsOfValues.end()) << "describes nothing";
+  if (row->value & kOwnValues) {
+    return absl::StrCat(
+        "'", NameOf(plan.rows, static_cast<StageValue>(std::countr_zero(row->value))),
+        "' of stage ", PrintStage(plan.pipes, stage), ", microbatch ", microbatch.value);
+  }
   const Stage& place = plan.stage(stage);
   StageId named = stage;
   if (row->whose == Whose::kPrevious) named = place.previous;

@@ -20,6 +20,9 @@
 // with R (Stage::remakes) an F gives `kept` and `to remake` in place of `saved`, D and U move
 // `kept`, and all that follow need it; it lives until B or W.
 //
+// A schedule's own actions (rows.h) are further rows of the table. For them F gives `result` until
+// B or I, and B or I `sent back`, which stays.
+//
 // Collectives (UNSHARD, RESHARD, REDUCE_GRAD) act on the parameters of a stage, whatever the
 // microbatch, and have no row of values here.
 //
@@ -32,7 +35,9 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -40,12 +45,6 @@
 #include "schedlang/plan/values.h"
 
 namespace stringline {
-
-struct Effects {
-  Values needs;
-  Values gives;
-  Values releases;
-};
 
 using EffectsByKind = std::array<Effects, kActionKinds>;
 
@@ -56,11 +55,14 @@ extern const std::array<EffectsByKind, 2> kEffects;
 inline const Effects& EffectsOf(ActionKind kind, bool remakes = false) {
   return kEffects[remakes ? 1 : 0][static_cast<size_t>(kind)];
 }
+// On the rank of the stage.
 inline const Effects& EffectsOf(const Plan& plan, StageId stage, ActionKind kind) {
-  return EffectsOf(kind, plan.stage(stage).remakes);
+  const bool remakes = plan.stage(stage).remakes;
+  return IsOwn(kind) ? plan.rows.of(kind).effects[remakes ? 1 : 0] : EffectsOf(kind, remakes);
 }
 inline const Effects& EffectsOf(const Plan& plan, const Action& action) {
-  return EffectsOf(plan, action.stage, action.kind);
+  const bool away = action.on >= 0 && RankId(action.on) != plan.stage(action.stage).rank;
+  return away ? plan.rows.of(action.kind).effects[2] : EffectsOf(plan, action.stage, action.kind);
 }
 
 // The values that D and U move between a rank and its host.
@@ -68,6 +70,30 @@ inline Values CopiedValues(bool remakes) { return EffectsOf(ActionKind::kFetch, 
 
 // The value that a send takes, or a receive gives.
 StageValue MessageOf(ActionKind send_or_recv);
+
+// The actions that read a value, in a plan with rows: what ends its life, later in the list, waits
+// for them. By stage, microbatch and value, since the value was given; for a walk down a list.
+using OwnReaders = std::map<std::tuple<int32_t, int32_t, Values>, std::vector<uint32_t>>;
+
+// Visits the readers of the values that plan.actions[i] releases, and notes the action if it is
+// such a reader itself: visit(index).
+template <typename Visit>
+void ForReadersOfReleased(const Plan& plan, uint32_t i, OwnReaders* readers, Visit visit) {
+  const Action& action = plan.actions[i];
+  const Effects& effects = EffectsOf(plan, action);
+  const auto key = [&action](Values value) {
+    return std::tuple(action.stage.value, action.microbatch.value, value);
+  };
+  for (Values left = effects.releases; left != 0; left &= left - 1) {
+    const auto known = readers->find(key(left & (~left + 1)));
+    if (known == readers->end()) continue;
+    for (const uint32_t reader : known->second) visit(reader);
+    readers->erase(known);
+  }
+  for (Values left = effects.needs & ~effects.releases; left != 0; left &= left - 1) {
+    (*readers)[key(left & (~left + 1))].push_back(i);
+  }
+}
 
 // The live values of every stage and microbatch. Starts with the data of the first stages.
 class LiveValues {
@@ -77,17 +103,21 @@ class LiveValues {
   Values of(StageId stage, MicrobatchId microbatch) const {
     return live_[Index(stage, microbatch)];
   }
+  // Those of the action's stage and microbatch on the action's rank.
+  Values There(const Action& action) const {
+    return action.on < 0 ? of(action.stage, action.microbatch) : ThereOn(action);
+  }
   // The needs of `action` that are not live.
   Values Missing(const Action& action) const {
     const Values needs = EffectsOf(plan_, action).needs;
-    return needs == 0 ? 0 : needs & ~of(action.stage, action.microbatch);
+    return needs == 0 ? 0 : needs & ~There(action);
   }
   // The same for group[part]. Parts of a group run at once, so values given by earlier parts are
   // not yet live, and values released by earlier parts are no longer available.
   Values Missing(absl::Span<const Action> group, size_t part) const {
     const Values needs = EffectsOf(plan_, group[part]).needs;
     if (needs == 0) return 0;
-    Values there = of(group[part].stage, group[part].microbatch);
+    Values there = There(group[part]);
     for (size_t k = 0; k < part; ++k) {
       const bool same =
           group[k].stage == group[part].stage && group[k].microbatch == group[part].microbatch;
@@ -105,9 +135,21 @@ class LiveValues {
   size_t Index(StageId stage, MicrobatchId microbatch) const {
     return static_cast<size_t>(stage.value) * microbatches_ + microbatch.value;
   }
+  void FindSeats();
+  Values ThereOn(const Action& action) const;
+  Values& Own(const Action& action);
+  // The index in elsewhere_; the action is on another rank than its stage's.
+  size_t IndexElsewhere(const Action& action) const;
+
   const Plan& plan_;
   size_t microbatches_;
   std::vector<Values> live_;
+  const bool data_is_given_;  // by own actions: the input of first stages
+  const bool loss_is_given_;  // and the output gradient of last ones
+  // What ranks have of a stage of another rank, and by stage its place there, or -1. Empty without
+  // own actions of each rank.
+  std::vector<Values> elsewhere_;
+  std::vector<int32_t> seats_;
 };
 
 // "activation of stage 1, microbatch 0": the lowest value in `values`, in words. A stage's input is
@@ -128,6 +170,12 @@ constexpr int ActivationChange(ActionKind kind) {
     default:
       return 0;
   }
+}
+// The same, of a schedule's own actions too: +1 if one gives what F saved, -1 if it frees it.
+inline int ActivationChange(const OwnRows& rows, ActionKind kind) {
+  if (!IsOwn(kind)) return ActivationChange(kind);
+  const OwnAction& own = rows.of(kind);
+  return ((own.gives & kSaved) != 0 ? 1 : 0) - ((own.frees & kSaved) != 0 ? 1 : 0);
 }
 
 }  // namespace stringline

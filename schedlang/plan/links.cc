@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <queue>
+#include <tuple>
 #include <utility>
 
 #include "schedlang/plan/buckets.h"
@@ -37,6 +39,7 @@ class Wirer {
   Wiring Run(int receive_buffers) {
     CountCalls();
     for (int r = 0; r < plan_.ranks(); ++r) WireRank(r);
+    if (!plan_.rows.actions.empty()) WireOwnNeeds();
     Pair();
     WireReductions();
     wiring_.meeters = MeetersOfBuckets(plan_, wiring_);
@@ -96,14 +99,17 @@ class Wirer {
   }
 
   void WireRank(int rank) {
-    uint32_t group = kNoAction, collective = kNoAction, dropped = kNoAction;
-    offload_ = fetch_ = kNoAction;
+    uint32_t group = kNoAction, collective = kNoAction, dropped = kNoAction, own = kNoAction;
+    out_ = in_ = freed_ = kNoAction;
     for (uint32_t i = plan_.first[rank]; i < plan_.first[rank + 1];) {
       const Action& action = plan_.actions[i];
       if (IsMessage(action.kind)) {
         WireMessage(i++);
       } else if (IsCopy(action.kind)) {
         WireCopy(i++, group);
+      } else if (IsOwnNetwork(action.kind)) {
+        wiring_.wires[i].before = std::exchange(own, i);
+        ++i;
       } else if (IsCollective(action.kind)) {
         Wire& wire = wiring_.wires[i];
         const bool gathers = action.kind == ActionKind::kUnshard;
@@ -134,7 +140,8 @@ class Wirer {
     const Values needs = EffectsOf(plan_, action).needs;
     Wire& wire = wiring_.wires[i];
     wire.before = before;
-    if (!wiring_.copies.empty()) wiring_.copies[i].freed = offload_;
+    if (!wiring_.copies.empty()) wiring_.copies[i].freed = freed_;
+    if (IsOwn(action.kind)) return;
     if (action.kind == ActionKind::kUpdate) {
       wire.gathered = std::exchange(reduced_[action.stage.value], kNoAction);
       updated_[action.stage.value] = i;
@@ -151,13 +158,15 @@ class Wirer {
       const bool last = !stage.next.valid();
       const bool here = last || Lives(stage.next, rank);
       if (!here) wire.gradient = own.gradient;
-      Need(last   ? own.forward
+      Need(last   ? (LossIsGiven() ? i : own.forward)
            : here ? MadeOf(stage.next, action.microbatch).backward
                   : own.gradient);
     }
     if (needs & (kSaved | kKept)) NeedSaved(i, own.saved);
     if (needs & kStash) Need(own.backward);
   }
+
+  bool LossIsGiven() const { return (plan_.rows.given() & kOutGrad) != 0; }
 
   // The later one in a rank's list; either may be none.
   static uint32_t LaterOf(uint32_t a, uint32_t b) {
@@ -186,18 +195,65 @@ class Wirer {
     const Action& action = plan_.actions[i];
     Made& made = MadeOf(action.stage, action.microbatch);
     CopyWire& copy = wiring_.copies[i];
+    const bool out = CopiesOut(action.kind);
+    wiring_.wires[i].before = std::exchange(out ? out_ : in_, i);
+    if (!out) {
+      copy.freed = freed_;
+      copy.after = group;
+    }
+    const Effects& effects = EffectsOf(plan_, action);
     if (action.kind == ActionKind::kOffload) {
-      wiring_.wires[i].before = std::exchange(offload_, i);
       copy.source = std::exchange(made.saved, kNoAction);
       made.hosted = i;
-    } else {
-      wiring_.wires[i].before = std::exchange(fetch_, i);
+    } else if (action.kind == ActionKind::kFetch) {
       copy.source = made.hosted;
-      copy.freed = offload_;
-      copy.after = group;
+      made.saved = i;
+    } else if (effects.gives & (kSaved | kKept)) {
       made.saved = i;
     }
-    Need(copy.source);
+    if (effects.releases & kOnDevice) freed_ = i;
+    if (!IsOwn(action.kind)) Need(copy.source);
+  }
+
+  // A second pass over the lists of a plan with rows: the last giver of every value on its rank,
+  // and its readers, for which the end of its life waits. What runs on one lane needs no further
+  // wire.
+  void WireOwnNeeds() {
+    std::map<std::tuple<int32_t, int32_t, Values>, uint32_t> givers;
+    OwnReaders readers;
+    for (uint32_t i = 0, rank = 0; i < plan_.actions.size(); ++i) {
+      for (; i >= plan_.first[rank + 1]; ++rank) {
+        givers.clear();
+        readers.clear();
+      }
+      wiring_.first_own_need.push_back(static_cast<uint32_t>(wiring_.own_needs.size()));
+      const Action& action = plan_.actions[i];
+      if (!IsOfMicrobatch(action.kind)) continue;
+      const Effects& effects = EffectsOf(plan_, action);
+      const auto at = [&](Values value) -> uint32_t& {
+        return givers.try_emplace({action.stage.value, action.microbatch.value, value}, kNoAction)
+            .first->second;
+      };
+      for (Values left = effects.needs; left != 0; left &= left - 1) {
+        const uint32_t giver = at(left & (~left + 1));
+        // The values that no action gives are the data, and the neighbour's on the same rank.
+        if (giver == kNoAction) continue;
+        const ActionKind kind = plan_.actions[giver].kind;
+        if (!IsOwn(kind) && !IsOwn(action.kind)) continue;
+        if (IsCompute(kind) && IsCompute(action.kind)) continue;
+        wiring_.own_needs.push_back(giver);
+      }
+      ForReadersOfReleased(plan_, i, &readers, [&](uint32_t reader) {
+        const ActionKind of = plan_.actions[reader].kind;
+        if (!IsOwn(of) && !IsOwn(action.kind)) return;
+        if (IsCompute(of) && IsCompute(action.kind)) return;
+        wiring_.own_needs.push_back(reader);
+      });
+      for (Values left = effects.gives; left != 0; left &= left - 1) at(left & (~left + 1)) = i;
+      if (action.kind == ActionKind::kForward && !LossIsGiven()) at(kOutGrad) = i;
+    }
+    wiring_.first_own_need.push_back(static_cast<uint32_t>(wiring_.own_needs.size()));
+    wiring_.meetings = OwnMeetingsOf(plan_);
   }
 
   void WireMessage(uint32_t i) {
@@ -296,8 +352,9 @@ class Wirer {
   std::vector<uint32_t> gathered_;  // by stage: the UNSHARD that holds, on its rank
   std::vector<uint32_t> reduced_;   // by stage: the REDUCE_GRAD since its last UPDATE
   std::vector<uint32_t> updated_;   // by stage: its last UPDATE
-  uint32_t offload_ = kNoAction;    // the rank's last D
-  uint32_t fetch_ = kNoAction;      // and its last U
+  uint32_t out_ = kNoAction;        // the rank's last copy from its device
+  uint32_t in_ = kNoAction;         // and to it
+  uint32_t freed_ = kNoAction;      // the last copy that freed memory of the device
   std::vector<uint32_t> filled_;    // by queue: the end of its calls so far
   std::vector<std::vector<uint32_t>> sends_, recvs_;  // by channel
 };

@@ -17,6 +17,10 @@
 //                preceding RESHARD, or the UPDATE of its stage behind that; `meeting`: `after` of
 //                all members of that reduction
 //
+//   own action   (rows.h) on the compute lane and the copy lanes as those; on the network `before`:
+//                the own action before it there. All wait for the actions of OwnNeeds, and those
+//                of all ranks for each other (Wiring::meetings).
+//
 // Memory has the order of the list, however long copies take: what a D frees is free for all that
 // is listed behind it, which waits for its end; a U takes memory behind what is listed before it. A
 // D itself begins as soon as its values exist.
@@ -31,6 +35,7 @@
 
 #include "absl/types/span.h"
 #include "schedlang/plan/communicators.h"
+#include "schedlang/plan/own_meetings.h"
 #include "schedlang/plan/plan.h"
 #include "schedlang/plan/replica_reductions.h"
 
@@ -100,6 +105,11 @@ struct Wiring {
   std::vector<ListedWait> waits;  // rank by rank, in the order of `before`
   // By action, in a plan with copies; else empty.
   std::vector<CopyWire> copies;
+  // In a plan with rows: the actions on the same rank, on other lanes, whose values action i needs
+  // are own_needs[first_own_need[i]] .. own_needs[first_own_need[i + 1] - 1]. Else empty.
+  std::vector<uint32_t> own_needs;
+  std::vector<uint32_t> first_own_need;
+  OwnMeetings meetings;
   // By collective, the computation that may meet its buckets (buckets.h), or kNoAction. Empty for a
   // plan without collectives.
   std::vector<uint32_t> meeters;
@@ -112,6 +122,28 @@ struct Wiring {
                                               first_call[queue + 1] - first_call[queue]);
   }
   CopyWire CopyOf(uint32_t action) const { return copies.empty() ? CopyWire() : copies[action]; }
+  absl::Span<const uint32_t> OwnNeeds(uint32_t action) const {
+    if (first_own_need.empty()) return {};
+    return absl::MakeConstSpan(own_needs).subspan(
+        first_own_need[action], first_own_need[action + 1] - first_own_need[action]);
+  }
+  // Visits the actions whose ends a schedule's own action waits for, and any action for an own one:
+  // visit(action). Of a meeting those of all its members.
+  template <typename Visit>
+  void ForOwnWaits(uint32_t action, Visit visit) const {
+    if (first_own_need.empty()) return;
+    const int32_t meeting = meetings.Of(action);
+    if (meeting < 0) {
+      for (const uint32_t need : OwnNeeds(action)) visit(need);
+      return;
+    }
+    for (const uint32_t member : meetings.of(meeting)) {
+      for (const uint32_t need : OwnNeeds(member)) visit(need);
+      for (const uint32_t before : {wires[member].before, CopyOf(member).freed}) {
+        if (before != kNoAction) visit(before);
+      }
+    }
+  }
   // The waits listed between the action and the computation before it.
   absl::Span<const ListedWait> WaitsBefore(uint32_t action) const {
     if (listed.empty()) return {};

@@ -130,15 +130,15 @@ std::string PrintStage(absl::Span<const Pipe> pipes, StageId stage) {
   return absl::StrCat(stage.value);
 }
 
-std::string PrintAction(absl::Span<const Pipe> pipes, ActionKind kind, StageId stage,
-                        MicrobatchId microbatch) {
-  std::string out = absl::StrCat(PrintStage(pipes, stage), PrintedKind(kind));
+std::string PrintAction(absl::Span<const Pipe> pipes, const OwnRows& rows, ActionKind kind,
+                        StageId stage, MicrobatchId microbatch) {
+  std::string out = absl::StrCat(PrintStage(pipes, stage), PrintedKind(rows, kind));
   if (microbatch.valid()) absl::StrAppend(&out, microbatch.value);
   return out;
 }
 
 std::string Print(const Plan& plan, const Action& action) {
-  return PrintAction(plan.pipes, action.kind, action.stage, action.microbatch);
+  return PrintAction(plan.pipes, plan.rows, action.kind, action.stage, action.microbatch);
 }
 
 absl::Span<const Action> GroupAt(absl::Span<const Action> actions, size_t begin) {
@@ -169,6 +169,7 @@ std::string Print(const Plan& plan) {
   if (plan.steps > 1 || plan.versions > 1) {
     absl::StrAppend(&out, "steps ", plan.steps, " versions ", plan.versions, "\n");
   }
+  absl::StrAppend(&out, Print(plan.rows));
   AppendStages(plan, &out);
   if (plan.split.kind != Split::Kind::kEven) absl::StrAppend(&out, Print(plan.split), "\n");
   if (!plan.recompute.empty()) {

@@ -17,6 +17,9 @@
 //   stages 0
 //   rank 0: 0F0 0B0 0UPDATE0 0F1 0B1 0UPDATE1
 //
+// A schedule's own values and actions have a line each, `value …` and `action …` (rows.h), before
+// the stages; an action that each rank does stands in the lists of all of them.
+//
 // `stages` gives the rank of every stage. An action prints as stage, kind, microbatch; `a&b` are
 // parts that share the rank. A lowered plan also holds sends and receives (0SEND_F0, 1RECV_F0),
 // written as torch does: with the stage of the acting rank; the peer follows from it. Sends and
@@ -45,53 +48,16 @@
 #include "schedlang/base/diagnostics.h"
 #include "schedlang/base/ids.h"
 #include "schedlang/base/source.h"
+#include "schedlang/plan/action_kind.h"
+#include "schedlang/plan/rows.h"
 
 namespace stringline {
-
-enum class ActionKind : uint8_t {
-#define X(kind, print, meaning) kind,
-#include "schedlang/plan/actions.def"
-#undef X
-};
-inline constexpr int kActionKinds = 15;
-inline constexpr int kComputeKinds = 6;  // F, B, I, W, R and UPDATE, the first ones
-inline constexpr int kOrderedKinds = 4;  // F, B, I and W: those of costs of orders, and of search
-
-const char* PrintedKind(ActionKind kind);    // "F", "SEND_F", …
-const char* MeaningOfKind(ActionKind kind);  // the table's third column
-
-constexpr bool IsCompute(ActionKind kind) { return static_cast<int>(kind) < kComputeKinds; }
-// True for the letters of an action's parts: a B has weight gradients, as W.
-constexpr bool Performs(ActionKind kind, ActionKind letter) {
-  return kind == letter || (kind == ActionKind::kBackward && letter == ActionKind::kWeightGradient);
-}
-constexpr bool IsSend(ActionKind kind) {
-  return kind == ActionKind::kSendForward || kind == ActionKind::kSendBackward;
-}
-constexpr bool IsRecv(ActionKind kind) {
-  return kind == ActionKind::kRecvForward || kind == ActionKind::kRecvBackward;
-}
-
-constexpr bool IsMessage(ActionKind kind) { return IsSend(kind) || IsRecv(kind); }
-// Copies between a rank's device and its host, each way on a lane of its own (links.h).
-constexpr bool IsCopy(ActionKind kind) {
-  return kind == ActionKind::kOffload || kind == ActionKind::kFetch;
-}
-// True for the work of a rank alone: what is listed behind a copy has its values, or their memory.
-constexpr bool TakesTurn(ActionKind kind) { return IsCompute(kind) || IsCopy(kind); }
-constexpr bool IsCollective(ActionKind kind) { return kind >= ActionKind::kUnshard; }
-// True for the work on a microbatch; the number of an UPDATE is a step.
-constexpr bool IsOfMicrobatch(ActionKind kind) {
-  return kind != ActionKind::kUpdate && !IsCollective(kind);
-}
-// True for F, B, I, W and R: what reads the weights of a stage, or gives their gradients.
-constexpr bool ComputesMicrobatch(ActionKind kind) {
-  return IsCompute(kind) && IsOfMicrobatch(kind);
-}
 
 struct Action {
   ActionKind kind = ActionKind::kForward;
   bool joined = false;  // shares the rank with the preceding action: the b of `a & b`
+  // The rank of an own action that every rank does (rows.h); -1: the stage's.
+  int16_t on = -1;
   StageId stage;
   MicrobatchId microbatch;  // in its pipe; of an UPDATE its step; none for a collective
   uint32_t place = 0;       // index into Plan::places: the place in the source
@@ -215,6 +181,7 @@ struct Plan {
   int versions = 1;
   std::vector<Stage> stages;
   std::vector<Pipe> pipes;  // empty: a single pipe, of all stages and microbatches
+  OwnRows rows;             // the schedule's own values and actions
   Split split;
   // By stage, 1 if it recomputes: of a microbatch it keeps its input only, and its F is done again,
   // by the stage's R actions or, if the plan lists none, as the beginning of its B or I. Empty: no
@@ -260,7 +227,14 @@ struct Plan {
   MicrobatchId OfStep(int step, int32_t microbatch) const;
 };
 
-// True if the plan lists a D or a U.
+// The rank whose list holds the action.
+inline RankId RankOf(const Plan& plan, const Action& action) {
+  return action.on >= 0 ? RankId(action.on) : plan.stage(action.stage).rank;
+}
+// The first rank beyond those that Action::on can name.
+inline constexpr int kMostRanksOfRows = 1 << 15;
+
+// True if the plan lists a D, a U, or an own copy.
 bool HasCopies(const Plan& plan);
 // True if it lists an UPDATE.
 bool HasUpdates(const Plan& plan);
@@ -279,8 +253,8 @@ absl::Span<const Action> GroupAt(absl::Span<const Action> actions, size_t begin)
 // The stage as messages name it: "3", or "up[1]" in plans with pipes.
 std::string PrintStage(absl::Span<const Pipe> pipes, StageId stage);
 // "3F7", "up[1]F7"; "3UNSHARD".
-std::string PrintAction(absl::Span<const Pipe> pipes, ActionKind kind, StageId stage,
-                        MicrobatchId microbatch);
+std::string PrintAction(absl::Span<const Pipe> pipes, const OwnRows& rows, ActionKind kind,
+                        StageId stage, MicrobatchId microbatch);
 std::string Print(const Plan& plan, const Action& action);
 // "0F3&1B0": the group that begins at actions[index].
 std::string PrintGroup(const Plan& plan, absl::Span<const Action> actions, size_t index);

@@ -24,7 +24,9 @@ class PlanReader {
   }
 
   std::optional<Plan> Read() {
-    if (!ReadHeader() || !ReadSteps() || !ReadStages() || !ReadExtras()) return std::nullopt;
+    if (!ReadHeader() || !ReadSteps() || !ReadRows() || !ReadStages() || !RowsFit() ||
+        !ReadExtras())
+      return std::nullopt;
     for (int64_t rank = 0; rank < ranks_; ++rank) {
       const size_t line = static_cast<size_t>(rank) + next_;
       if (line >= lines_.size()) {
@@ -92,6 +94,36 @@ class PlanReader {
     }
     plan_.steps = static_cast<int>(*steps);
     plan_.versions = static_cast<int>(*versions);
+    return true;
+  }
+
+  // The lines of the schedule's own values and actions. The ranks of values are by stage: the
+  // stages follow, so those of a value are counted by ReadStages.
+  bool ReadRows() {
+    for (; next_ < lines_.size(); ++next_) {
+      const std::vector<Word>& words = lines_[next_];
+      if (words[0].text != "value" && words[0].text != "action") break;
+      std::vector<absl::string_view> texts;
+      for (const Word& word : words) texts.push_back(word.text);
+      if (!ReadRow(texts, ranks_, &plan_.rows)) {
+        return Complain(words[0].span,
+                        "expected 'value NAME', with 'on host', 'on each rank' or 'on ranks 1 0', "
+                        "or 'action NAME LANE' with 'by', 'needs', 'gives' and 'frees'");
+      }
+      (words[0].text == "value" ? plan_.rows.values.back().span : plan_.rows.actions.back().span) =
+          words[1].span;
+    }
+    return plan_.rows.empty() || ranks_ < kMostRanksOfRows ||
+           Complain(plan_.header,
+                    absl::StrCat("a plan with rows has less than ", kMostRanksOfRows, " ranks"));
+  }
+
+  bool RowsFit() {
+    for (const OwnValue& value : plan_.rows.values) {
+      if (value.ranks.empty() || value.ranks.size() == plan_.stages.size()) continue;
+      return Complain(value.span, absl::StrCat("value ", value.name, " says ", value.ranks.size(),
+                                               " ranks for ", plan_.stages.size(), " stages"));
+    }
     return true;
   }
 
@@ -215,8 +247,11 @@ class PlanReader {
       Action action;
       action.joined = joined;
       action.place = place;
-      if (!ReadAction(plan_.pipes, &rest, &action))
+      if (!ReadAction(plan_.pipes, plan_.rows, &rest, &action))
         return Complain(word.span, "expected an action like 3F7");
+      if (IsOwn(action.kind) && plan_.rows.of(action.kind).by != By::kStage) {
+        action.on = static_cast<int16_t>(rank.value);
+      }
       if (!Allowed(rank, word, action)) return false;
       plan_.actions.push_back(action);
       if (rest.empty()) return true;
@@ -240,7 +275,7 @@ class PlanReader {
                                    : updates ? "s"
                                              : "es"));
     }
-    const RankId home = plan_.stage(action.stage).rank;
+    const RankId home = RankOf(plan_, action);
     if (home != rank) {
       return Complain(word.span,
                       absl::StrCat(Print(plan_, action), ": stage ", action.stage.value,
@@ -249,6 +284,10 @@ class PlanReader {
     const bool grouped = word.text.find('&') != absl::string_view::npos;
     if (updates && grouped) {
       return Complain(word.span, absl::StrCat(Print(plan_, action), " cannot be part of a group"));
+    }
+    if (IsOwn(action.kind) && grouped) {
+      return Complain(word.span, absl::StrCat(Print(plan_, action), " cannot be part of a group: ",
+                                              "an action of the schedule's own runs alone"));
     }
     if (IsCopy(action.kind) && grouped) {
       return Complain(word.span,
@@ -265,7 +304,7 @@ class PlanReader {
       return Complain(word.span, absl::StrCat(Print(plan_, action), ": no line 'recompute' says ",
                                               "that stage ", action.stage.value, " recomputes"));
     }
-    if (TakesTurn(action.kind)) return true;
+    if (TakesTurn(action.kind) || IsOwnNetwork(action.kind)) return true;
     if (IsCollective(action.kind)) {
       return !grouped ||
              Complain(word.span, absl::StrCat(Print(plan_, action), " cannot be part of a group"));

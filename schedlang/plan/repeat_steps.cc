@@ -15,7 +15,7 @@ std::vector<Action> UpdatesOf(const Plan& plan, RankId rank) {
   std::vector<Action> updates;
   std::vector<size_t> of_stage(plan.stages.size(), 0);  // one past its index in `updates`
   for (const Action& action : plan.of(rank)) {
-    if (!IsCompute(action.kind)) continue;
+    if (!ComputesMicrobatch(action.kind)) continue;
     size_t& own = of_stage[static_cast<size_t>(action.stage.value)];
     if (own == 0) {
       updates.push_back(action);

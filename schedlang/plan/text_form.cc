@@ -86,17 +86,22 @@ std::optional<int64_t> ValueOf(const std::vector<Parameter>& parameters, absl::s
   return std::nullopt;
 }
 
-bool ReadAction(absl::Span<const Pipe> pipes, absl::string_view* text, Action* action) {
+bool ReadAction(absl::Span<const Pipe> pipes, const OwnRows& rows, absl::string_view* text,
+                Action* action) {
   const auto stage = CutStage(pipes, text);
   size_t n = 0;
   while (n < text->size() && (absl::ascii_isupper((*text)[n]) || (*text)[n] == '_')) ++n;
   const absl::string_view kind = text->substr(0, n);
   text->remove_prefix(n);
   if (!stage) return false;
-  int k = 0;
-  while (k < kActionKinds && kind != PrintedKind(static_cast<ActionKind>(k))) ++k;
-  if (k == kActionKinds) return false;
-  action->kind = static_cast<ActionKind>(k);
+  if (const OwnAction* const own = rows.Find(kind)) {
+    action->kind = own->kind;
+  } else {
+    int k = 0;
+    while (k < kActionKinds && kind != PrintedKind(static_cast<ActionKind>(k))) ++k;
+    if (k == kActionKinds) return false;
+    action->kind = static_cast<ActionKind>(k);
+  }
   action->stage = StageId(*stage);
   action->microbatch = MicrobatchId();
   if (IsCollective(action->kind)) return true;

@@ -32,6 +32,7 @@ std::optional<int64_t> ValueOf(const std::vector<Parameter>& parameters, absl::s
 
 // Reads an action's printed form ("3F7", "0SEND_F1"; "up[3]F7" in a plan with pipes) from the front
 // of *text and cuts it off. False, with *text unspecified, if *text begins otherwise.
-bool ReadAction(absl::Span<const Pipe> pipes, absl::string_view* text, Action* action);
+bool ReadAction(absl::Span<const Pipe> pipes, const OwnRows& rows, absl::string_view* text,
+                Action* action);
 
 }  // namespace stringline

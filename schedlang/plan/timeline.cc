@@ -53,10 +53,9 @@ bool ReadWithin(absl::string_view mark, const Event& event, absl::string_view* t
 
 // Cuts "3F7@1000+500~200[1020+480]" off *text: an action, its start and length, times within it,
 // and the observed times if the timeline is `observed` and they differ.
-bool ReadEvent(absl::Span<const Pipe> pipes, absl::string_view* text, Event* event,
-               ObservedTimes* observed) {
+bool ReadEvent(const Timeline& of, absl::string_view* text, Event* event, ObservedTimes* observed) {
   Action action;
-  if (!ReadAction(pipes, text, &action)) return false;
+  if (!ReadAction(of.pipes, of.rows, text, &action)) return false;
   event->kind = action.kind;
   event->stage = action.stage;
   event->microbatch = action.microbatch;
@@ -95,7 +94,7 @@ bool ReadPart(absl::string_view text, uint32_t end, bool observed, uint32_t* at,
   const std::string event = absl::StrCat(text.substr(0, colon), text.substr(mark));
   absl::string_view rest = event;
   ObservedTimes times;
-  if (!part || !ReadEvent(timeline->pipes, &rest, &named, observed ? &times : nullptr)) {
+  if (!part || !ReadEvent(*timeline, &rest, &named, observed ? &times : nullptr)) {
     return false;
   }
   for (; *at < end; ++*at) {
@@ -126,7 +125,7 @@ void PrintParts(const Timeline& timeline, std::string* out) {
       const PartEvent& part = timeline.parts[p];
       const Event& e = timeline.events[part.event];
       absl::StrAppend(
-          out, " ", PrintAction(timeline.pipes, e.kind, e.stage, e.microbatch), ":",
+          out, " ", PrintAction(timeline.pipes, timeline.rows, e.kind, e.stage, e.microbatch), ":",
           Print(LayerPart{part.part, part.layer, part.chunk}), "@", part.start_ns, "+",
           part.end_ns - part.start_ns,
           PrintObserved(timeline.observed_parts, p, e.kind, part.start_ns, part.end_ns));
@@ -160,7 +159,7 @@ bool ReadGroup(absl::string_view text, bool observed, Timeline* timeline) {
     Event event;
     ObservedTimes times;
     event.joined = joined;
-    if (!ReadEvent(timeline->pipes, &text, &event, observed ? &times : nullptr)) return false;
+    if (!ReadEvent(*timeline, &text, &event, observed ? &times : nullptr)) return false;
     timeline->events.push_back(event);
     if (observed) timeline->observed.push_back(times);
     if (text.empty()) return true;
@@ -200,7 +199,8 @@ bool SumsFit(const Timeline& timeline) {
   return sum_ns < 4611686018427387904.0;  // 2^62
 }
 
-Bubbles::Rank MeasureRank(absl::Span<const Event> events, int64_t* first_ns, int64_t* last_ns) {
+Bubbles::Rank MeasureRank(const OwnRows& rows, absl::Span<const Event> events, int64_t* first_ns,
+                          int64_t* last_ns) {
   Bubbles::Rank rank;
   int live = 0;
   for (size_t i = 0; i < events.size();) {
@@ -212,7 +212,7 @@ Bubbles::Rank MeasureRank(absl::Span<const Event> events, int64_t* first_ns, int
     }
     if (!IsCompute(events[i].kind)) {
       // The values that a D copies leave the device, and come back with its U.
-      if (IsCopy(events[i].kind)) live += ActivationChange(events[i].kind);
+      if (IsCopy(events[i].kind)) live += ActivationChange(rows, events[i].kind);
       rank.peak_activations = std::max(rank.peak_activations, live);
       i = end;
       continue;
@@ -223,7 +223,7 @@ Bubbles::Rank MeasureRank(absl::Span<const Event> events, int64_t* first_ns, int
     for (; i < end; ++i) {
       start_ns = std::min(start_ns, events[i].start_ns);
       end_ns = std::max(end_ns, events[i].end_ns);
-      const int change = ActivationChange(events[i].kind);
+      const int change = ActivationChange(rows, events[i].kind);
       (change > 0 ? live : released) += change;
     }
     rank.peak_activations = std::max(rank.peak_activations, live);
@@ -295,6 +295,7 @@ Timeline TimelineOf(const Plan& plan, std::string origin) {
   timeline.schedule = plan.schedule;
   timeline.parameters = plan.parameters;
   timeline.pipes = plan.pipes;
+  timeline.rows = plan.rows;
   timeline.first = plan.first;
   timeline.events.reserve(plan.actions.size());
   for (const Action& action : plan.actions) {
@@ -311,6 +312,7 @@ std::string Print(const Timeline& timeline) {
     absl::StrAppend(&out, "layout ", NameOf(timeline.layout), "\n");
   }
   if (!timeline.observed.empty()) absl::StrAppend(&out, "observed\n");
+  absl::StrAppend(&out, Print(timeline.rows));
   for (const Pipe& p : timeline.pipes) {
     absl::StrAppend(&out, "pipe ", p.name, " M=", p.microbatches, " stages=", p.stages, "\n");
   }
@@ -319,7 +321,7 @@ std::string Print(const Timeline& timeline) {
     for (uint32_t i = timeline.first[r]; i < timeline.first[r + 1]; ++i) {
       const Event& e = timeline.events[i];
       absl::StrAppend(&out, e.joined ? "&" : " ",
-                      PrintAction(timeline.pipes, e.kind, e.stage, e.microbatch));
+                      PrintAction(timeline.pipes, timeline.rows, e.kind, e.stage, e.microbatch));
       absl::StrAppend(&out, "@", e.start_ns, "+", e.end_ns - e.start_ns);
       if (e.first_bucket_ns > 0) absl::StrAppend(&out, ">", e.first_bucket_ns - e.start_ns);
       if (e.waited_ns > 0) absl::StrAppend(&out, "~", e.waited_ns);
@@ -362,6 +364,14 @@ std::optional<Timeline> ReadTimeline(const Source& source, Diagnostics* diagnost
   }
   const bool observed = l < lines.size() && lines[l].size() == 1 && lines[l][0].text == "observed";
   if (observed) ++l;
+  for (; l < lines.size() && (lines[l][0].text == "value" || lines[l][0].text == "action"); ++l) {
+    std::vector<absl::string_view> words;
+    for (const Word& word : lines[l]) words.push_back(word.text);
+    if (!ReadRow(words, kMostRanksOfRows, &timeline.rows)) {
+      return complain(lines[l][0].span,
+                      "expected 'value NAME' or 'action NAME LANE', as in a plan");
+    }
+  }
   for (; l < lines.size() && lines[l][0].text == "pipe"; ++l) {
     const auto pipe = ReadPipe(lines[l], timeline.pipes);
     if (!pipe) return complain(lines[l][0].span, "expected 'pipe NAME M=… stages=…'");
@@ -444,7 +454,8 @@ Bubbles MeasureBubbles(const Timeline& timeline) {
   Bubbles bubbles;
   for (int r = 0; r < timeline.ranks(); ++r) {
     int64_t first_ns = std::numeric_limits<int64_t>::max(), last_ns = 0;
-    bubbles.ranks.push_back(MeasureRank(timeline.of(RankId(r)), &first_ns, &last_ns));
+    bubbles.ranks.push_back(
+        MeasureRank(timeline.rows, timeline.of(RankId(r)), &first_ns, &last_ns));
     if (first_ns > last_ns) continue;  // a rank with nothing to do
     bubbles.span_ns = std::max(bubbles.span_ns, last_ns - first_ns);
   }

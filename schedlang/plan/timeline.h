@@ -10,7 +10,8 @@
 // and gradients reduced bucket by bucket (buckets.h), `0UNSHARD@0+500>100` has its first bucket
 // after 100, and `0B7@1000+500~200` spent 200 of its 500 waiting for buckets. With pipes, a line
 // `pipe down M=4 stages=4` for each comes before the ranks; `layout pair` stands before those if
-// the layout of communicators is not `edge`. Parts of actions follow at the end, a line a rank:
+// the layout of communicators is not `edge`, and before the pipes the lines of a schedule's own
+// rows (rows.h). Parts of actions follow at the end, a line a rank:
 // `parts 0: 0F8:F.attn@0+300 0F8:F.dispatch@300+100 …`; from a stage's second layer on they carry
 // the layer's number: `0F8:F.attn.1@900+300`.
 //
@@ -80,6 +81,7 @@ struct Timeline {
   std::string schedule;
   std::vector<Parameter> parameters;
   std::vector<Pipe> pipes;                // as Plan::pipes
+  OwnRows rows;                           // as Plan::rows
   CommLayout layout = CommLayout::kEdge;  // the messages that share a lane
   std::vector<PartEvent> parts;           // by event, then time
   // Events of rank r: events[first[r]] .. events[first[r + 1] - 1], in the order of the rank's

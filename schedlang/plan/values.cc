@@ -16,6 +16,7 @@ bool MayBeComputedAgain(StageValue value) {
 #define KEPT(value, printed, again, ...) again,
 #define HOSTED(value, printed, again, ...) again,
 #define MOVED(value, printed, again, ...) again,
+#define OWN(value) kOnce,
 #include "schedlang/plan/values.def"
   };
   return kRows[static_cast<int>(value)];
@@ -26,6 +27,7 @@ const char* NameOf(MemoryClass memory_class) {
 #define STATE(memory_class, printed, key, meaning) printed,
 #define KEPT(value, printed, ...) printed,
 #define HOSTED(value, printed, ...) printed,
+#define OWN(value) "own value",
 #include "schedlang/plan/values.def"
       "messages",
   };
@@ -36,6 +38,7 @@ MemoryClass ClassOf(StageValue value) {
   static constexpr MemoryClass kClasses[] = {
 #define KEPT(value, ...) MemoryClass::value,
 #define HOSTED(value, ...) MemoryClass::value,
+#define OWN(value) MemoryClass::value,
 #define MOVED(value, ...) MemoryClass::kMessages,
 #include "schedlang/plan/values.def"
   };

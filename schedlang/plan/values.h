@@ -17,6 +17,8 @@ inline constexpr int kStageValues = 0
 #define VALUE(value, printed) +1
 #include "schedlang/plan/values.def"
     ;
+// Those before a schedule's own.
+inline constexpr int kBuiltInValues = static_cast<int>(StageValue::kOwn0);
 const char* NameOf(StageValue value);  // "input", …, "saved for I", …
 bool MayBeComputedAgain(StageValue value);
 
@@ -28,7 +30,7 @@ struct StageBytes {
 };
 
 // Sets of values, one bit each, also for those without memory: kInput, kOutput, …; combine with |.
-using Values = uint16_t;
+using Values = uint32_t;
 constexpr Values SetOf(StageValue value) {
   return static_cast<Values>(1u << static_cast<unsigned>(value));
 }
@@ -43,7 +45,18 @@ void ForEachOf(Values values, Visit visit) {
 inline constexpr Values kWeightGrad = 1u << kStageValues;
 inline constexpr Values kToRemake = kWeightGrad << 1;
 inline constexpr Values kToOffload = kToRemake << 1;
+inline constexpr Values kMade = kToOffload << 1;
+inline constexpr Values kSentBack = kMade << 1;
+inline constexpr int kValueRows = kStageValues + 5;
+static_assert(kValueRows <= 32);
 inline constexpr Values kSaved = kSavedForInput | kSavedForWeight;
+
+// The needs of an action, and what it gives and releases.
+struct Effects {
+  Values needs = 0;
+  Values gives = 0;
+  Values releases = 0;
+};
 
 // The classes by which memory is counted over time: each state of a stage, each value that stays on
 // its rank, and all values that move between stages as one class.
@@ -51,13 +64,33 @@ enum class MemoryClass : uint8_t {
 #define STATE(memory_class, printed, key, meaning) memory_class,
 #define KEPT(value, printed, ...) value,
 #define HOSTED(value, printed, ...) value,
+#define OWN(value) value,
 #include "schedlang/plan/values.def"
   kMessages,
 };
 inline constexpr int kMemoryClasses = static_cast<int>(MemoryClass::kMessages) + 1;
 // True for memory of the host, which no sum of a device's memory contains.
-constexpr bool IsOnHost(StageValue value) { return value == StageValue::kHosted; }
+constexpr bool IsOnHost(StageValue value) {
+  return value == StageValue::kHosted ||
+         (value >= StageValue::kOwnHost0 && value <= StageValue::kOwnHost2);
+}
+// True for an own value that each rank has, and for one that another rank than the stage's holds.
+constexpr bool IsOfEachRank(StageValue value) {
+  return value >= StageValue::kOwnEach0 && value <= StageValue::kOwnEach4;
+}
+constexpr bool IsAway(StageValue value) { return value >= StageValue::kOwnAway0; }
+// Sets of own values by where they live, and all values of the stage's own device.
+inline constexpr Values kOfEachRank =
+    SetOf(StageValue::kOwnEach4) * 2 - SetOf(StageValue::kOwnEach0);
+inline constexpr Values kOwnValues = SetOf(StageValue::kOwnAway2) * 2 - SetOf(StageValue::kOwn0);
+inline constexpr Values kAway = SetOf(StageValue::kOwnAway2) * 2 - SetOf(StageValue::kOwnAway0);
+inline constexpr Values kOnDevice =
+    (SetOf(StageValue::kOwnHost0) - 1) & ~SetOf(StageValue::kHosted);
 const char* NameOf(MemoryClass memory_class);  // "weights", …, "saved for I", …
 MemoryClass ClassOf(StageValue value);
+constexpr bool IsOnHost(MemoryClass memory_class) {
+  return memory_class == MemoryClass::kHosted ||
+         (memory_class >= MemoryClass::kOwnHost0 && memory_class <= MemoryClass::kOwnHost2);
+}
 
 }  // namespace stringline

@@ -95,6 +95,7 @@ class Analyst {
       take(copy.source);
       take(copy.freed);
     }
+    wiring_.ForOwnWaits(group, take);
     for (const ListedWait& wait : wiring_.WaitsBefore(group)) {
       take(wait.until);
     }
@@ -128,11 +129,13 @@ class Analyst {
       return;
     }
     const int64_t there_ns = std::min(ThereNs(need), to_ns);
-    if (IsCollective(plan_.actions[need].kind)) {
+    const ActionKind of = plan_.actions[need].kind;
+    // An own action of all ranks waits for the computations of the others, too.
+    if (IsCollective(of) || IsOwnNetwork(of) || IsCompute(of)) {
       AddIdle(rank, IdleCause::kCollective, from_ns, there_ns, group, need);
-    } else if (IsCopy(plan_.actions[need].kind)) {
+    } else if (IsCopy(of)) {
       AddIdle(rank, IdleCause::kCopy, from_ns, there_ns, group, need);
-    } else if (IsSend(plan_.actions[need].kind)) {
+    } else if (IsSend(of)) {
       AddIdle(rank, IdleCause::kQueue, from_ns, there_ns, group, need);
     } else {
       ExplainMessage(rank, group, need, from_ns, there_ns);
@@ -186,10 +189,18 @@ class Analyst {
       return reason;
     }
     if (IsCollective(kind)) return Later(wires_[i].after, wires_[i].before, i);
+    if (IsOwnNetwork(kind)) {
+      uint32_t reason = wires_[i].before;
+      wiring_.ForOwnWaits(i, [&](uint32_t before) { reason = Later(reason, before, i); });
+      return reason;
+    }
     if (IsCompute(kind)) return Later(wires_[i].before, NeedOf(i), i);
     if (IsCopy(kind)) {
       const CopyWire copy = wiring_.CopyOf(i);
-      return Later(Later(copy.source, wires_[i].before, i), Later(copy.after, copy.freed, i), i);
+      uint32_t reason =
+          Later(Later(copy.source, wires_[i].before, i), Later(copy.after, copy.freed, i), i);
+      wiring_.ForOwnWaits(i, [&](uint32_t before) { reason = Later(reason, before, i); });
+      return reason;
     }
     const uint32_t send = IsSend(kind) ? i : wires_[i].other;
     const uint32_t recv = wires_[send].other;
@@ -263,6 +274,7 @@ std::optional<Plan> PlanOf(const Timeline& timeline) {
   plan.schedule = timeline.schedule;
   plan.parameters = timeline.parameters;
   plan.pipes = timeline.pipes;
+  plan.rows = timeline.rows;
   plan.first = timeline.first;
   plan.lowered = true;
   for (const Pipe& pipe : plan.pipes) {
@@ -270,7 +282,10 @@ std::optional<Plan> PlanOf(const Timeline& timeline) {
   }
   size_t stages = 0;
   for (const Event& event : timeline.events) {
-    plan.actions.push_back({event.kind, event.joined, event.stage, event.microbatch});
+    plan.actions.push_back({.kind = event.kind,
+                            .joined = event.joined,
+                            .stage = event.stage,
+                            .microbatch = event.microbatch});
     stages = std::max(stages, static_cast<size_t>(event.stage.value) + 1);
     plan.microbatches = std::max(plan.microbatches, event.microbatch.value + 1);
     if (event.kind == ActionKind::kUpdate) {
@@ -280,7 +295,12 @@ std::optional<Plan> PlanOf(const Timeline& timeline) {
   if (stages * static_cast<size_t>(plan.microbatches) > timeline.events.size()) return std::nullopt;
   plan.stages.resize(stages);
   for (int r = 0; r < plan.ranks(); ++r) {
-    for (const Action& action : plan.of(RankId(r))) {
+    for (uint32_t i = plan.first[r]; i < plan.first[r + 1]; ++i) {
+      Action& action = plan.actions[i];
+      if (IsOwn(action.kind) && plan.rows.of(action.kind).by != By::kStage) {
+        action.on = static_cast<int16_t>(r);
+        continue;
+      }
       RankId& rank = plan.stages[action.stage.value].rank;
       if (rank.valid() && rank != RankId(r)) return std::nullopt;
       rank = RankId(r);

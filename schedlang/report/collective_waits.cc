@@ -27,6 +27,8 @@ GroupNeeds NeedsOf(const Plan& plan, const std::vector<Event>& events, const Wir
     const CopyWire copy = wiring.CopyOf(i);
     needs.others_ns = std::max({needs.others_ns, end_of(copy.source), end_of(copy.freed)});
   }
+  wiring.ForOwnWaits(
+      group, [&](uint32_t before) { needs.others_ns = std::max(needs.others_ns, end_of(before)); });
   for (const ListedWait& wait : wiring.WaitsBefore(group)) {
     needs.others_ns = std::max(needs.others_ns, end_of(wait.until));
   }

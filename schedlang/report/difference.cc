@@ -21,10 +21,10 @@ std::map<std::string, int64_t> WorkOf(const Timeline& timeline) {
       ++i;
       continue;
     }
-    std::string name = PrintedKind(events[i].kind);
+    std::string name = PrintedKind(timeline.rows, events[i].kind);
     int64_t start_ns = events[i].start_ns, end_ns = events[i].end_ns;
     for (++i; i < events.size() && events[i].joined; ++i) {
-      absl::StrAppend(&name, "&", PrintedKind(events[i].kind));
+      absl::StrAppend(&name, "&", PrintedKind(timeline.rows, events[i].kind));
       start_ns = std::min(start_ns, events[i].start_ns);
       end_ns = std::max(end_ns, events[i].end_ns);
     }

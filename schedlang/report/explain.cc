@@ -143,6 +143,8 @@ class Explainer {
       ExplainGroup(&link);
     } else if (link.begin_ns > 0 && IsCopy(kind)) {
       ExplainCopy(&link);
+    } else if (link.begin_ns > 0 && IsOwnNetwork(kind)) {
+      ExplainOwn(&link);
     } else if (link.begin_ns > 0) {
       IsMessage(kind) ? ExplainMessage(&link) : ExplainCollective(&link);
     }
@@ -182,6 +184,18 @@ class Explainer {
       const CopyWire copy = wiring_.CopyOf(link->action + k);
       EndsWith({copy.source, copy.freed}, start_ns, link);
     }
+    if (link->reason == WaitReason::kNothing) ExplainOwn(link);
+  }
+
+  // An own action, or one that takes the value of an own action.
+  void ExplainOwn(WaitLink* link) const {
+    const auto take = [&](uint32_t cause) {
+      if (link->reason != WaitReason::kNothing || !EndsAt(cause, link->begin_ns)) return;
+      link->reason = WaitReason::kOwn;
+      link->cause = IsCompute(plan_.actions[cause].kind) ? places_.GroupOf(cause) : cause;
+    };
+    take(wiring_.wires[link->action].before);
+    wiring_.ForOwnWaits(link->action, take);
   }
 
   // Makes the link that of the first of these copies and computations that ended then, if any did.
@@ -199,6 +213,7 @@ class Explainer {
     const CopyWire copy = wiring_.CopyOf(link->action);
     EndsWith({copy.source, copy.after, copy.freed, wiring_.wires[link->action].before},
              link->begin_ns, link);
+    if (link->reason == WaitReason::kNothing) ExplainOwn(link);
   }
 
   // Makes the link the message's, if the message came when the group started.
@@ -319,7 +334,7 @@ class Explainer {
     for (const Action& part : parts) {
       for (const Crossing& crossing : kCrossings) AddConsumer(part, crossing, &after);
     }
-    const RankId rank = plan_.stage(plan_.actions[group].stage).rank;
+    const RankId rank = RankOf(plan_, plan_.actions[group]);
     for (uint32_t i = group + static_cast<uint32_t>(parts.size()); i < plan_.first[rank.value + 1];
          ++i) {
       if (!IsCompute(plan_.actions[i].kind)) continue;
@@ -397,7 +412,7 @@ absl::StatusOr<uint32_t> FindAction(const Plan& plan, absl::string_view text) {
   };
   Action action;
   absl::string_view rest = text;
-  if (!ReadAction(plan.pipes, &rest, &action) || !rest.empty()) {
+  if (!ReadAction(plan.pipes, plan.rows, &rest, &action) || !rest.empty()) {
     return error("is no action of this plan; write stage, kind and microbatch, as in ",
                  plan.actions.empty() ? "0F0" : Print(plan, plan.actions.front()),
                  StagesOfPipes(plan));

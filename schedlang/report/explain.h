@@ -31,8 +31,9 @@ enum class WaitReason : uint8_t {
   kCollective,  // for a collective: the rank's collective before ended just then
   kOtherRank,   // for a reduction: `cause`, its part on another rank, could not start earlier
   kCopy,        // for a group or a copy: `cause`, a copy of its rank, ended just then
+  kOwn,         // `cause` had just ended, on this rank or another: one of them is a schedule's own
 };
-constexpr int kWaitReasons = 10;
+constexpr int kWaitReasons = 11;
 
 // An event of the step and its reason. Groups are named by the index of their first part in
 // plan.actions, messages by their send.

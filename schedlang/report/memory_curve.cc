@@ -6,6 +6,7 @@
 #include <map>
 #include <tuple>
 
+#include "schedlang/check/live_memory.h"
 #include "schedlang/plan/effects.h"
 
 namespace stringline {
@@ -17,6 +18,8 @@ struct Change {
   int64_t amount = 0;
   MemoryClass memory_class = MemoryClass::kWeights;
 };
+
+constexpr Values kAll = ~Values{0};
 
 int64_t RemadeBy(ActionKind kind, const StageMemory& stage) {
   if (kind == ActionKind::kInputGradient) return stage.remade_for_input;
@@ -41,8 +44,8 @@ class RankMemoryWalk {
 
  private:
   void Add(int64_t time_ns, MemoryClass memory_class, int64_t amount) {
-    const bool on_host = memory_class == MemoryClass::kHosted;
-    if (amount != 0 && on_host == of_host_) changes_.push_back({time_ns, amount, memory_class});
+    if (amount != 0 && IsOnHost(memory_class) == of_host_)
+      changes_.push_back({time_ns, amount, memory_class});
   }
   void Hold(int64_t from_ns, int64_t to_ns, MemoryClass memory_class, int64_t amount) {
     Add(from_ns, memory_class, amount);
@@ -52,7 +55,7 @@ class RankMemoryWalk {
   void CountActivations() {
     for (uint32_t i = plan_.first[rank_.value]; i < plan_.first[rank_.value + 1]; ++i) {
       const Event& event = timeline_.events[i];
-      const int change = ActivationChange(event.kind);
+      const int change = ActivationChange(plan_.rows, event.kind);
       Add(change > 0 ? event.start_ns : event.end_ns, MemoryClass::kSavedForInput, change);
     }
   }
@@ -72,9 +75,10 @@ class RankMemoryWalk {
       if (e.kind == ActionKind::kReduceGrad) {
         HoldUnreduced(e.stage.value, e.end_ns, &unreduced);
       }
-      CountValues(e);
+      CountValues(plan_.actions[i], e, kAll & ~kAway);
       CountRemade(e);
     }
+    if (!plan_.rows.values.empty()) CountLent();
     const int64_t never_ns = LatestEnd();
     while (!unreduced.empty()) HoldUnreduced(unreduced.begin()->first, never_ns, &unreduced);
     for (const auto& [stage, from_ns] : gathered) {
@@ -92,8 +96,10 @@ class RankMemoryWalk {
 
   // From the start of the producer of a value to the end of its last reader; a value held by both
   // stages on one rank is not counted, since nothing moves.
-  void CountValues(const Event& e) {
-    const auto& [needs, gives, releases] = EffectsOf(plan_, e.stage, e.kind);
+  void CountValues(const Action& action, const Event& e, Values counted) {
+    const auto [needs, all_given, all_released] = EffectsOf(plan_, action);
+    const Values gives = all_given & counted, releases = all_released & counted;
+    if ((gives | releases) == 0) return;
     for (int v = 0; v < kStageValues; ++v) {
       const auto value = static_cast<StageValue>(v);
       const std::tuple key(e.stage.value, e.microbatch.value, value);
@@ -103,6 +109,17 @@ class RankMemoryWalk {
       if (from == given_.end()) continue;
       Hold(from->second, e.end_ns, ClassOf(value), BytesOf(e.stage, value));
       given_.erase(from);
+    }
+  }
+
+  // Counts the own values that other ranks keep on this one.
+  void CountLent() {
+    for (const OwnValue& value : plan_.rows.values) {
+      for (uint32_t i = 0; i < plan_.actions.size() && IsAway(value.value); ++i) {
+        const Action& action = plan_.actions[i];
+        if (!IsOwn(action.kind) || value.ranks[action.stage.value] != rank_.value) continue;
+        CountValues(action, timeline_.events[i], SetOf(value.value));
+      }
     }
   }
 
@@ -194,7 +211,7 @@ std::vector<StageSizes> SizesOfCosts(const Plan& plan, const std::vector<StageMe
     }
   }
   for (const Action& action : plan.actions) {
-    if (!IsCompute(action.kind) || sizes.empty()) continue;
+    if (!ComputesMicrobatch(action.kind) || sizes.empty()) continue;
     sizes[action.stage.value].temporaries[static_cast<size_t>(action.kind)] =
         RemadeBy(action.kind, memory[action.stage.value]);
   }
@@ -219,10 +236,11 @@ MemoryCurves MemoryOver(const Plan& lowered, const Timeline& timeline,
                         const std::vector<StageMemory>& sizes) {
   MemoryCurves curves;
   curves.in_bytes = !sizes.empty();
+  curves.rows = lowered.rows;
   for (int r = 0; r < lowered.ranks(); ++r) {
     curves.ranks.push_back(RankMemoryWalk(lowered, timeline, sizes, RankId(r), false).Run());
   }
-  const bool copies = HasCopies(lowered);
+  const bool copies = UsesHosts(lowered);
   for (int r = 0; r < lowered.ranks() && copies && curves.in_bytes; ++r) {
     curves.hosts.push_back(RankMemoryWalk(lowered, timeline, sizes, RankId(r), true).Run());
   }

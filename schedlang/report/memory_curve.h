@@ -39,6 +39,7 @@ struct MemoryCurve {
 };
 
 struct MemoryCurves {
+  OwnRows rows;           // the plan's, for the names of classes
   bool in_bytes = false;  // otherwise stage activations
   std::vector<MemoryCurve> ranks;
   std::vector<MemoryCurve> hosts;  // by rank, its copies on the host; empty: there are none

@@ -23,21 +23,22 @@ constexpr int kTheEnd = kFirstKinds + kSetsOfKinds;
 constexpr int kStills = kTheEnd + 1;
 
 // "F&B"
-std::string NameOfKinds(int kinds) {
+std::string NameOfKinds(const OwnRows& rows, int kinds) {
   std::string name;
   for (int kind = 0; kind < kComputeKinds; ++kind) {
     if ((kinds >> kind & 1) == 0) continue;
-    absl::StrAppend(&name, name.empty() ? "" : "&", PrintedKind(static_cast<ActionKind>(kind)));
+    absl::StrAppend(&name, name.empty() ? "" : "&",
+                    PrintedKind(rows, static_cast<ActionKind>(kind)));
   }
   return name;
 }
 
-std::string NameOfStill(int still) {
+std::string NameOfStill(const OwnRows& rows, int still) {
   if (still == kPartner) return "partner";
   if (still < kPartner) return PartName(still);
   if (still < kFirstKinds) return NameOf(static_cast<IdleCause>(still - kFirstCause));
   if (still == kTheEnd) return "end";
-  return absl::StrCat("next ", NameOfKinds(still - kFirstKinds));
+  return absl::StrCat("next ", NameOfKinds(rows, still - kFirstKinds));
 }
 
 struct LaneStretch {
@@ -79,13 +80,13 @@ class NetworkMeter {
   }
 
  private:
-  static void Fill(const std::array<int64_t, kStills>& sums,
-                   const std::array<int64_t, kSetsOfKinds>& ready, NetworkTime* time) {
+  void Fill(const std::array<int64_t, kStills>& sums,
+            const std::array<int64_t, kSetsOfKinds>& ready, NetworkTime* time) const {
     for (int s = 0; s < kStills; ++s) {
-      if (sums[s] > 0) time->still.emplace_back(NameOfStill(s), sums[s]);
+      if (sums[s] > 0) time->still.emplace_back(NameOfStill(plan_.rows, s), sums[s]);
     }
     for (int k = 0; k < kSetsOfKinds; ++k) {
-      if (ready[k] > 0) time->ready.emplace_back(NameOfKinds(k), ready[k]);
+      if (ready[k] > 0) time->ready.emplace_back(NameOfKinds(plan_.rows, k), ready[k]);
     }
   }
 
@@ -232,6 +233,9 @@ class NetworkMeter {
         if (need == kNoAction) continue;
         if (needs.last == kNoAction || EndOf(need) > EndOf(needs.last)) needs.last = need;
       }
+      wiring_.ForOwnWaits(group + k, [&](uint32_t need) {
+        if (needs.last == kNoAction || EndOf(need) > EndOf(needs.last)) needs.last = need;
+      });
     }
     return needs;
   }
@@ -274,7 +278,8 @@ class NetworkMeter {
   int64_t EndOf(uint32_t event) const { return timeline_.events[event].end_ns; }
   int CauseOf(uint32_t need) const {
     const ActionKind kind = plan_.actions[need].kind;
-    return static_cast<int>(IsCollective(kind)                 ? IdleCause::kCollective
+    const bool meets = IsCollective(kind) || IsOwnNetwork(kind) || IsCompute(kind);
+    return static_cast<int>(meets                              ? IdleCause::kCollective
                             : IsCopy(kind)                     ? IdleCause::kCopy
                             : kind == ActionKind::kRecvForward ? IdleCause::kActivation
                                                                : IdleCause::kGradient);

@@ -67,6 +67,7 @@ void ScaleParts(const Plan& plan, ActionKind kind, double factor, CostModel* cos
 
 // Scales the costs of a kind of computation. An F done again scales as F and as R.
 void ScaleKind(const Plan& plan, ActionKind kind, double factor, CostModel* costs) {
+  if (IsOwn(kind)) return Scale(&costs->own.by_stage[static_cast<size_t>(kind)], factor);
   AddAgain(-1, costs);
   const CostModel before = *costs;
   std::vector<int64_t>* const of[] = {&costs->forward,        &costs->backward,
@@ -187,13 +188,14 @@ RankId BusiestRank(const Plan& plan, const CostModel& costs) {
 
 std::vector<Variation> WhatIf(const Plan& plan, const CostModel& costs) {
   std::vector<Variation> variations;
-  for (int k = 0; IsCompute(static_cast<ActionKind>(k)); ++k) {
+  for (int k = 0; k < kActionKinds; ++k) {
     const auto kind = static_cast<ActionKind>(k);
+    if (!IsCompute(kind) && !IsOwn(kind)) continue;
     const bool performed =
         std::any_of(plan.actions.begin(), plan.actions.end(),
                     [kind](const Action& action) { return action.kind == kind; });
     if (!performed) continue;
-    variations.push_back({absl::StrCat(PrintedKind(kind), " 10% faster"), costs});
+    variations.push_back({absl::StrCat(PrintedKind(plan.rows, kind), " 10% faster"), costs});
     ScaleKind(plan, kind, 0.9, &variations.back().costs);
   }
   for (const Knob& knob : MessageKnobs()) {

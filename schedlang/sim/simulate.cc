@@ -12,13 +12,12 @@
 #include "schedlang/plan/buckets.h"
 #include "schedlang/sim/gathered_parts.h"
 #include "schedlang/sim/group_parts.h"
+#include "schedlang/sim/own_clock.h"
 #include "schedlang/sim/reductions.h"
 #include "schedlang/sim/shared_links.h"
 
 namespace stringline {
 namespace {
-
-constexpr int64_t kUnknown = -1;
 
 // Advances ranks and queues until none can go on. An end once known stays, so the order of advances
 // does not matter.
@@ -33,12 +32,16 @@ class LaneClock {
         now_ns_(plan.ranks(), 0),
         data_parallel_ns_(plan.ranks(), 0),
         copy_ends_ns_(plan.ranks(), {0, 0}),
+        own_(plan, wiring, costs, &timeline->events),
         waiting_(plan.ranks(), kNoAction),
         lacks_(plan.ranks(), kNoAction),
         meetings_(wiring.reductions.count()),
         queues_(wiring.queues.all.size()),
         costs_of_{costs.forward.data(),         costs.backward.data(),  costs.input_gradient.data(),
                   costs.weight_gradient.data(), costs.recompute.data(), costs.update.data()} {
+    for (int k = static_cast<int>(ActionKind::kOwnCompute0); k < kComputeKinds; ++k) {
+      costs_of_[k] = costs.own.by_stage[k].data();
+    }
     for (Event& event : events_) event.start_ns = event.end_ns = kUnknown;
     for (size_t q = 0; q < queues_.size(); ++q) queues_[q].next = wiring.first_call[q];
     for (const auto& [action, comes] : wiring.reductions.members) {
@@ -61,6 +64,7 @@ class LaneClock {
         const int rank = ready_.back();
         ready_.pop_back();
         if (AdvanceRank(rank)) LookAtQueuesOf(rank);
+        if (own_.any()) AdvanceOwn(rank);
       }
       while (!free_.empty()) {
         const int queue = free_.back();
@@ -125,8 +129,8 @@ class LaneClock {
       if (IsCompute(action.kind)) {
         if (!Compute(rank, &i, last)) break;
       } else {
+        if (IsCopy(action.kind) && !CopyOf(rank, i)) break;
         ++i;
-        if (IsCopy(action.kind)) CopyOf(rank, i - 1);
         if (!IsCollective(action.kind)) continue;
         Collect(rank, i - 1);
         while (!meet_.empty()) {
@@ -161,6 +165,7 @@ class LaneClock {
             std::max(start_ns, MeetsGather(end, need) ? GatheredNs(events_[need]) : there_ns);
       }
       if (!wiring_.copies.empty()) start_ns = std::max(start_ns, CopiedNs(end));
+      if (!own_.HasNeeds(end, &start_ns, &lacks_[rank])) return false;
       ++end;
     } while (end < last && plan_.actions[end].joined);
     const int64_t cost_ns =
@@ -169,6 +174,11 @@ class LaneClock {
                        [plan_.actions[begin].stage.value]
             : GroupCost(costs_, absl::MakeConstSpan(plan_.actions).subspan(begin, end - begin));
     const int64_t work_ns = costs_.noise.empty() ? cost_ns : costs_.noise.Of(begin, cost_ns);
+    if (wiring_.meetings.Of(begin) >= 0) {
+      own_.Come(begin, start_ns, work_ns);
+      TakeOwnEnds();
+      return false;  // the last rank to come takes all of them on
+    }
     const int64_t end_ns = EndBesideGathers(begin, start_ns, work_ns);
     for (uint32_t k = begin; k < end; ++k) {
       events_[k].start_ns = start_ns;
@@ -180,20 +190,50 @@ class LaneClock {
     return true;
   }
 
+  void AdvanceOwn(int rank) {
+    own_.Advance(rank);
+    TakeOwnEnds();
+  }
+
+  // Ranks go on behind their own actions that have ended.
+  void TakeOwnEnds() {
+    for (const uint32_t ended : own_.TakeEnded()) {
+      const int rank = RankOf(plan_, plan_.actions[ended]).value;
+      if (IsCompute(plan_.actions[ended].kind)) {
+        now_ns_[rank] = events_[ended].end_ns;
+        cursor_[rank] = ended + 1;
+        LookAtQueuesOf(rank);
+      }
+      ready_.push_back(rank);
+    }
+  }
+
+  // The rank may have waited for the end of the action.
+  void WakeFor(int rank, uint32_t ended) {
+    if (lacks_[rank] != ended) return;
+    lacks_[rank] = kNoAction;
+    ready_.push_back(rank);
+  }
+
   // When the copies for which the action waits have ended: its rank has come to all of them.
   int64_t CopiedNs(uint32_t i) const {
     const CopyWire& copy = wiring_.copies[i];
     return std::max(EndOf(copy.source), EndOf(copy.freed));
   }
 
-  void CopyOf(int rank, uint32_t i) {
+  bool CopyOf(int rank, uint32_t i) {
     const Action& action = plan_.actions[i];
-    const bool out = action.kind == ActionKind::kOffload;
+    const bool out = CopiesOut(action.kind);
     int64_t& free_ns = copy_ends_ns_[rank][out ? 0 : 1];
     Event& event = events_[i];
-    event.start_ns = std::max({free_ns, CopiedNs(i), EndOf(wiring_.copies[i].after)});
-    event.end_ns = event.start_ns + (out ? costs_.offload : costs_.fetch)[action.stage.value];
+    int64_t start_ns = std::max({free_ns, CopiedNs(i), EndOf(wiring_.copies[i].after)});
+    if (!own_.HasNeeds(i, &start_ns, &lacks_[rank])) return false;
+    event.start_ns = start_ns;
+    event.end_ns = event.start_ns +
+                   (IsOwn(action.kind) ? own_.CostNs(i)
+                                       : (out ? costs_.offload : costs_.fetch)[action.stage.value]);
     free_ns = event.end_ns;
+    return true;
   }
 
   // True if the computation needs only the first bucket of `need` to begin. An R of a stage in
@@ -363,14 +403,14 @@ class LaneClock {
       LookAtWaitsOf(plan_.stage(plan_.actions[end].stage).rank.value);
     }
     const int rank = plan_.stage(plan_.actions[recv].stage).rank.value;
-    if (lacks_[rank] != recv) return;
-    lacks_[rank] = kNoAction;
-    ready_.push_back(rank);
+    if (own_.any()) ready_.push_back(rank);
+    WakeFor(rank, recv);
   }
 
   bool Ended() const {
     for (int r = 0; r < plan_.ranks(); ++r) {
       if (cursor_[r] != plan_.first[r + 1] || waiting_[r] != kNoAction) return false;
+      if (!own_.Ended(r)) return false;
     }
     for (size_t q = 0; q < queues_.size(); ++q) {
       if (queues_[q].left != 0 || queues_[q].next != wiring_.first_call[q + 1]) return false;
@@ -386,11 +426,13 @@ class LaneClock {
   std::vector<int64_t> now_ns_;   // by rank: when its computation so far ends
   std::vector<int64_t> data_parallel_ns_;             // by rank: when its collectives so far end
   std::vector<std::array<int64_t, 2>> copy_ends_ns_;  // by rank: of its D and its U so far
+  OwnClock own_;
   std::vector<uint32_t> waiting_;  // by rank: the reduction at which its collectives wait
   std::vector<uint32_t> lacks_;    // by rank: the action awaited by its computation
   std::vector<Meeting> meetings_;
   std::vector<QueueState> queues_;
-  const int64_t* const costs_of_[kComputeKinds];  // by kind, then stage: of a computation alone
+  std::array<const int64_t*, kComputeKinds>
+      costs_of_;  // by kind, then stage: of a computation alone
   SharedLinks links_;
   std::vector<int> ready_;      // ranks to advance
   std::vector<int> free_;       // queues to look at

@@ -181,10 +181,11 @@ struct If {
   std::optional<Block> otherwise;
 };
 
-// A part of a group: an action (`letter` is F, B, I, W, R, D or U), or the name of an order.
+// A part of a group: an action (`letter` is F, B, I, W, R, D or U), or the name of an order, or
+// with a stage that of an own action.
 struct Part {
   Span span;
-  char letter = 0;  // 0: the next action of the order called `name`
+  char letter = 0;  // 0: the next action of the order called `name`, or the own action
   std::string name;
   std::optional<Expr> stage;       // none for a bare W
   std::optional<Expr> microbatch;  // after '@'
@@ -327,10 +328,38 @@ struct Offload {
   std::string kind;
 };
 
+// `value name of stage on host;` `on each rank`, `on rank e`
+struct OwnValue {
+  Span span;
+  Name name;
+  Name stage;
+  std::string home;          // host, each, rank; empty: the stage's device
+  std::optional<Expr> rank;  // after `on rank`
+};
+
+// `action name stage on lane by each rank { needs value stage, …; gives …; frees …; }`
+struct OwnAction {
+  struct Effect {
+    Name word;  // needs, gives, frees
+    struct Row {
+      Name value;
+      Name stage;
+    };
+    std::vector<Row> rows;
+  };
+  Span span;
+  Name name;
+  Name stage;
+  std::optional<Name> lane;
+  std::string by;  // each, all; empty: the stage's rank
+  std::vector<Effect> effects;
+};
+
 struct Statement {
   std::variant<Let, Require, Stages, Pipe, Pad, Rank, Order, Repeat, If, Group, Collective, At,
                Tighten, Fill, Hold, Prefer, Costs, Minimize, Within, Pairs, Iterations, Place,
-               Layers, Overlap, Split, Recompute, Offload, Chunks, Ahead, Steps>
+               Layers, Overlap, Split, Recompute, Offload, Chunks, Ahead, Steps, OwnValue,
+               OwnAction>
       node;
 };
 

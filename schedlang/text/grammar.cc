@@ -16,6 +16,10 @@
 //              | 'chunks' expression end
 //              | 'unshard' 'ahead' ':' expression end
 //              | ( 'steps' | 'versions' ) expression end
+//              | 'value' name 'of' name
+//                [ 'on' ( 'host' | 'each' 'rank' | 'rank' expression ) ] end
+//              | 'action' name name [ 'on' name ] [ 'by' 'each' 'rank' | 'with' 'all' 'ranks' ]
+//                '{' { ( 'needs' | 'gives' | 'frees' ) value_of { ',' value_of } end } '}'
 //              | 'split' ( 'even' | 'balanced' | 'any' | string | list | by_stage ) end
 //              | 'recompute' ( 'none' | 'all' | 'any' | list | by_stage ) end
 //              | 'offload' ( 'none' | 'all' | 'any' ) end
@@ -45,7 +49,8 @@
 //   group      = part { '&' part } end
 //   part       = ( 'F' | 'B' | 'I' | 'R' | 'D' | 'U' ) expression [ '@' expression ]
 //              | 'W' [ expression [ '@' expression ] ]
-//              | name
+//              | name [ expression [ '@' expression ] ]
+//   value_of   = name name
 //   cost       = ( letter | 'p2p' | 'saved_for_I' | 'saved_for_W' | 'stash' | 'input' ) value
 //   value      = list | by_stage | expression
 //   list       = '[' expression { ',' expression } ']'
@@ -74,12 +79,12 @@ namespace stringline {
 namespace {
 
 namespace x3 = boost::spirit::x3;
-using terminals::kAfterBareW, terminals::kSteps, terminals::kUpdate, terminals::kBinary,
-    terminals::kCollective, terminals::kCostKey, terminals::kEnd, terminals::kFileName,
-    terminals::kFurtherLetter, terminals::kLayout, terminals::kLayoutString, terminals::kLetter,
-    terminals::kLimited, terminals::kMessage, terminals::kNewName, terminals::kNumberToken,
-    terminals::kObjective, terminals::kPreferred, terminals::kPrefix, terminals::kUsedName,
-    terminals::Position, terminals::Word;
+using terminals::kAfterBareW, terminals::kBeginsStage, terminals::kSteps, terminals::kUpdate,
+    terminals::kBinary, terminals::kCollective, terminals::kCostKey, terminals::kEnd,
+    terminals::kFileName, terminals::kFurtherLetter, terminals::kLayout, terminals::kLayoutString,
+    terminals::kLetter, terminals::kLimited, terminals::kMessage, terminals::kNewName,
+    terminals::kNumberToken, terminals::kObjective, terminals::kOwnName, terminals::kPreferred,
+    terminals::kPrefix, terminals::kUsedName, terminals::Position, terminals::Word;
 
 // Semantic actions: assign a parser's result. A token turns into its span or its name.
 
@@ -269,12 +274,20 @@ constexpr auto kOrderName = [](auto& context) {
 // A node with nothing but a span.
 constexpr auto kOnlySpan = [](auto& context) { x3::_val(context).span = x3::_attr(context).span; };
 
+constexpr auto kHome = [](auto& context) {
+  x3::_val(context).home = std::string(x3::_attr(context).text);
+};
+
+constexpr auto kBy = [](auto& context) {
+  x3::_val(context).by = std::string(x3::_attr(context).text);
+};
+
 using ast::Ahead, ast::At, ast::Block, ast::Chunks, ast::Collective, ast::Costs, ast::Derived,
     ast::File, ast::Fill, ast::Group, ast::Hold, ast::If, ast::Iterations, ast::Layers, ast::Let,
-    ast::Minimize, ast::Offload, ast::Option, ast::Order, ast::Overlap, ast::Pad, ast::Pairs,
-    ast::Part, ast::PerStage, ast::Pipe, ast::Place, ast::Prefer, ast::Rank, ast::Recompute,
-    ast::Repeat, ast::Require, ast::Schedule, ast::Split, ast::Stages, ast::Statement, ast::Steps,
-    ast::Tighten, ast::Use, ast::Within;
+    ast::Minimize, ast::Offload, ast::Option, ast::Order, ast::OwnAction, ast::OwnValue,
+    ast::Overlap, ast::Pad, ast::Pairs, ast::Part, ast::PerStage, ast::Pipe, ast::Place,
+    ast::Prefer, ast::Rank, ast::Recompute, ast::Repeat, ast::Require, ast::Schedule, ast::Split,
+    ast::Stages, ast::Statement, ast::Steps, ast::Tighten, ast::Use, ast::Within;
 
 const x3::rule<struct BlockTag, Block> block = "'{'";
 const x3::rule<struct StatementTag, Statement> statement = "a statement";
@@ -286,6 +299,10 @@ const x3::rule<struct PadTag, Pad> pad = "'pad'";
 const x3::rule<struct ChunksTag, Chunks> chunks = "'chunks'";
 const x3::rule<struct AheadTag, Ahead> ahead = "'unshard'";
 const x3::rule<struct StepsTag, Steps> steps = "'steps'";
+const x3::rule<struct OwnValueTag, OwnValue> own_value = "'value'";
+const x3::rule<struct EffectRowTag, OwnAction::Effect::Row> effect_row = "a value";
+const x3::rule<struct EffectTag, OwnAction::Effect> effect = "'needs', 'gives' or 'frees'";
+const x3::rule<struct OwnActionTag, OwnAction> own_action = "'action'";
 const x3::rule<struct ListTag, PerStage> list =
     "'even', 'balanced', 'any', a list in '[ ]', 's -> e' or a layout in quotes";
 const x3::rule<struct ByStageTag, PerStage> by_stage = "a name";
@@ -416,6 +433,31 @@ const auto steps_def =
     (&(kSteps >> !kAfterBareW) >> kSteps[into<&Steps::word>][kOnlySpan]) >
     expression[into<&Steps::count>] > end;
 
+const auto own_value_def =
+    (&(Word("value") >> kNewName >> Word("of")) >> Word("value")[into<&OwnValue::span>]) >
+    kNewName[into<&OwnValue::name>] > Word("of") > kNewName[into<&OwnValue::stage>] >
+    -(Word("on") > (Word("host")[kHome] | (Word("each")[kHome] > Word("rank")) |
+                    (Word("rank", "'host', 'each rank' or 'rank'")[kHome] >
+                     expression[into<&OwnValue::rank>]))) > end;
+
+const auto effect_row_def =
+    kNewName[into<&OwnAction::Effect::Row::value>] > kNewName[into<&OwnAction::Effect::Row::stage>];
+
+const auto effect_def =
+    (Word("needs")[into<&OwnAction::Effect::word>] | Word("gives")[into<&OwnAction::Effect::word>] |
+     Word("frees")[into<&OwnAction::Effect::word>]) >
+    effect_row[append<&OwnAction::Effect::rows>] >
+    *(Word(",") > effect_row[append<&OwnAction::Effect::rows>]) > end;
+
+const auto own_action_def =
+    (&(Word("action") >> kNewName >> kNewName) >> Word("action")[into<&OwnAction::span>]) >
+    kNewName[into<&OwnAction::name>] > kNewName[into<&OwnAction::stage>] >
+    -(Word("on") > kNewName[into<&OwnAction::lane>]) >
+    -((Word("by") > Word("each")[kBy] > Word("rank")) |
+      (Word("with") > Word("all")[kBy] > Word("ranks"))) >
+    Word("{", "'on', 'by each rank', 'with all ranks' or '{'") >
+    *effect[append<&OwnAction::effects>] > Word("}", "'needs', 'gives', 'frees' or '}'");
+
 const auto rank_def =
     Word("rank")[into<&Rank::span>] > kNewName[into<&Rank::variable>] >
     -(Word("timetable")[into<&Rank::mode>] | Word("greedy")[into<&Rank::mode>] |
@@ -444,6 +486,7 @@ const auto part_def =
     (Word("W")[kActionLetter] >> (&kAfterBareW | stage_and_microbatch)) |
     (kLetter[kActionLetter] >> stage_and_microbatch) |
     (&(kFurtherLetter >> !kAfterBareW) >> kFurtherLetter[kActionLetter] >> stage_and_microbatch) |
+    (&(kOwnName >> kBeginsStage) >> kOwnName[kOrderName] >> stage_and_microbatch) |
     kUsedName[kOrderName];
 
 const auto group_def =
@@ -509,7 +552,8 @@ const auto layers_def =
 const auto in_schedule =
     let[kIntoNode] | require[kIntoNode] | stages[kIntoNode] | pipe[kIntoNode] | pad[kIntoNode] |
     chunks[kIntoNode] | ahead[kIntoNode] | steps[kIntoNode] | split[kIntoNode] |
-    recompute[kIntoNode] | overlap[kIntoNode] | rank[kIntoNode];
+    recompute[kIntoNode] | overlap[kIntoNode] | rank[kIntoNode] | own_value[kIntoNode] |
+    own_action[kIntoNode];
 
 // A separate parser, so that nested blocks take less of the stack.
 const auto order_rule_def =
@@ -554,10 +598,11 @@ const auto file_def = *(use[append<&File::uses>] | schedule[append<&File::schedu
 // clang-format on
 
 BOOST_SPIRIT_DEFINE(block, statement, let, require, stages, pipe, pad, chunks, ahead, steps, list,
-                    by_stage, for_all, split, recompute, offload, overlap_part, overlap, rank,
-                    order, repeat, arm, if_else, part, group, collective, at, tighten, fill, hold,
-                    prefer, cost, costs, minimize, within, pairs, iterations, place_row, place,
-                    layers, order_rule, end, option, argument, then, derived, schedule, use, file)
+                    by_stage, for_all, own_value, effect_row, effect, own_action, split, recompute,
+                    offload, overlap_part, overlap, rank, order, repeat, arm, if_else, part, group,
+                    collective, at, tighten, fill, hold, prefer, cost, costs, minimize, within,
+                    pairs, iterations, place_row, place, layers, order_rule, end, option, argument,
+                    then, derived, schedule, use, file)
 
 }  // namespace
 

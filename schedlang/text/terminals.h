@@ -138,6 +138,16 @@ inline constexpr Such kLayout("a layout", IsName);
 inline constexpr Such kAfterBareW("';'", [](const Token& t) {
   return t.text == ";" || t.text == "}" || t.text == "&" || t.kind == Token::Kind::kEnd;
 });
+// Names of own actions are in capital letters.
+inline constexpr Such kOwnName("an action", [](const Token& t) {
+  return IsFreeName(t) &&
+         t.text.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_") == absl::string_view::npos;
+});
+// Behind the name of an own action stands its stage; behind that of an order, none.
+inline constexpr Such kBeginsStage("a stage", [](const Token& t) {
+  return t.kind == Token::Kind::kNumber || IsFreeName(t) || t.text == "(" || t.text == "min" ||
+         t.text == "max";
+});
 inline constexpr Such kEnd("'schedule'",
                            [](const Token& t) { return t.kind == Token::Kind::kEnd; });
 

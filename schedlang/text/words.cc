@@ -52,6 +52,12 @@ constexpr WordRow kWords[] = {
      "`steps e;`: the ranks' orders are of e steps of training, each of M microbatches"},
     {"versions", WordSort::kInPlace,
      "`versions e;`: a stage holds e versions of its weights, the latest and those before it"},
+    {"value", WordSort::kInPlace,
+     "`value name of s;`: a value of the schedule's own, of each microbatch; also `on host`, "
+     "`on each rank`, `on rank e`"},
+    {"action", WordSort::kInPlace,
+     "`action NAME s on LANE { needs …; gives …; frees …; }`: an action of the schedule's own, "
+     "written `NAME s`; also `by each rank`, `with all ranks`"},
     {"rank", WordSort::kStatement,
      "`rank r { … }`: what every rank does, performed once for each with its number in r"},
     // Inside a rank
@@ -139,6 +145,23 @@ constexpr WordRow kWords[] = {
     {"all", WordSort::kInPlace, "`recompute all`, `offload all`: every stage does"},
     {"compute", WordSort::kInPlace, "the lane of an overlap that computes"},
     {"network", WordSort::kInPlace, "the lane of an overlap that communicates"},
+    {"copy_out", WordSort::kInPlace, "the lane of copies from a rank's device"},
+    {"copy_in", WordSort::kInPlace, "the lane of copies to a rank's device"},
+    {"needs", WordSort::kInPlace, "`needs x s;`: an own action cannot begin without it"},
+    {"gives", WordSort::kInPlace, "`gives x s;`: there from the end of an own action on"},
+    {"frees", WordSort::kInPlace, "`frees x s;`: an own action needs it and ends its life"},
+    {"of", WordSort::kInPlace, "`value name of s;`"},
+    {"host", WordSort::kInPlace, "`value name of s on host;`: in the memory of the rank's host"},
+    {"each", WordSort::kInPlace,
+     "`value name of s on each rank;`: every rank has its own; `action NAME s by each rank`: each "
+     "does it when it comes to it"},
+    {"with", WordSort::kInPlace, "`action NAME s with all ranks`: all begin it at once"},
+    {"ranks", WordSort::kInPlace, "`action NAME s with all ranks`"},
+    {"output", WordSort::kInPlace, "`needs output s`: what F made, there until its B or I"},
+    {"saved", WordSort::kInPlace, "`needs saved s`: what F keeps of a microbatch"},
+    {"out_grad", WordSort::kInPlace,
+     "`gives out_grad s`: the gradient with which the last stage's B or I begins"},
+    {"in_grad", WordSort::kInPlace, "`needs in_grad s`: what B or I made"},
     {"most", WordSort::kInPlace, "`hold at most e;`"},
     {"p2p", WordSort::kInPlace, "`costs p2p e;`: how long a message to another rank takes"},
     {"saved_for_I", WordSort::kInPlace,
@@ -190,7 +213,8 @@ bool IsActionLetter(absl::string_view text) {
 bool IsFurtherLetter(absl::string_view text) { return text == "R" || text == "D" || text == "U"; }
 
 bool BeginsInPlace(absl::string_view text) {
-  return text == "steps" || text == "versions" || text == "update";
+  return text == "steps" || text == "versions" || text == "update" || text == "value" ||
+         text == "action";
 }
 
 bool IsKeyword(absl::string_view text) {

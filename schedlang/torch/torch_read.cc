@@ -153,7 +153,11 @@ class TorchReader {
       return true;
     }
     const auto place = static_cast<uint32_t>(plan.places.size());
-    plan.actions.push_back({read->kind, joined, read->stage, read->microbatch, place, -1});
+    plan.actions.push_back({.kind = read->kind,
+                            .joined = joined,
+                            .stage = read->stage,
+                            .microbatch = read->microbatch,
+                            .place = place});
     plan.places.push_back(cell.span);
     return true;
   }

@@ -161,7 +161,7 @@ class Canaries final : public StageWork {
     if (value == StageValue::kInGrad) {
       return PatternOf(plan_.stage(stage).previous, microbatch, StageValue::kOutGrad);
     }
-    return 1 + static_cast<uint32_t>((stage.value * 1000 + microbatch.value) * kStageValues +
+    return 1 + static_cast<uint32_t>((stage.value * 1000 + microbatch.value) * kBuiltInValues +
                                      static_cast<int>(value));
   }
 

@@ -1,4 +1,5 @@
 // The checker accepts exactly the plans whose replay ends and whose strict execution ends.
+#include <cstdlib>
 #include <random>
 
 #include "executor/rehearsal/strict.h"
@@ -46,6 +47,18 @@ TEST(EnginesAgree, OnTenThousandRandomPlans) {
   EXPECT_EQ(tally.disagreements, 0);
   EXPECT_GT(tally.sound, 1000);
   EXPECT_GT(tally.unsound, 1000);
+}
+
+TEST(EnginesAgree, OnRandomPlansWithRows) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  Tally tally;
+  const int plans = std::getenv("STRINGLINE_LONG") != nullptr ? 100'000 : 3'000;
+  for (int i = 0; i < plans; ++i) Compare(RandomPlan(random, /*with_rows=*/true), &tally);
+  EXPECT_EQ(tally.disagreements, 0);
+  EXPECT_GT(tally.sound, plans / 10);
+  EXPECT_GT(tally.unsound, plans / 10);
 }
 
 // The same with messages on shared communicators.

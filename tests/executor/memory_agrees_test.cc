@@ -88,7 +88,7 @@ std::vector<StageMemory> SimulatedSizes(const std::vector<StageSizes>& sizes) {
   for (const StageSizes& size : sizes) {
     StageMemory& stage = simulated.emplace_back();
     stage[MemoryClass::kWeights] = size.resident;
-    for (int v = 0; v < kStageValues; ++v) {
+    for (int v = 0; v < kBuiltInValues; ++v) {
       const auto value = static_cast<StageValue>(v);
       stage[ClassOf(value)] = size.of_microbatch[value];
     }
@@ -230,7 +230,7 @@ TEST(MemoryAgrees, RecomputeTakesAwayWhatMayBeComputedAgain) {
     const auto again = SizesOf(plan, ProgramsFor(plan, family, Recompute::kAll));
     int64_t kept = 0, left = 0;
     for (size_t s = 0; s < whole.size(); ++s) {
-      for (int v = 0; v < kStageValues; ++v) {
+      for (int v = 0; v < kBuiltInValues; ++v) {
         const auto value = static_cast<StageValue>(v);
         const int64_t before = whole[s].of_microbatch[value];
         const int64_t after = again[s].of_microbatch[value];

@@ -165,7 +165,7 @@ TEST(MemoryPlan, PacksWhatIsAlive) {
   const auto packed = PlanMemory(plan, sizes);
   EXPECT_EQ(packed->ranks[0].block, 11 * kMiB);
   int64_t sum = 0;
-  for (int v = 0; v < kStageValues; ++v) {
+  for (int v = 0; v < kBuiltInValues; ++v) {
     sum += packed->ranks[0].by_value[static_cast<StageValue>(v)];
   }
   EXPECT_EQ(sum, 11 * kMiB);
@@ -186,7 +186,7 @@ TEST(MemoryPlan, TheLargestGapIsNamed) {
   EXPECT_EQ(DescribeLargestGap(plan, RankId(0), 2, sizes, *memory), "");
   // By hand: 0 at 0, 2 behind a gap of 3 KiB.
   const auto place = [&](int stage, int64_t at) {
-    memory->offsets[static_cast<size_t>(stage) * kStageValues +
+    memory->offsets[static_cast<size_t>(stage) * kBuiltInValues +
                     static_cast<size_t>(StageValue::kSavedForInput)] = at;
   };
   place(0, 0);

@@ -80,7 +80,8 @@ TEST(HeldStages, AGroupHoldsItsRankOnce) {
       {ActionKind::kWeightGradient, 2, 1, 100'000},
   };
   for (const Case& c : cases) {
-    const Action action = {c.kind, false, StageId(c.stage), MicrobatchId(c.microbatch)};
+    const Action action = {
+        .kind = c.kind, .stage = StageId(c.stage), .microbatch = MicrobatchId(c.microbatch)};
     EXPECT_EQ(stages.Compute(action, {}).work.argument, c.holds_ns) << Print(plan, action);
   }
 }

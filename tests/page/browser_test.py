@@ -144,7 +144,7 @@ class PageTest(unittest.TestCase):
         self.open("small")
         for dark in (False, True):
             paint = self.inside(["paint"], f"makePaint('{'dark' if dark else 'light'}', 1).rgb")
-            numbers = self.inside(["data"], "[...Array(COMPUTE_KINDS).keys(), OFFLOAD, FETCH]")
+            numbers = self.inside(["data"], "[...Array(UPDATE + 1).keys(), OFFLOAD, FETCH]")
             kinds = [paint[4 * kind:4 * kind + 4] for kind in numbers]
             for sight in colour_sight.SIGHTS:
                 self.assertGreater(colour_sight.least_distance(kinds, sight), 12, (sight, dark))

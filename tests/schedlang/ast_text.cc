@@ -90,8 +90,8 @@ std::string Text(const ast::If& n) {
 }
 
 std::string Text(const ast::Part& n) {
-  if (n.letter == 0) return absl::StrCat("(next ", n.name, ")");
-  std::string out(1, n.letter);
+  if (n.letter == 0 && !n.stage) return absl::StrCat("(next ", n.name, ")");
+  std::string out = n.letter == 0 ? n.name : std::string(1, n.letter);
   if (n.stage) absl::StrAppend(&out, " ", TextOf(*n.stage));
   if (n.microbatch) absl::StrAppend(&out, " @ ", TextOf(*n.microbatch));
   return absl::StrCat("(", out, ")");
@@ -177,6 +177,25 @@ std::string Text(const ast::Split& n) {
 
 std::string Text(const ast::Recompute& n) {
   return absl::StrCat("(recompute ", n.kind, Text(n.stages), ")");
+}
+
+std::string Text(const ast::OwnValue& n) {
+  return absl::StrCat("(value ", n.name.text, " ", n.stage.text, n.home.empty() ? "" : " ", n.home,
+                      n.rank ? " " + TextOf(*n.rank) : "", ")");
+}
+
+std::string Text(const ast::OwnAction& n) {
+  std::string out =
+      absl::StrCat("(action ", n.name.text, " ", n.stage.text, n.lane ? " on " + n.lane->text : "",
+                   n.by.empty() ? "" : " by ", n.by);
+  for (const ast::OwnAction::Effect& effect : n.effects) {
+    absl::StrAppend(&out, " (", effect.word.text);
+    for (const auto& [value, stage] : effect.rows) {
+      absl::StrAppend(&out, " ", value.text, " ", stage.text);
+    }
+    absl::StrAppend(&out, ")");
+  }
+  return out + ")";
 }
 
 std::string Text(const ast::Offload& n) { return absl::StrCat("(offload ", n.kind, ")"); }

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_split.h"
+#include "gtest/gtest.h"
 #include "schedlang/lower/lower.h"
 #include "schedlang/plan/effects.h"
 #include "schedlang/plan/repeat_steps.h"
@@ -36,7 +38,7 @@ Plan PlanOf(const std::vector<int>& rank_of_stage, int microbatches, const Lists
     for (size_t i = 0; i < list.size(); ++i) {
       plan.actions.push_back(list[i]);
       if (i == 0) plan.actions.back().joined = false;
-      if (!TakesTurn(list[i].kind)) plan.lowered = true;
+      if (IsMessage(list[i].kind)) plan.lowered = true;
     }
     plan.first.push_back(static_cast<uint32_t>(plan.actions.size()));
   }
@@ -125,7 +127,7 @@ class Family {
   void ShortLists(int length) {
     std::vector<Action> alphabet;
     for (int m = 0; m < 2; ++m) {
-      for (int k = 0; k < kComputeKinds; ++k)
+      for (int k = 0; k <= static_cast<int>(ActionKind::kUpdate); ++k)
         alphabet.push_back(Make(static_cast<ActionKind>(k), 0, m));
     }
     Lists lists(1);
@@ -165,7 +167,7 @@ std::vector<Action> Performable(const LiveValues& live, const std::vector<std::v
   std::vector<Action> out;
   for (int s = 0; s < stages; ++s) {
     for (int m = 0; m < microbatches; ++m) {
-      for (int k = 0; IsOfMicrobatch(static_cast<ActionKind>(k)); ++k) {
+      for (int k = 0; ComputesMicrobatch(static_cast<ActionKind>(k)); ++k) {
         const Action action = Make(static_cast<ActionKind>(k), s, m);
         const bool other_form = split[s][m] ? action.kind == ActionKind::kBackward
                                             : action.kind == ActionKind::kInputGradient;
@@ -194,8 +196,9 @@ void Deliver(const Plan& shape, const Action& action, LiveValues* live) {
   }
 }
 
-Lists RandomOrder(const std::vector<int>& rank_of_stage, int ranks, int microbatches,
-                  std::mt19937_64& random) {
+// The actions of all ranks, in an order in which each can follow the last.
+std::vector<Action> RandomOrder(const std::vector<int>& rank_of_stage, int ranks, int microbatches,
+                                std::mt19937_64& random) {
   const int stages = static_cast<int>(rank_of_stage.size());
   Plan shape = PlanOf(rank_of_stage, microbatches, Lists(ranks));
   for (Stage& stage : shape.stages) stage.remakes = Pick(random, 3) == 0;
@@ -207,17 +210,140 @@ Lists RandomOrder(const std::vector<int>& rank_of_stage, int ranks, int microbat
   for (auto& row : copied) {
     for (char& cell : row) cell = static_cast<char>(Pick(random, 3) == 0);
   }
-  Lists lists(ranks);
+  std::vector<Action> order;
   LiveValues live(shape);
   while (true) {
     const std::vector<Action> next = Performable(live, split, copied, stages, microbatches);
-    if (next.empty()) return lists;
+    if (next.empty()) return order;
     const Action action = next[Pick(random, next.size())];
     live.Perform(action);
     Deliver(shape, action, &live);
-    lists[rank_of_stage[action.stage.value]].push_back(action);
+    order.push_back(action);
   }
 }
+
+// Rows for random plans: values and actions of every sort.
+constexpr const char* kRows[] = {
+    "value v",
+    "value n",
+    "value h on host",
+    "value x on each rank",
+    "value p on each rank",
+    "value q on each rank",
+    "action A compute needs output gives v",
+    "action Z compute frees v",
+    "action N network needs output gives n",
+    "action Y compute frees n",
+    "action EV copy_out gives h frees saved",
+    "action LD copy_in gives saved frees h",
+    "action C network by all needs output gives x",
+    "action S compute by each gives p frees x",
+    "action K compute by all needs output gives q",
+    "action L compute by each frees q",
+};
+// Of the last stage's loss; in some plans alone.
+constexpr const char* kLossRow = "action G network by all gives out_grad frees p";
+constexpr const char* kPlainRow = "action G network by all frees p";
+
+OwnRows RowsOf(bool gives_loss) {
+  OwnRows rows;
+  const auto add = [&rows](absl::string_view row) {
+    const std::vector<absl::string_view> words = absl::StrSplit(row, ' ');
+    EXPECT_TRUE(ReadRow(words, /*ranks=*/16, &rows)) << row;
+  };
+  for (const char* const row : kRows) add(row);
+  add(gives_loss ? kLossRow : kPlainRow);
+  return rows;
+}
+
+// Puts own actions into the order, each at a random place behind what it needs and ahead of what
+// needs it: between the F and the backward of its stage and microbatch.
+class OwnActions {
+ public:
+  OwnActions(const OwnRows& rows, int ranks, std::vector<Action> order, std::mt19937_64* random)
+      : rows_(rows), ranks_(ranks), order_(std::move(order)), random_(*random) {}
+
+  void AddAll(bool gives_loss, int last_stage) {
+    const std::vector<Action> before = order_;
+    for (const Action& forward : before) {
+      if (forward.kind != ActionKind::kForward) continue;
+      const bool copied = std::any_of(before.begin(), before.end(), [&](const Action& a) {
+        return IsCopy(a.kind) && a.stage == forward.stage && a.microbatch == forward.microbatch;
+      });
+      if (Pick(random_, 4) == 0) AddPair(forward, "A", "Z");
+      if (Pick(random_, 6) == 0) AddPair(forward, "N", "Y");
+      if (Pick(random_, 4) == 0 && !copied) AddPair(forward, "EV", "LD");
+      const bool of_loss = gives_loss && forward.stage.value == last_stage;
+      if (of_loss || (!gives_loss && Pick(random_, 8) == 0)) AddLoss(forward);
+      if (Pick(random_, 10) == 0) AddMeeting(forward);
+    }
+  }
+
+  const std::vector<Action>& order() const { return order_; }
+
+ private:
+  using Place = std::ptrdiff_t;
+
+  Place PlaceOf(const Action& action) const {
+    for (size_t i = 0; i < order_.size(); ++i) {
+      if (order_[i].kind == action.kind && order_[i].stage == action.stage &&
+          order_[i].microbatch == action.microbatch && order_[i].on == action.on) {
+        return static_cast<Place>(i);
+      }
+    }
+    return -1;
+  }
+  // The first R, B or I of the stage and microbatch.
+  Place BackwardOf(const Action& forward) const {
+    Place place = static_cast<Place>(order_.size());
+    for (const ActionKind kind :
+         {ActionKind::kRecompute, ActionKind::kBackward, ActionKind::kInputGradient}) {
+      const Place at = PlaceOf(Make(kind, forward.stage.value, forward.microbatch.value));
+      if (at >= 0) place = std::min(place, at);
+    }
+    return place;
+  }
+  // Inserts the action at a random place from `from` up to, and with, `to`.
+  Place Insert(Place from, Place to, Action action) {
+    const Place at = from + Pick(random_, static_cast<size_t>(to - from + 1));
+    order_.insert(order_.begin() + at, action);
+    return at;
+  }
+  Action Own(const char* name, const Action& forward, int on = -1) const {
+    Action action = Make(rows_.Find(name)->kind, forward.stage.value, forward.microbatch.value);
+    action.on = static_cast<int16_t>(on);
+    return action;
+  }
+  // All ranks do it at one moment.
+  Place InsertForAll(Place from, Place to, const char* name, const Action& forward) {
+    const Place at = from + Pick(random_, static_cast<size_t>(to - from + 1));
+    for (int r = 0; r < ranks_; ++r) {
+      order_.insert(order_.begin() + at, Own(name, forward, r));
+    }
+    return at + ranks_;
+  }
+
+  void AddPair(const Action& forward, const char* first, const char* second) {
+    const Place at = Insert(PlaceOf(forward) + 1, BackwardOf(forward), Own(first, forward));
+    Insert(at + 1, BackwardOf(forward), Own(second, forward));
+  }
+  void AddLoss(const Action& forward) {
+    const Place given = InsertForAll(PlaceOf(forward) + 1, BackwardOf(forward), "C", forward);
+    for (int r = 0; r < ranks_; ++r) Insert(given, BackwardOf(forward), Own("S", forward, r));
+    Place from = given;
+    for (int r = 0; r < ranks_; ++r) from = std::max(from, PlaceOf(Own("S", forward, r)) + 1);
+    InsertForAll(from, BackwardOf(forward), "G", forward);
+  }
+  void AddMeeting(const Action& forward) {
+    const Place given = InsertForAll(PlaceOf(forward) + 1, BackwardOf(forward), "K", forward);
+    for (int r = 0; r < ranks_; ++r) Insert(given, BackwardOf(forward), Own("L", forward, r));
+  }
+
+  const OwnRows& rows_;
+  const int ranks_;
+  std::vector<Action> order_;
+  std::mt19937_64& random_;
+};
 
 void Damage(Lists* lists, std::mt19937_64& random) {
   auto& list = (*lists)[Pick(random, lists->size())];
@@ -270,7 +396,8 @@ Plan WithLists(const Plan& plan, const Lists& lists) {
 void RepairGroups(Lists* lists) {
   for (auto& list : *lists) {
     for (size_t i = 0; i < list.size(); ++i) {
-      const bool can = i > 0 && IsCompute(list[i].kind) && IsCompute(list[i - 1].kind);
+      const auto joins = [](ActionKind kind) { return IsCompute(kind) && !IsOwn(kind); };
+      const bool can = i > 0 && joins(list[i].kind) && joins(list[i - 1].kind);
       list[i].joined = list[i].joined && can;
     }
   }
@@ -318,7 +445,7 @@ int64_t ForEachSmallPlan(const std::function<void(const Plan&)>& visit) {
   return family.count();
 }
 
-Plan RandomPlan(std::mt19937_64& random) {
+Plan RandomPlan(std::mt19937_64& random, bool with_rows) {
   const int ranks = 1 + Pick(random, 4);
   const int stages = std::max(ranks, 1 + Pick(random, 6));
   const int microbatches = 1 + Pick(random, 4);
@@ -327,7 +454,19 @@ Plan RandomPlan(std::mt19937_64& random) {
   for (int s = stages - 1; s > 0; --s)
     std::swap(rank_of_stage[s], rank_of_stage[Pick(random, s + 1)]);
 
-  Lists lists = RandomOrder(rank_of_stage, ranks, microbatches, random);
+  std::vector<Action> order = RandomOrder(rank_of_stage, ranks, microbatches, random);
+  OwnRows rows;
+  if (with_rows) {
+    const bool gives_loss = Pick(random, 2) == 0;
+    rows = RowsOf(gives_loss);
+    OwnActions own(rows, ranks, std::move(order), &random);
+    own.AddAll(gives_loss, stages - 1);
+    order = own.order();
+  }
+  Lists lists(ranks);
+  for (const Action& action : order) {
+    lists[action.on >= 0 ? action.on : rank_of_stage[action.stage.value]].push_back(action);
+  }
   const int fate = Pick(random, 3);
   const int damages = 1 + Pick(random, 2);
   if (fate == 1) {
@@ -335,6 +474,7 @@ Plan RandomPlan(std::mt19937_64& random) {
     RepairGroups(&lists);
   }
   Plan plan = PlanOf(rank_of_stage, microbatches, lists);
+  plan.rows = rows;
   const int steps = 1 + (Pick(random, 3) == 0 ? 1 : 0);
   if (steps > 1) {
     plan = RepeatSteps(plan, steps);

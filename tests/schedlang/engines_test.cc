@@ -4,8 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <random>
+
 #include "schedlang/check/check.h"
 #include "schedlang/check/replay.h"
+#include "tests/schedlang/exhaustive.h"
 
 namespace stringline {
 namespace {
@@ -41,6 +45,30 @@ TEST(Engines, AgreeOnRandomPlans) {
   }
   EXPECT_GT(good, kPlans / 4) << "seed " << seed;
   EXPECT_LT(good, kPlans * 3 / 4) << "seed " << seed;
+}
+
+// The same of plans with own actions; the judge, who reads the rows by himself, says so too where
+// he can try every interleaving.
+TEST(Engines, AgreeOnRandomPlansWithRows) {
+  const uint64_t seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  int good = 0, judged = 0;
+  const int plans = std::getenv("STRINGLINE_LONG") != nullptr ? 100'000 : 3'000;
+  for (int i = 0; i < plans; ++i) {
+    const Plan plan = RandomPlan(random, /*with_rows=*/true);
+    const bool ends = Ends(plan);
+    good += ends;
+    ASSERT_EQ(Checks(plan), ends) << "plan " << i << "\n" << Print(plan);
+    if (plan.actions.size() > 60) continue;
+    const Verdict verdict = JudgeExhaustively(plan, {}, 5'000);
+    if (verdict == Verdict::kTooLarge) continue;
+    ++judged;
+    ASSERT_EQ(verdict == Verdict::kGood, ends) << "plan " << i << "\n" << Print(plan);
+  }
+  EXPECT_GT(good, plans / 8);
+  EXPECT_LT(good, plans * 7 / 8);
+  EXPECT_GT(judged, plans / 30);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -19,9 +20,13 @@ using Value = std::tuple<char, int, int>;  // the kind of value, its stage and m
 
 // The values that an action takes and gives on its own rank: a activation in, o activation out, s
 // saved, k kept for R, h on the host, g gradient in, i gradient out, t stash, w weight gradient, v
-// a version of the weights (behind so many updates, in place of a microbatch).
+// a version of the weights (behind so many updates, in place of a microbatch); in a plan with rows
+// y what F made, z what B or I made, r the right to be offloaded, and capitals for the rows' own
+// values.
 struct Use {
   std::vector<Value> takes, gives;
+  std::vector<Value> needs;  // and leaves there
+  std::vector<Value> drops;  // if it is there
 };
 
 class JudgedPlan {
@@ -35,7 +40,7 @@ class JudgedPlan {
 
   // Everything that does not depend on timing. False when the plan is already wrong.
   bool Prepare() {
-    if (!DoesEverythingOnce()) return false;
+    if (!DoesEverythingOnce() || !OwnOnce()) return false;
     for (int r = 0; r < plan_.ranks(); ++r) {
       if (!ReadRank(r)) return false;
     }
@@ -82,9 +87,13 @@ class JudgedPlan {
     int computations_before;
     std::vector<std::pair<int, std::pair<bool, int>>> parts;  // link, (is a send, its number)
   };
+  // Also an own action on the network, behind those of its rank before it.
   struct Computation {
     int item;
     std::vector<std::pair<int, int>> receives;  // link, number: must have ended
+    int owns = 0;                               // own actions on the network that must have ended
+    int computations_before = 0;                // for one on the network
+    int meeting = -1;                           // of all ranks
   };
   struct Link {
     std::vector<Value> sends, recvs;  // the messages of each link
@@ -109,6 +118,96 @@ class JudgedPlan {
       }
     }
     return true;
+  }
+
+  static bool Meets(const OwnAction& row) { return row.by == By::kAllRanks; }
+
+  // Every rank that has to do an own action does it once.
+  bool OwnOnce() {
+    std::map<std::tuple<std::string, int, int>, std::set<int>> done;
+    for (int r = 0; r < plan_.ranks(); ++r) {
+      for (const Action& a : plan_.of(RankId(r))) {
+        if (!IsOwn(a.kind)) continue;
+        const std::string& name = plan_.rows.of(a.kind).name;
+        if (!done[{name, a.stage.value, a.microbatch.value}].insert(r).second) return false;
+      }
+    }
+    for (const auto& [key, ranks] : done) {
+      const OwnAction& row = *plan_.rows.Find(std::get<0>(key));
+      const bool all = static_cast<int>(ranks.size()) == plan_.ranks();
+      if (row.by != By::kStage && !all) return false;
+      if (Meets(row)) meeting_ids_.emplace(key, static_cast<int>(meeting_ids_.size()));
+    }
+    return true;
+  }
+
+  int MeetingOf(const Action& a) const {
+    if (!IsOwn(a.kind) || !Meets(plan_.rows.of(a.kind))) return -1;
+    return meeting_ids_.at({plan_.rows.of(a.kind).name, a.stage.value, a.microbatch.value});
+  }
+
+  // The values of a row that this rank has to do with.
+  std::vector<Value> OwnValuesOf(const Action& a, Values values, int rank) const {
+    std::vector<Value> out;
+    const int s = a.stage.value, m = a.microbatch.value;
+    const bool home = plan_.stages[s].rank.value == rank;
+    for (const OwnValue& own : plan_.rows.values) {
+      const auto index = static_cast<int>(own.value) - static_cast<int>(StageValue::kOwn0);
+      const bool here = home || HomeOf(own.value) == Home::kEachRank;
+      if ((values & SetOf(own.value)) && here)
+        out.push_back({static_cast<char>('A' + index), s, m});
+    }
+    if (!home) return out;
+    if (values & kSavedForInput) out.push_back({remakes_[s] ? 'k' : 's', s, m});
+    if (values & kStash) out.push_back({'t', s, m});
+    if (values & kMade) out.push_back({'y', s, m});
+    if (values & kSentBack) out.push_back({'z', s, m});
+    if (values & kInput) out.push_back({'a', s, m});
+    if (values & kOutGrad) out.push_back({'g', s, m});
+    return out;
+  }
+
+  Use UseOfOwn(const Action& a, int rank) const {
+    const OwnAction& row = plan_.rows.of(a.kind);
+    return {OwnValuesOf(a, row.frees, rank), OwnValuesOf(a, row.gives, rank),
+            OwnValuesOf(a, row.needs & ~row.frees, rank)};
+  }
+
+  // Adds what the built-in actions do for own ones. What R began with stays until B or W, so own
+  // actions may move it behind the R, which D may not.
+  void AddForRows(const Action& a, Use* use) const {
+    const int s = a.stage.value, m = a.microbatch.value;
+    const Stage& stage = plan_.stages[s];
+    const Value kept('k', s, m), right('r', s, m);
+    if (remakes_[s]) {
+      const bool ends = a.kind == ActionKind::kBackward || a.kind == ActionKind::kWeightGradient;
+      if (ends) use->takes.push_back(kept);
+      if (a.kind == ActionKind::kInputGradient) use->needs.push_back(kept);
+      if (a.kind == ActionKind::kRecompute) {
+        use->takes.clear();
+        use->needs.push_back(kept);
+        use->takes.push_back({'m', s, m});  // its F is still to be done again
+      }
+      if (a.kind == ActionKind::kForward) use->gives.push_back({'m', s, m});
+    }
+    if (a.kind == ActionKind::kForward) use->gives.push_back(right);
+    if (a.kind == ActionKind::kOffload) use->takes.push_back(right);
+    if (a.kind == ActionKind::kRecompute || a.kind == ActionKind::kBackward ||
+        a.kind == ActionKind::kInputGradient) {
+      use->drops.push_back(right);
+    }
+    if (a.kind == ActionKind::kForward) {
+      use->gives.push_back({'y', s, m});
+      if ((plan_.rows.given() & kOutGrad) && !stage.next.valid()) {
+        use->gives.erase(std::find(use->gives.begin(), use->gives.end(), Value('g', s, m)));
+      }
+      if ((plan_.rows.given() & kInput) && !stage.previous.valid())
+        use->takes.push_back({'a', s, m});
+    }
+    if (a.kind == ActionKind::kBackward || a.kind == ActionKind::kInputGradient) {
+      use->takes.push_back({'y', s, m});
+      use->gives.push_back({'z', s, m});
+    }
   }
 
   bool OnSameRank(StageId a, StageId b) const {
@@ -184,6 +283,9 @@ class JudgedPlan {
     std::map<Value, std::pair<int, int>> received;  // the receive that brings each value
     items_.emplace_back();
     computations_.emplace_back();
+    own_.emplace_back();
+    std::map<Value, int> own_givers;   // by value, one past the own action on the network
+    std::map<Value, int> own_readers;  // the same: what takes the value waits for its readers
     const auto actions = plan_.of(RankId(r));
     for (size_t begin = 0; begin < actions.size();) {
       size_t end = begin + 1;
@@ -199,12 +301,29 @@ class JudgedPlan {
             (end - begin != 1 || !Update(actions[i], &there))) {
           return false;
         }
-        const Use use = UseOf(actions[i]);
-        for (const Value& value : use.takes) {
-          if (there.erase(value) == 0) return false;
-          const auto it = received.find(value);
-          if (it != received.end()) computation.receives.push_back(it->second);
+        Use use = IsOwn(actions[i].kind) ? UseOfOwn(actions[i], r) : UseOf(actions[i]);
+        if (!plan_.rows.actions.empty()) AddForRows(actions[i], &use);
+        for (const std::vector<Value>* values : {&use.takes, &use.needs}) {
+          for (const Value& value : *values) {
+            if (there.count(value) == 0) return false;
+            if (values == &use.takes) there.erase(value);
+            const auto it = received.find(value);
+            if (it != received.end()) computation.receives.push_back(it->second);
+            const auto own = own_givers.find(value);
+            if (own != own_givers.end()) {
+              computation.owns = std::max(computation.owns, own->second);
+            }
+            const auto reader = own_readers.find(value);
+            if (reader != own_readers.end() && values == &use.takes) {
+              computation.owns = std::max(computation.owns, reader->second);
+            }
+            if (IsOwnNetwork(actions[i].kind) && values == &use.needs) {
+              own_readers[value] = static_cast<int>(own_[r].size()) + 1;
+            }
+          }
         }
+        for (const Value& value : use.drops) there.erase(value);
+        computation.meeting = MeetingOf(actions[i]);
         gives.insert(gives.end(), use.gives.begin(), use.gives.end());
         if (!IsMessage(actions[i].kind)) continue;
         int link = 0, number = 0;
@@ -223,12 +342,19 @@ class JudgedPlan {
         if (queues_[queue].empty()) items_[r].back().push_back(queue);  // its first call
         queues_[queue].push_back(call);
       }
+      if (IsOwnNetwork(actions[begin].kind)) {
+        computation.computations_before = static_cast<int>(computations_[r].size());
+        own_[r].push_back(computation);
+        for (const Value& value : gives) own_givers[value] = static_cast<int>(own_[r].size());
+      } else {
+        for (const Value& value : gives) own_givers.erase(value);
+      }
       if (TakesTurn(actions[begin].kind)) computations_[r].push_back(computation);
       begin = end;
     }
     const bool updates = HasSteps();
     return std::all_of(there.begin(), there.end(), [&](const Value& v) {
-      return std::get<0>(v) == 'v' || (std::get<0>(v) == 'w' && !updates);
+      return std::get<0>(v) == 'v' || std::get<0>(v) == 'z' || (std::get<0>(v) == 'w' && !updates);
     });
   }
 
@@ -313,7 +439,11 @@ class JudgedPlan {
     return start;
   }
 
-  size_t Size() const { return 2 * items_.size() + 2 * queues_.size() + 2 * links_.size(); }
+  size_t Size() const { return AtOwn(items_.size()); }
+  // The number of own actions on the network that have ended on the rank.
+  size_t AtOwn(size_t rank) const {
+    return 2 * items_.size() + 2 * queues_.size() + 2 * links_.size() + rank;
+  }
   size_t AtQueue(size_t q) const { return 2 * items_.size() + 2 * q; }
   size_t AtLink(int link) const {
     const auto index = std::distance(links_.begin(), links_.find(link));
@@ -340,6 +470,40 @@ class JudgedPlan {
     return true;
   }
 
+  // True if the rank's next computation, or its next own action on the network, can begin.
+  bool CanBegin(const State& state, size_t r, bool on_network) const {
+    const auto& list = (on_network ? own_ : computations_)[r];
+    const auto done = static_cast<size_t>(state[on_network ? AtOwn(r) : items_.size() + r]);
+    if (done == list.size()) return false;
+    const Computation& next = list[done];
+    bool ready = next.item < state[r] && next.owns <= state[AtOwn(r)] &&
+                 next.computations_before <= state[items_.size() + r];
+    for (const auto& [link, number] : next.receives) {
+      ready = ready && state[AtLink(link) + 1] > number;
+    }
+    return ready;
+  }
+
+  // The state behind the next computation or own action of the rank, and with a meeting of all
+  // ranks; nothing if it cannot begin.
+  std::optional<State> Begin(const State& state, size_t r, bool on_network) const {
+    const size_t ranks = items_.size();
+    const auto at = [&](size_t rank) { return on_network ? AtOwn(rank) : ranks + rank; };
+    if (!CanBegin(state, r, on_network)) return std::nullopt;
+    const auto& lists = on_network ? own_ : computations_;
+    const int meeting = lists[r][static_cast<size_t>(state[at(r)])].meeting;
+    State next = state;
+    for (size_t other = 0; other < ranks; ++other) {
+      if (other != r && meeting < 0) continue;
+      if (!CanBegin(state, other, on_network) ||
+          lists[other][static_cast<size_t>(state[at(other)])].meeting != meeting) {
+        return std::nullopt;
+      }
+      ++next[at(other)];
+    }
+    return next;
+  }
+
   std::vector<State> Steps(const State& state) const {
     std::vector<State> next;
     const auto step = [&](size_t at, int by, size_t also = SIZE_MAX) {
@@ -357,14 +521,9 @@ class JudgedPlan {
           step(r, 1);
         }
       }
-      const auto done = static_cast<size_t>(state[ranks + r]);
-      if (done == computations_[r].size()) continue;
-      const Computation& computation = computations_[r][done];
-      bool ready = computation.item < state[r];
-      for (const auto& [link, number] : computation.receives) {
-        ready = ready && state[AtLink(link) + 1] > number;
+      for (const bool on_network : {false, true}) {
+        if (std::optional<State> begun = Begin(state, r, on_network)) next.push_back(*begun);
       }
-      if (ready) step(ranks + r, 1);
     }
     for (size_t q = 0; q < queues_.size(); ++q) {
       const auto head = static_cast<size_t>(state[AtQueue(q)]);
@@ -402,6 +561,7 @@ class JudgedPlan {
     for (size_t r = 0; r < items_.size(); ++r) {
       if (static_cast<size_t>(state[r]) != items_[r].size()) return false;
       if (static_cast<size_t>(state[items_.size() + r]) != computations_[r].size()) return false;
+      if (static_cast<size_t>(state[AtOwn(r)]) != own_[r].size()) return false;
     }
     for (size_t q = 0; q < queues_.size(); ++q) {
       if (static_cast<size_t>(state[AtQueue(q)]) != queues_[q].size()) return false;
@@ -414,6 +574,8 @@ class JudgedPlan {
   std::vector<bool> remakes_;                         // by stage: has an R
   std::vector<std::vector<std::vector<int>>> items_;  // by rank, item: queues beginning there
   std::vector<std::vector<Computation>> computations_;
+  std::vector<std::vector<Computation>> own_;  // on the network, by rank
+  std::map<std::tuple<std::string, int, int>, int> meeting_ids_;
   std::vector<std::vector<Call>> queues_;
   std::vector<int> rank_of_queue_, communicator_of_;
   std::map<std::pair<int, int>, int> queue_ids_;

@@ -81,6 +81,7 @@ TEST(LanguageMd, ExamplesDoWhatTheySay) {
 TEST(LanguageMd, HasALineForEveryAction) {
   const std::string document = ReadTestFile("schedlang/LANGUAGE.md");
   for (int kind = 0; kind < kActionKinds; ++kind) {
+    if (IsOwn(static_cast<ActionKind>(kind))) continue;  // named by the schedule
     const std::string row = absl::StrCat("| `", PrintedKind(static_cast<ActionKind>(kind)), "` |");
     EXPECT_NE(document.find(row), std::string::npos) << row;
   }

@@ -233,10 +233,6 @@ const ParseCase kStatements[] = {
      "x.sched:2:10: error: 'for' begins no statement; 'repeat n { F r }' does it n times\n"
      "    2 | rank r { for i in M { F r } }\n"
      "      |          ^~~\n"},
-    {"rank r { X r }",
-     "x.sched:2:10: error: 'X' begins no statement; the actions are F, B, I, W, R, D and U\n"
-     "    2 | rank r { X r }\n"
-     "      |          ^\n"},
     {"rank r { // two\n }",
      "x.sched:2:10: error: expected a statement or '}' before '/'; comments begin with #\n"
      "    2 | rank r { // two\n"

@@ -86,6 +86,12 @@ const TableRow kTable[] = {
      [](const TableCase& c) { return ClassicBubble(c) - 2 * c.f + c.m * c.f; },
      "P, of which all but one are only what entered", HoldsAlways,
      [](const TableCase& c) -> int64_t { return c.p; }},
+    {"bpipe", "(P-1)(F+B), if EVICT and LOAD take no time", TableBubble::kIdlest, HoldsAlways,
+     ClassicBubble, "P/2+1, rounded up, if P > 1", [](const TableCase& c) { return c.p > 1; },
+     [](const TableCase& c) -> int64_t { return (c.p + 3) / 2; }},
+    {"vocab_1f1b", "(P-1)(F+B), if F = I = W, P is at most 5 and the shares take no time",
+     TableBubble::kIdlest, [](const TableCase& c) { return c.equal() && c.p <= 5; }, ClassicBubble,
+     "P+1", HoldsAlways, [](const TableCase& c) -> int64_t { return c.p + 1; }},
     {"pipedream_2bw", "(P-1)(F+B), once for all steps", TableBubble::kIdlest, HoldsAlways,
      ClassicBubble, "P, and weights twice", HoldsAlways,
      [](const TableCase& c) -> int64_t { return c.p; }},
@@ -179,6 +185,8 @@ std::optional<Bubbles> TableStep(const TableRow& row, const TableCase& c) {
   const Plan lowered = Lower(*plan);
   CostSpec spec{
       {{"F", {c.f}}, {"I", {c.i}}, {"W", {c.w}}, {"B", {c.b()}}, {"FB", {c.fb}}, {"p2p", {0}}}};
+  // Own actions take no time.
+  for (const OwnAction& own : plan->rows.actions) spec.values[own.name] = {0};
   if (row.copies) spec.values["D"] = spec.values["U"] = {std::min(c.f, c.b())};
   return MeasureBubbles(*Simulate(lowered, *ResolveCosts(spec, lowered)));
 }

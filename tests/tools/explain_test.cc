@@ -71,7 +71,8 @@ constexpr const char* kLibrary[] = {
     "looped_bfs", "interleaved", "interleaved_zb", "megatron_combined",
     "kimi_k2",    "gis",         "zb_h1",          "zb_h2",
     "zb_v",       "dualpipe_v",  "v_half",         "v_min",
-    "hanayo",     "chimera",     "dualpipe",
+    "hanayo",     "chimera",     "dualpipe",       "bpipe",
+    "vocab_1f1b",
 };
 
 struct ExplainTally {
@@ -86,6 +87,8 @@ void ExplainAll(const Plan& plan, CommLayout layout, bool collects, std::mt19937
   std::string text =
       absl::StrCat("F", cost(), "B", cost(), "I", cost(), "W", cost(), "FB", cost(), "R", cost(),
                    "D", cost(), "U", cost(), "p2p=", (*random)() % 20, "ns");
+  for (const OwnAction& own : plan.rows.actions)
+    absl::StrAppend(&text, ",", own.name, "=", (*random)() % 50, "ns");
   const int bytes = static_cast<int>((*random)() % 3) * 20;
   if (bytes > 0) absl::StrAppend(&text, ",bandwidth=1GB/s,message=", bytes);
   if (bytes > 20) absl::StrAppend(&text, ",node.ranks=2,node.bandwidth=3GB/s");

@@ -97,7 +97,7 @@ class PageColumnsTest : public ::testing::TestWithParam<size_t> {
 TEST_P(PageColumnsTest, EventsComeBack) {
   EXPECT_EQ(data.header["events"], timeline.events.size());
   EXPECT_EQ(Decoded(data, "kind"), Each(timeline.events, [](const Event& event) {
-              return static_cast<int>(event.kind) + (event.joined ? 16 : 0);
+              return static_cast<int>(event.kind) + (event.joined ? 64 : 0);
             }));
   EXPECT_EQ(Summed(Decoded(data, "stage")),
             Each(timeline.events, [](const Event& event) { return event.stage.value; }));

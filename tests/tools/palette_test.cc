@@ -75,8 +75,9 @@ Rgb FromHex(const std::string& text) {
   return {channel(1), channel(3), channel(5)};
 }
 
-// By kind, all shades of this kind.
-using Shades = std::array<std::vector<Rgb>, kComputeKinds>;
+// By kind, all shades of this kind; a schedule's own actions bear their names instead.
+constexpr int kToldByColor = static_cast<int>(ActionKind::kUpdate) + 1;
+using Shades = std::array<std::vector<Rgb>, kToldByColor>;
 
 void ExpectApart(const Shades& kinds, double least, const std::string& what) {
   for (const Sight& sight : kSights) {
@@ -132,7 +133,7 @@ TEST(PaletteTest, StagesInSvg) {
   for (const bool grey : {false, true}) {
     for (const Sight& sight : kSights) {
       std::vector<double> lightness;
-      for (int kind = 0; kind < kComputeKinds; ++kind) {
+      for (int kind = 0; kind < kToldByColor; ++kind) {
         const Rgb light = FromHex(SvgFill(static_cast<ActionKind>(kind), 0, grey));
         const Rgb dark = FromHex(SvgFill(static_cast<ActionKind>(kind), 1, grey));
         EXPECT_GE(DistanceOf(light, dark, sight), 7) << sight.name << " " << kind << grey;
@@ -151,7 +152,7 @@ TEST(PaletteTest, StagesInSvg) {
 // A rank's second stage is darker, for everyone.
 TEST(PaletteTest, StagesInTheTerminal) {
   for (const Sight& sight : kSights) {
-    for (int kind = 0; kind < kComputeKinds; ++kind) {
+    for (int kind = 0; kind < kToldByColor; ++kind) {
       const Rgb first = PaintOf(static_cast<ActionKind>(kind), 0, 0, 0);
       const Rgb second = PaintOf(static_cast<ActionKind>(kind), 1, 0, 0);
       EXPECT_GE(DistanceOf(first, second, sight), 8) << sight.name << " " << kind;

@@ -49,8 +49,8 @@ TEST(SessionTest, TextsComeInThePlaceOfFiles) {
   const auto of_file = OpenSimulated({path, "", parameters}, {.text = "F=18522,I=18086,W=9ms"}, {});
   ASSERT_TRUE(of_text.ok() && of_file.ok()) << of_text.status() << of_file.status();
   EXPECT_EQ(Print(*of_text->timeline), Print(*of_file->timeline));
-  EXPECT_EQ(FindCosts({.file = "<costs>", .file_text = "F: 1\nQ: 2\n"}).status().message(),
-            "<costs>:2: unknown cost 'Q' ('stringline sim --help' lists them)");
+  EXPECT_EQ(FindCosts({.file = "<costs>", .file_text = "F: 1\nq: 2\n"}).status().message(),
+            "<costs>:2: unknown cost 'q' ('stringline sim --help' lists them)");
 }
 
 TEST(SessionTest, ATimelineTakesNoParametersAndNoCosts) {

@@ -46,10 +46,11 @@ void PrintTerms(const Difference& difference, const Timeline& first, const Timel
                             "second", "difference");
   for (size_t i = 0; i < std::min(difference.actions.size(), kMostListed); ++i) {
     const ActionDifference& action = difference.actions[i];
-    out << absl::StreamFormat(
-        "  %-10s %6d %13s %13s %13s\n",
-        absl::StrCat(PrintedKind(action.kind), " ", PrintStage(second.pipes, action.stage)),
-        action.count, Time(action.first_ns), Time(action.second_ns), Signed(action.change_ns()));
+    out << absl::StreamFormat("  %-10s %6d %13s %13s %13s\n",
+                              absl::StrCat(PrintedKind(second.rows, action.kind), " ",
+                                           PrintStage(second.pipes, action.stage)),
+                              action.count, Time(action.first_ns), Time(action.second_ns),
+                              Signed(action.change_ns()));
   }
   if (difference.actions.size() > kMostListed) {
     out << absl::StreamFormat("  … and %d more\n", difference.actions.size() - kMostListed);

@@ -22,7 +22,7 @@ struct ExplainedPlan {
   const Timeline& timeline;
   const Source& source;
 
-  int Rank(uint32_t action) const { return plan.stage(plan.actions[action].stage).rank.value; }
+  int Rank(uint32_t action) const { return RankOf(plan, plan.actions[action]).value; }
   // A group whole; of messages and collectives each has its own name.
   std::string Name(uint32_t action) const {
     return IsCompute(plan.actions[action].kind) ? PrintGroup(plan, plan.actions, action)
@@ -111,6 +111,13 @@ std::string Why(const ExplainedPlan& at, const WaitLink& link) {
                  ? absl::StrCat("came after ", at.Name(link.cause))
                  : absl::StrCat("waited ", PrintTime(link.idle_ns), " for the end of ",
                                 at.Name(link.cause), ", a copy");
+    case WaitReason::kOwn:
+      return absl::StrCat(
+          link.idle_ns > 0 ? absl::StrCat("waited ", PrintTime(link.idle_ns), " for") : "came at",
+          " the end of ", at.Name(link.cause),
+          at.Rank(link.cause) == at.Rank(link.action)
+              ? ""
+              : absl::StrCat(" on rank ", at.Rank(link.cause)));
     case WaitReason::kMessage:
       break;
   }
@@ -200,6 +207,7 @@ constexpr const char* kFolded[kWaitReasons] = {
     "each came after the next, on ",
     "each waited for another rank, on ",
     "each waited for a copy, on ",
+    "each waited for the end of the next, on ",
 };
 
 std::string Times(size_t count) { return count == 1 ? "once" : absl::StrCat(count, " times"); }
@@ -266,7 +274,7 @@ Json ActionAsJson(const ExplainedPlan& at, uint32_t action, int64_t end_ns) {
 Json LinkAsJson(const ExplainedPlan& at, const WaitLink& link, const WaitLink* next) {
   constexpr const char* kReasons[kWaitReasons] = {"start",      "rank",  "message", "parameters",
                                                   "value",      "queue", "buffer",  "collective",
-                                                  "other rank", "copy"};
+                                                  "other rank", "copy",  "own"};
   Json json = ActionAsJson(at, link.action, link.end_ns);
   json["waited_for"] = kReasons[static_cast<int>(link.reason)];
   if (next == nullptr) return json;

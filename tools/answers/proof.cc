@@ -48,9 +48,9 @@ std::vector<const Rule*> Proven(const Plan& lowered, const CheckOptions& options
 // The memory of every rank; empty where sizes are not known.
 std::vector<RankMemory> MemoryOfRanks(const Plan& lowered, const CheckOptions& options) {
   if (options.sizes.empty()) return {};
-  absl::StatusOr<MemoryPlan> memory = PlanMemory(lowered, options.sizes);
+  absl::StatusOr<std::vector<RankMemory>> memory = MemoryOfRanks(lowered, options.sizes);
   SL_CHECK(memory.ok()) << memory.status();  // the plan passes Check, so the step ends
-  return std::move(memory->ranks);
+  return *std::move(memory);
 }
 
 // "rank 3 holds the most bytes, 79.2 GB of at most 80.0 GB", and so on its host.
@@ -74,7 +74,7 @@ void PrintBytesOfRanks(const Plan& lowered, const CheckOptions& options, std::os
   PrintMostBytes(ranks, all, "", options.memory, out);
   if (most->gaps() > 0) out << "; " << PrintBytes(most->gaps()) << " of it are gaps between values";
   out << "\n";
-  if (!HasCopies(lowered)) return;
+  if (!UsesHosts(lowered)) return;
   PrintMostBytes(
       ranks, [](const RankMemory& rank) { return rank.host; }, " on its host", options.host, out);
   out << "\n";
@@ -186,7 +186,7 @@ Json ProofAsJson(const Plan& lowered, const Source& source, const CheckOptions& 
   }
   if (!options.sizes.empty()) json["bytes"] = std::move(bytes);
   if (options.memory.is_given()) json["memory"] = LimitAsJson(options.memory, lowered.ranks());
-  if (!options.sizes.empty() && HasCopies(lowered)) json["host_bytes"] = std::move(host_bytes);
+  if (!options.sizes.empty() && UsesHosts(lowered)) json["host_bytes"] = std::move(host_bytes);
   if (options.host.is_given()) json["host_memory"] = LimitAsJson(options.host, lowered.ranks());
   return json;
 }

@@ -86,10 +86,13 @@ std::vector<MemoryClass> ClassesOf(const MemoryCurves& memory) {
   std::vector<MemoryClass> classes;
   for (int c = 0; c < kMemoryClasses; ++c) {
     const auto memory_class = static_cast<MemoryClass>(c);
-    if (memory_class == MemoryClass::kHosted) continue;  // not on the device
-    const bool seen = memory_class != MemoryClass::kKept ||
-                      std::any_of(memory.ranks.begin(), memory.ranks.end(),
-                                  [c](const MemoryCurve& curve) { return curve.at_peak[c] > 0; });
+    if (IsOnHost(memory_class)) continue;
+    const bool always = memory_class < MemoryClass::kKept ||
+                        (memory_class > MemoryClass::kKept && memory_class < MemoryClass::kOwn0) ||
+                        memory_class == MemoryClass::kMessages;
+    const bool seen =
+        always || std::any_of(memory.ranks.begin(), memory.ranks.end(),
+                              [c](const MemoryCurve& curve) { return curve.at_peak[c] > 0; });
     if (seen) classes.push_back(memory_class);
   }
   return classes;
@@ -99,7 +102,8 @@ void PrintMemory(const TimeReport& report, std::ostream& out) {
   if (!report.memory.in_bytes) return;
   const std::vector<MemoryClass> classes = ClassesOf(report.memory);
   out << "\n  rank          peak  at it:";
-  for (const MemoryClass c : classes) out << absl::StreamFormat(" %12s", NameOf(c));
+  for (const MemoryClass c : classes)
+    out << absl::StreamFormat(" %12s", NameOf(report.memory.rows, c));
   if (!report.memory.hosts.empty()) out << "   on its host";
   out << "\n";
   int64_t largest = 0;
@@ -136,7 +140,8 @@ Json MemoryAsJson(const MemoryCurves& memory) {
     const MemoryCurve& curve = memory.ranks[r];
     Json rank = {{"peak", curve.peak}, {"at_us", Microseconds(curve.peak_ns)}};
     for (const MemoryClass c : ClassesOf(memory)) {
-      if (memory.in_bytes) rank["by_class"][NameOf(c)] = curve.at_peak[static_cast<size_t>(c)];
+      if (memory.in_bytes)
+        rank["by_class"][NameOf(memory.rows, c)] = curve.at_peak[static_cast<size_t>(c)];
     }
     if (!memory.hosts.empty()) rank["host_peak"] = memory.hosts[r].peak;
     ranks.push_back(std::move(rank));

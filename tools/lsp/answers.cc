@@ -81,6 +81,8 @@ constexpr SortRow kSorts[] = {
     {NameSort::kRankVariable, 6, 3},    // Variable; as a symbol the rank's block: Namespace
     {NameSort::kLoopVariable, 6, 13},   // Variable, Variable
     {NameSort::kStageVariable, 6, 13},  // Variable, Variable
+    {NameSort::kOwnValue, 8, 14},       // Field, Constant
+    {NameSort::kOwnAction, 23, 24},     // Event, Event
 };
 
 const SortRow& RowOf(NameSort sort) {

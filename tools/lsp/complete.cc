@@ -76,7 +76,9 @@ struct StatementRow {
 };
 constexpr StatementRow kStatements[] = {
     {BlockSort::kSchedule,
-     "let require stages pipe pad split recompute overlap chunks steps versions rank", ""},
+     "let require stages pipe pad split recompute overlap chunks steps versions value action rank",
+     ""},
+    {BlockSort::kEffects, "needs gives frees", ""},
     {BlockSort::kPipe, "stages microbatches", ""},
     {BlockSort::kOverlap, "compute network", ""},
     {BlockSort::kLane, kLetters, ""},
@@ -89,7 +91,12 @@ constexpr StatementRow kStatements[] = {
     {BlockSort::kOrder, "let require repeat if F B I W", ""},
 };
 
-bool IsValue(NameSort sort) { return sort != NameSort::kOrder && sort != NameSort::kSchedule; }
+constexpr const char* kRowValues = "saved stash output input out_grad in_grad";
+
+bool IsValue(NameSort sort) {
+  return sort != NameSort::kOrder && sort != NameSort::kSchedule && sort != NameSort::kOwnValue &&
+         sort != NameSort::kOwnAction;
+}
 
 class Completer {
  public:
@@ -159,6 +166,7 @@ class Completer {
       const bool begins = row != nullptr && row->sort == WordSort::kStatement;
       const absl::string_view before = begin_ > 0 ? tokens_[begin_ - 1].text : "";
       const bool inside = (text == "at" && before == "hold") || before == "." ||
+                          (text == "rank" && (before == "each" || before == "on")) ||
                           (text == "if" && before == "else") ||
                           (text == "costs" && begin_ >= 4 && tokens_[begin_ - 4].text == "pairs");
       if (begins && !inside) return;
@@ -170,6 +178,11 @@ class Completer {
   void Complete() {
     if (begin_ == count_) return Statements();
     if (Statement() == "use") return;
+    if (IsOwnStatement()) return OwnStatement();
+    if (names_.BlockBehind(count_ - 1) != nullptr &&
+        names_.BlockBehind(count_ - 1)->sort == BlockSort::kEffects) {
+      return Effects();
+    }
     for (const FollowRow& row : kFollows) {
       const bool here =
           Before() == row.before && (*row.two_before == '\0' || Before(2) == row.two_before);
@@ -193,13 +206,62 @@ class Completer {
     if (Statement() == "pairs" && IsActionLetter(Before())) {
       return Words(Before(2) == "&" ? "costs" : "");
     }
-    if (Before() == ":" && Statement() == "at" && questions_ < 0) return Words(kActions);
+    if (Before() == ":" && Statement() == "at" && questions_ < 0) {
+      OwnActions();
+      return Words(kActions);
+    }
     if (Statement() == "schedule" && brackets_ == 0 && Before() == "=") return Bases();
     if (IsOperandEnd()) return BehindValue();
     if (brackets_ == 1 && Statement() == "schedule" && (Before() == "(" || Before() == ",")) {
       ParametersOfBase();
     }
     Values();
+  }
+
+  bool IsOwnStatement() const {
+    const NamedBlock* const block = names_.BlockBehind(count_ - 1);
+    return block != nullptr && block->sort == BlockSort::kSchedule &&
+           (Statement() == "value" || Statement() == "action");
+  }
+
+  // `value name of s on host;` `action NAME s on lane by each rank {`
+  void OwnStatement() {
+    const size_t words = count_ - begin_;
+    const bool is_value = Statement() == "value";
+    if (words == 1 || (is_value && words == 3)) return;  // new names
+    if (Before() == "on")
+      return Words(is_value ? "host each rank" : "compute network copy_out copy_in");
+    if (Before() == "each") return Words("rank");
+    if (Before() == "by") return Words("each");
+    if (Before() == "with") return Words("all");
+    if (Before() == "all") return Words("ranks");
+    if (is_value && words == 2) return Words("of");
+    if (is_value && words == 4) return Words("on");
+    if (is_value) {
+      if (HasWord("rank") && !HasWord("each"))
+        IsOperandEnd() && words > 6 ? BehindValue() : Values();
+      return;
+    }
+    if (words == 2) return StageNames();
+    Words(words == 3 ? "on by with" : "by with");
+  }
+
+  // The number of a stage has any name; the schedule's own have used one.
+  void StageNames() {
+    for (const DefinedName& name : names_.names()) {
+      if (name.sort != NameSort::kStageVariable || name.schedule != names_.ScheduleAt(offset_))
+        continue;
+      return Name(name);
+    }
+  }
+
+  // `needs v s, w s;`
+  void Effects() {
+    if (count_ == begin_ + 1 || Before() == ",") {
+      Words(kRowValues);
+      return Visible([](NameSort sort) { return sort == NameSort::kOwnValue; });
+    }
+    StageNames();
   }
 
   // True if the k-th word before the place is a `(` or `,` before a new name: a schedule's
@@ -226,6 +288,8 @@ class Completer {
   bool IsBehindFurtherLetter() const {
     const bool behind_slot = Before(2) == ":" && Statement() == "at" && questions_ < 0;
     if (BeginsInPlace(Before()) && count_ == begin_ + 1) return true;
+    const DefinedName* const name = count_ == 0 ? nullptr : names_.Find(count_ - 1);
+    if (name != nullptr && name->sort == NameSort::kOwnAction) return true;
     return IsFurtherLetter(Before()) && (count_ == begin_ + 1 || Before(2) == "&" || behind_slot);
   }
 
@@ -316,6 +380,10 @@ class Completer {
     RankOfBase();
   }
 
+  void OwnActions() {
+    Visible([](NameSort sort) { return sort == NameSort::kOwnAction; });
+  }
+
   void Orders() {
     Visible([](NameSort sort) { return sort == NameSort::kOrder; });
   }
@@ -342,6 +410,7 @@ class Completer {
       if (directly) Words(row.only_directly);
       Words(row.words);
     }
+    if (block->sort == BlockSort::kSequence || block->sort == BlockSort::kTimetable) OwnActions();
     if (block->sort == BlockSort::kSequence) Orders();
   }
 

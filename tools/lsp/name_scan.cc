@@ -190,7 +190,7 @@ class NameScan {
     static const auto* sorts = new std::map<absl::string_view, Sort>{
         {"schedule", Sort::kSchedule}, {"pipe", Sort::kPipe},     {"overlap", Sort::kOverlap},
         {"order", Sort::kOrder},       {"repeat", Sort::kRepeat}, {"if", Sort::kBranch},
-        {"else", Sort::kBranch}};
+        {"else", Sort::kBranch},       {"action", Sort::kEffects}};
     const auto found = sorts->find(word_);
     return found == sorts->end() ? Sort::kOther : found->second;
   }
@@ -213,6 +213,9 @@ class NameScan {
       rank_variable_ = table_.names_[static_cast<size_t>(block_name_)].text;
       rank_depth_ = open_.size();
     }
+    if (word_ == "action" && !own_names_.empty()) {
+      block.opener = own_names_.back();
+    }
     block_name_ = -1;
     EndStatement(Begin(), Begin());
     open_.push_back(std::move(block));
@@ -228,6 +231,7 @@ class NameScan {
     OpenBlock block = std::move(open_.back());
     open_.pop_back();
     Hide(&block.names, hidden);
+    if (open_.size() == 1) EndOwn(hidden);
     table_.blocks_[static_cast<size_t>(block.index)].close = i_;
     if (block.opener >= 0) {
       table_.names_[static_cast<size_t>(block.opener)].whole.end = whole;
@@ -249,6 +253,8 @@ class NameScan {
   // Names.
 
   void Word() {
+    if (InnermostIs(NamedBlock::Sort::kEffects)) return Effect();
+    if (IsOwnStatement()) return OwnWord();
     if (Follows(".") || InnermostIs(NamedBlock::Sort::kLane)) return;
     const WordRow* const row = FindWord(tokens_[i_].text);
     if (row == nullptr || row->sort == WordSort::kInPlace) {
@@ -265,6 +271,52 @@ class NameScan {
       EndStatement(Begin(), Begin());
     }
     BeginStatement();
+  }
+
+  // `value v of s …` and `action A s …`; elsewhere both words are names.
+  bool IsOwnStatement() const {
+    if (!InnermostIs(NamedBlock::Sort::kSchedule) || i_ == begin_) return false;
+    return word_ == "value" || word_ == "action";
+  }
+
+  // The names of own values and actions are looked up apart from others.
+  void DefineOwn(NameSort sort) {
+    const int32_t name = Add(sort, tokens_[begin_].span.begin);
+    DefinedName& defined = table_.names_.back();
+    defined.visible_begin = End();
+    own_[tokens_[i_].text] = name;
+    own_names_.push_back(name);
+  }
+
+  void UseOwn(NameSort sort) {
+    const auto known = own_.find(tokens_[i_].text);
+    if (known == own_.end()) return;
+    const DefinedName& name = table_.names_[static_cast<size_t>(known->second)];
+    if (name.sort == sort) table_.meanings_[i_] = known->second;
+  }
+
+  void OwnWord() {
+    const bool is_value = word_ == "value";
+    if (i_ == begin_ + 1) return DefineOwn(is_value ? NameSort::kOwnValue : NameSort::kOwnAction);
+    if (is_value && i_ == begin_ + 3) {
+      for_statement_.push_back(Add(NameSort::kStageVariable, Begin()));
+      Show(for_statement_.back(), End());
+    } else if (is_value && i_ > begin_ + 5) {
+      Use();  // the rank of a value on another rank
+    }
+  }
+
+  // Behind needs, gives, frees or a comma stands a value, and then the stage.
+  void Effect() {
+    if (i_ > begin_ && (Follows(",") || i_ == begin_ + 1)) UseOwn(NameSort::kOwnValue);
+  }
+
+  void EndOwn(uint32_t at) {
+    for (const int32_t name : own_names_) {
+      table_.names_[static_cast<size_t>(name)].visible_end = at;
+    }
+    own_names_.clear();
+    own_.clear();
   }
 
   bool Define() {
@@ -353,6 +405,9 @@ class NameScan {
   void Use() {
     if (IsWordInPlace()) return;
     const absl::string_view text = tokens_[i_].text;
+    const bool begins = i_ == begin_ || (word_ == "at" && Follows(":"));
+    const bool alone = Is(i_ + 1, ";") || Is(i_ + 1, "}") || Is(i_ + 1, "&");
+    if (begins && !alone && own_.contains(text)) return UseOwn(NameSort::kOwnAction);
     const size_t schedule = heads_.empty() ? 0 : heads_.size() - 1;
     if (word_ == "schedule" && brackets_ == 0 && Follows("=") && !heads_.empty()) {
       heads_.back().base = text;
@@ -415,6 +470,8 @@ class NameScan {
   std::vector<size_t> name_tokens_;  // the token of each name's definition
   absl::flat_hash_map<absl::string_view, std::vector<int32_t>> visible_;
   absl::flat_hash_map<absl::string_view, size_t> schedules_;  // the first of every name
+  absl::flat_hash_map<absl::string_view, int32_t> own_;       // of the open schedule, by spelling
+  std::vector<int32_t> own_names_;
   std::string rank_variable_;
   size_t rank_depth_ = 0;  // blocks around the rank block
 

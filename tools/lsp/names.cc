@@ -29,6 +29,10 @@ const char* SortOf(NameSort sort) {
       return "the number of the pass";
     case NameSort::kStageVariable:
       return "the number of the stage";
+    case NameSort::kOwnValue:
+      return "a value of the schedule's own";
+    case NameSort::kOwnAction:
+      return "an action of the schedule's own";
   }
   return "";
 }

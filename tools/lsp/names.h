@@ -27,7 +27,9 @@ enum class NameSort : uint8_t {
   kPipe,
   kRankVariable,   // rank r
   kLoopVariable,   // repeat n as i
-  kStageVariable,  // stages n on s -> …, split s -> …, costs F s -> …
+  kStageVariable,  // stages n on s -> …, split s -> …, costs F s -> …, value v of s
+  kOwnValue,       // value v of s
+  kOwnAction,      // action A s { … }
 };
 
 // "a parameter", "an order", …
@@ -61,7 +63,8 @@ struct NamedBlock {
     kSearch,
     kOrder,
     kRepeat,
-    kBranch,  // in an `if`
+    kBranch,   // in an `if`
+    kEffects,  // of an own action
     kOther
   };
   Sort sort = Sort::kOther;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/plan/rows.h"
 #include "schedlang/text/words.h"
 
 namespace stringline {
@@ -29,7 +30,15 @@ bool IsFixed(const NameTable& names, const DefinedName& name) {
   return before < 2;
 }
 
-absl::Status CheckNewName(const std::string& to) {
+absl::Status CheckNewName(NameSort sort, const std::string& to) {
+  if (sort == NameSort::kOwnAction && !IsActionName(to)) {
+    return Refused(absl::StrCat("'", to,
+                                "' is no name for an action: capital letters, at most 24, ",
+                                "and none of the built-in ones"));
+  }
+  if (sort == NameSort::kOwnValue && ReadRowValue({}, to) != 0) {
+    return Refused(absl::StrCat("'", to, "' is a built-in value"));
+  }
   const std::vector<Token> tokens = Tokenize(to);
   const bool one_name = tokens.size() == 2 && tokens[0].kind == Token::Kind::kName &&
                         tokens[0].text.size() == to.size();
@@ -103,7 +112,8 @@ absl::StatusOr<std::vector<Span>> Rename(const Source& source, const NameTable& 
                                          uint32_t offset, const std::string& to) {
   const absl::StatusOr<size_t> word = RenamableAt(names, offset);
   if (!word.ok()) return word.status();
-  if (const absl::Status status = CheckNewName(to); !status.ok()) return status;
+  if (const absl::Status status = CheckNewName(names.Find(*word)->sort, to); !status.ok())
+    return status;
   std::vector<Span> spans;
   if (to == names.tokens()[*word].text) return spans;
   for (const size_t same : names.WordsOf(names.NameOf(*word))) {

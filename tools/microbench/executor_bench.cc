@@ -88,7 +88,7 @@ BENCHMARK(Make)->Iterations(200);
 void PlaceValues(benchmark::State& state, const char* schedule) {
   const Plan plan = LibraryPlan(schedule, 8, state.range(0)).value();
   StageSizes size;
-  for (int v = 0; v < kStageValues; ++v) {
+  for (int v = 0; v < kBuiltInValues; ++v) {
     size.of_microbatch[static_cast<StageValue>(v)] = kBufferAlignment * (v == 0 ? 1 : 10 * v);
   }
   const std::vector<StageSizes> sizes(plan.stages.size(), size);

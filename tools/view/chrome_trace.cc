@@ -90,9 +90,10 @@ class ChromeWriter {
           Quoted(absl::StrCat(step.source->PathAt(place), ":", step.source->Locate(place).line)));
     }
     Add(absl::StrCat(R"({"ph":"X","name":)", Quoted(NameOf(step.timeline, slice)), R"(,"cat":)",
-                     Quoted(slice.part >= 0 ? "part" : PrintedKind(event.kind)), R"(,"pid":)", pid,
-                     R"(,"tid":)", tid, R"(,"ts":)", Us(slice.start_ns), R"(,"dur":)",
-                     Us(slice.end_ns - slice.start_ns), R"(,"args":{)", arguments, "}}"));
+                     Quoted(slice.part >= 0 ? "part" : PrintedKind(step.timeline.rows, event.kind)),
+                     R"(,"pid":)", pid, R"(,"tid":)", tid, R"(,"ts":)", Us(slice.start_ns),
+                     R"(,"dur":)", Us(slice.end_ns - slice.start_ns), R"(,"args":{)", arguments,
+                     "}}"));
   }
 
   void WriteFlow(const TraceSlice& slice, std::pair<int, bool> flow, int pid, int tid) {

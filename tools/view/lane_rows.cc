@@ -10,9 +10,10 @@
 namespace stringline {
 namespace {
 
-constexpr int kLaneKinds = 7;
-constexpr const char* kNames[kLaneKinds] = {"rank",        "network", "activations", "gradients",
-                                            "collectives", "to host", "from host"};
+constexpr int kLaneKinds = 8;
+constexpr const char* kNames[kLaneKinds] = {"rank",      "network",     "activations",
+                                            "gradients", "collectives", "own network",
+                                            "to host",   "from host"};
 
 struct StandIn {
   ActionKind collective;
@@ -24,6 +25,19 @@ constexpr StandIn kStandIns[] = {
     {ActionKind::kReshard, ActionKind::kInputGradient, 'S'},
     {ActionKind::kReduceGrad, ActionKind::kWeightGradient, 'R'},
 };
+
+// A schedule has no more own actions on another lane than on the compute lane, which stand for
+// them.
+constexpr ActionKind FirstOwnOf(LaneKind lane) {
+  return lane == LaneKind::kToHost     ? ActionKind::kOwnOut0
+         : lane == LaneKind::kFromHost ? ActionKind::kOwnIn0
+         : lane == LaneKind::kOwn      ? ActionKind::kOwnNetwork0
+                                       : ActionKind::kOwnCompute0;
+}
+ActionKind Between(ActionKind kind, ActionKind from, ActionKind to) {
+  return static_cast<ActionKind>(static_cast<int>(kind) - static_cast<int>(from) +
+                                 static_cast<int>(to));
+}
 
 Event EventOfPart(const Timeline& timeline, const PartEvent& part) {
   Event event = timeline.events[part.event];
@@ -41,8 +55,8 @@ LaneKind LaneBelow(const Event& event) {
   if (event.start_ns == event.end_ns) return LaneKind::kCompute;
   if (event.kind == ActionKind::kRecvForward) return LaneKind::kActivations;
   if (event.kind == ActionKind::kRecvBackward) return LaneKind::kGradients;
-  if (event.kind == ActionKind::kOffload) return LaneKind::kToHost;
-  if (event.kind == ActionKind::kFetch) return LaneKind::kFromHost;
+  if (IsCopy(event.kind)) return CopiesOut(event.kind) ? LaneKind::kToHost : LaneKind::kFromHost;
+  if (IsOwnNetwork(event.kind)) return LaneKind::kOwn;
   return IsCollective(event.kind) ? LaneKind::kCollectives : LaneKind::kCompute;
 }
 
@@ -55,6 +69,7 @@ class LaneSorter {
     rows_.timeline.schedule = timeline.schedule;
     rows_.timeline.parameters = timeline.parameters;
     rows_.timeline.pipes = timeline.pipes;
+    rows_.timeline.rows = timeline.rows;
     const auto is_whole = [](const Event& event) { return event.kind == ActionKind::kBackward; };
     if (std::none_of(timeline.events.begin(), timeline.events.end(), is_whole)) {
       gradient_ = ActionKind::kInputGradient;
@@ -101,10 +116,14 @@ class LaneSorter {
 
   Event StandInOf(Event event) const {
     event.joined = false;
-    if (event.kind == ActionKind::kRecvForward || IsCopy(event.kind)) {
+    if (event.kind == ActionKind::kRecvForward || event.kind == ActionKind::kOffload ||
+        event.kind == ActionKind::kFetch) {
       event.kind = ActionKind::kForward;
     }
     if (event.kind == ActionKind::kRecvBackward) event.kind = gradient_;
+    if (IsOwn(event.kind)) {
+      event.kind = Between(event.kind, FirstOwnOf(LaneBelow(event)), ActionKind::kOwnCompute0);
+    }
     for (const StandIn& row : kStandIns) {
       if (event.kind != row.collective) continue;
       event.kind = row.computation;
@@ -130,7 +149,12 @@ class LaneSorter {
       now_ns = std::max(now_ns, group.front().end_ns);
     }
     rows_.timeline.first.push_back(static_cast<uint32_t>(rows_.timeline.events.size()));
-    const char* const name = kNames[static_cast<size_t>(kind)];
+    const char* name = kNames[static_cast<size_t>(kind)];
+    const std::vector<OwnAction>& rows = timeline_.rows.actions;
+    if (IsOfCopies(kind) && std::any_of(rows.begin(), rows.end(),
+                                        [](const OwnAction& row) { return IsCopy(row.kind); })) {
+      name = kind == LaneKind::kToHost ? "copies out" : "copies in";
+    }
     rows_.names.push_back(kind == LaneKind::kCompute ? absl::StrCat(name, " ", rank) : name);
     rows_.kinds.push_back(kind);
     rows_.ranks.push_back(rank);
@@ -160,6 +184,7 @@ char LetterOfCollective(ActionKind stand_in) {
 }
 
 ActionKind DrawnKind(LaneKind lane, ActionKind stand_in) {
+  if (IsOwn(stand_in)) return Between(stand_in, ActionKind::kOwnCompute0, FirstOwnOf(lane));
   if (!IsOfCopies(lane)) return stand_in;
   return lane == LaneKind::kToHost ? ActionKind::kOffload : ActionKind::kFetch;
 }

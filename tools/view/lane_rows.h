@@ -16,6 +16,7 @@ enum class LaneKind : uint8_t {
   kActivations,
   kGradients,
   kCollectives,
+  kOwn,
   kToHost,
   kFromHost,
 };
@@ -23,7 +24,9 @@ enum class LaneKind : uint8_t {
 // True for the lanes of copies.
 constexpr bool IsOfCopies(LaneKind lane) { return lane >= LaneKind::kToHost; }
 // True for lanes in colours of their own, not those of the computations that stand for events.
-constexpr bool HasOwnColors(LaneKind lane) { return lane >= LaneKind::kCollectives; }
+constexpr bool HasOwnColors(LaneKind lane) {
+  return lane >= LaneKind::kCollectives && lane != LaneKind::kOwn;
+}
 
 struct LaneRows {
   // In a picture row r takes the place of rank r. All its events have kinds of computations,
@@ -37,8 +40,9 @@ struct LaneRows {
   //   gradients          the same, as B, or as I if no gradient is a B's
   //   collectives        UNSHARD as F, RESHARD as I, REDUCE_GRAD as W; the stage stands in place of
   //                      the microbatch
-  //   to host            D as F
-  //   from host          U as F
+  //   own network        a schedule's own actions there, as its own computations
+  //   to host            D as F; own copies as own computations, and the row is "copies out"
+  //   from host          U as F; the same, "copies in"
   Timeline timeline;
   std::vector<std::string> names;  // by row: "rank 3", "network"
   std::vector<LaneKind> kinds;     // by row
@@ -55,8 +59,8 @@ bool HasLanes(const Timeline& timeline);
 // "U2": the first letter of a computation that stands for a collective.
 char LetterOfCollective(ActionKind stand_in);
 
-// The kind of action that a row's event is drawn as: D or U in the lanes of copies, elsewhere its
-// own.
+// The kind of action that a row's event is drawn as: D or U in the lanes of copies, the own action
+// in the lane of those, elsewhere its own.
 ActionKind DrawnKind(LaneKind lane, ActionKind stand_in);
 
 }  // namespace stringline

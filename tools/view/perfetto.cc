@@ -168,7 +168,8 @@ class PerfettoWriter {
     event.AddVarint(event::kTrack, uuid);
     event.AddVarint(event::kNameId, names_.IdOf(NameOf(step.timeline, slice), &fresh, &is_fresh));
     const Event& of = step.timeline.events[slice.event];
-    event.AddText(event::kCategories, slice.part >= 0 ? "part" : PrintedKind(of.kind));
+    event.AddText(event::kCategories,
+                  slice.part >= 0 ? "part" : PrintedKind(step.timeline.rows, of.kind));
     const auto annotate = [&](const char* name, auto value) {
       ProtobufMessage note;
       note.AddVarint(annotation::kNameId, notes_.IdOf(name, &fresh, &is_fresh));

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/types/span.h"
 #include "tools/view/fold.h"
@@ -46,6 +47,13 @@ constexpr Look kGreyLooks[] = {
     {{"#a0a0a0", "#8b8b8b"}, "#000000", "forward again"},
     {{"#191919", "#000000"}, "#ffffff", "optimizer's step"},
 };
+// A schedule's own actions, which bear their names.
+constexpr Look kOwnLooks[] = {
+    {{"#2cb3a5", "#1f9486"}, "#04211d", ""}, {{"#f0913c", "#d57824"}, "#2b1300", ""},
+    {{"#ee9fcb", "#d781b2"}, "#320a20", ""}, {{"#7c8496", "#646c7e"}, "#ffffff", ""},
+    {{"#c1da4f", "#a5be34"}, "#1c2300", ""}, {{"#86623d", "#6d4b28"}, "#ffffff", ""},
+};
+constexpr Look kGreyOwn = {{"#e9e9e9", "#c6c6c6"}, "#000000", ""};
 // The looks of copies to the host, and from the host: round boxes.
 constexpr Look kColorCopies[] = {
     {{"#e0e6c0", "#cdd2aa"}, "#1d1f05", "", false, true},
@@ -56,8 +64,13 @@ constexpr Look kGreyCopies[] = {
     {{"#7c7c7c", "#646464"}, "#ffffff", "", false, true},
 };
 const Look& LookOf(ActionKind kind, bool grey) {
+  if (IsOwn(kind) && !IsCopy(kind)) {
+    const ActionKind first =
+        IsOwnNetwork(kind) ? ActionKind::kOwnNetwork0 : ActionKind::kOwnCompute0;
+    return grey ? kGreyOwn : kOwnLooks[static_cast<size_t>(kind) - static_cast<size_t>(first)];
+  }
   if (!IsCopy(kind)) return (grey ? kGreyLooks : kColorLooks)[static_cast<size_t>(kind)];
-  return (grey ? kGreyCopies : kColorCopies)[kind == ActionKind::kOffload ? 0 : 1];
+  return (grey ? kGreyCopies : kColorCopies)[CopiesOut(kind) ? 0 : 1];
 }
 constexpr double kGapShare = 0.22, kLabels = 46, kAfter = 10, kTitle = 20, kAxis = 26, kLegend = 24,
                  kLegendLine = 16, kBetween = 14, kThin = 2, kLeast = 0.1, kNumber = 9,
@@ -324,8 +337,10 @@ class SvgPicture {
       Box(look, row.shades[static_cast<size_t>(event.stage.value)], x, y, drawn, height);
     }
     if (event.unfinished) Dashes(x, y, drawn, height);
+    const ActionKind drawn_kind = DrawnKind(row.kind, event.kind);
     const std::string number =
-        absl::StrCat(NumberOf(timeline, row, event), event.unfinished ? "?" : "");
+        absl::StrCat(IsOwn(drawn_kind) ? PrintedKind(timeline.rows, drawn_kind) : "",
+                     NumberOf(timeline, row, event), event.unfinished ? "?" : "");
     // As large as fits, down to the least legible size.
     const double size = std::min({kNumber, height * 0.9, (width - 1) / kDigit / number.size()});
     if (size < kLeastNumber) return;
@@ -415,6 +430,9 @@ class SvgPicture {
     if (lanes_.contains(LaneKind::kCollectives)) {
       notes.push_back("collectives: light gathers parameters, dark sums gradients, by stage");
     }
+    if (lanes_.contains(LaneKind::kOwn)) {
+      notes.push_back("own network: the schedule's own actions there");
+    }
     if (lanes_.contains(LaneKind::kToHost) || lanes_.contains(LaneKind::kFromHost)) {
       notes.push_back("to host, from host: copies to and from the host");
     }
@@ -424,6 +442,19 @@ class SvgPicture {
       notes.insert(notes.end(), open.begin(), open.end());
     }
     return notes;
+  }
+
+  // For the legend; of own actions their names, those on the network with the same look, too.
+  std::string MeaningOf(ActionKind kind) const {
+    if (!IsOwn(kind)) return LookOfKind(static_cast<int>(kind)).meaning;
+    std::set<std::string> names;
+    for (const Timeline* timeline : timelines_) {
+      for (const OwnAction& row : timeline->rows.actions) {
+        const bool on_network = DrawnKind(LaneKind::kOwn, kind) == row.kind;
+        if (row.kind == kind || on_network) names.insert(row.name);
+      }
+    }
+    return absl::StrJoin(names, ", ");
   }
 
   // Returns the legend's bottom.
@@ -441,7 +472,8 @@ class SvgPicture {
       x += 30 + 4.9 * static_cast<double>(text.size());
     };
     for (int kind = 0; kind < kComputeKinds; ++kind) {
-      if (used_[static_cast<size_t>(kind)]) entry(kind, 0, LookOfKind(kind).meaning);
+      const std::string meaning = MeaningOf(static_cast<ActionKind>(kind));
+      if (used_[static_cast<size_t>(kind)] && !meaning.empty()) entry(kind, 0, meaning);
     }
     const auto first = std::find(used_.begin(), used_.end(), true);
     for (int shade = 0; shade < kShades && first != used_.end() && boxes_; ++shade) {

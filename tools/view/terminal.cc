@@ -27,8 +27,8 @@ namespace stringline {
 namespace {
 
 // F, B, I, W, R and UPDATE of marked stages, and the small ones.
-constexpr const char* kDotted[kComputeKinds][2] = {{"Ḟ", "ḟ"}, {"Ḃ", "ḃ"}, {"Ï", "ï"},
-                                                   {"Ẇ", "ẇ"}, {"Ṙ", "ṙ"}, {"Û", "û"}};
+constexpr const char* kDotted[][2] = {{"Ḟ", "ḟ"}, {"Ḃ", "ḃ"}, {"Ï", "ï"},
+                                      {"Ẇ", "ẇ"}, {"Ṙ", "ṙ"}, {"Û", "û"}};
 constexpr const char* kDottedCopies[2][2] = {{"Ḋ", "ḋ"}, {"Ü", "ü"}};  // D and U
 constexpr int64_t kFoldedCell = 3;  // columns of the shortest action where bands are folded
 constexpr int kMarginRight = 12;    // "  73%  peak"
@@ -54,7 +54,9 @@ std::vector<std::string> GlyphsOf(const std::string& text) {
   return glyphs;
 }
 
+// Null for a schedule's own actions, whose names are plain.
 const char* const* Dotted(ActionKind kind) {
+  if (IsOwn(kind)) return nullptr;
   if (IsCopy(kind)) return kDottedCopies[kind == ActionKind::kOffload ? 0 : 1];
   return kDotted[static_cast<size_t>(kind)];
 }
@@ -74,6 +76,7 @@ class Drawing {
         timeline_(Crop(whole(), first_row_, LastRow(), picture.part)),
         shades_(ShadesOf(step)) {
     legend_.shades.Add(shades_);
+    for (const OwnAction& row : step.rows.actions) legend_.own.emplace(row.kind, row.name);
     legend_.hides_microbatches = picture.part.CutsMicrobatches();
     legend_.is_flight = legend_.is_flight || step.origin == "flight";
     for (const Event& event : step.events) {
@@ -146,7 +149,7 @@ class Drawing {
       if (!IsCompute(event.kind)) continue;
       parts = event.joined ? parts + 1 : 1;
       most_parts_ = std::max(most_parts_, parts);
-      if (!HasOwnColors(lane)) legend_.kinds.insert(event.kind);
+      if (!HasOwnColors(lane)) legend_.kinds.insert(DrawnKind(lane, event.kind));
     }
   }
 
@@ -210,8 +213,10 @@ class Drawing {
       default: {
         const int shade = ShadeOf(event);
         const ActionKind kind = DrawnKind(KindOf(row), event.kind);
-        if (IsMarked(shade)) return Dotted(kind)[IsDark(shade) ? 1 : 0];
-        const char letter = PrintedKind(kind)[0];
+        if (const char* const* const dotted = Dotted(kind); IsMarked(shade) && dotted != nullptr) {
+          return dotted[IsDark(shade) ? 1 : 0];
+        }
+        const char letter = PrintedKind(step_.rows, kind)[0];
         return std::string(1, static_cast<char>(IsDark(shade) ? std::tolower(letter) : letter));
       }
     }

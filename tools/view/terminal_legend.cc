@@ -25,6 +25,13 @@ std::string KindsLine(const TerminalLegend& legend, Colors colors) {
                     colored ? absl::StrCat(" ", letter, " ") : letter, Plain(colors), " ",
                     kKindWords[i], "   ");
   }
+  for (const auto& [kind, name] : legend.own) {
+    if (!legend.kinds.contains(kind)) continue;
+    const Rgb paint = PaintOf(kind, 0, 0, 0.5);
+    absl::StrAppend(&text, Background(paint, colors), Foreground(TextOn(paint), colors),
+                    colored ? absl::StrCat(" ", name, " ") : name.substr(0, 1), Plain(colors),
+                    colored || name.size() == 1 ? "" : absl::StrCat(" ", name), "   ");
+  }
   absl::StrAppend(&text, Dim(colors), "·", Plain(colors), " idle",
                   legend.hides_microbatches ? "   blank: other microbatches" : "",
                   legend.has_numbers ? "   numbers: microbatch" : "",
@@ -75,6 +82,9 @@ std::vector<std::string> LaneLines(const TerminalLegend& legend, Colors colors) 
     lines.push_back(absl::StrCat("collectives: ", colored ? "light" : "U", " gathers parameters, ",
                                  colored ? "dark" : "R",
                                  " sums gradients; the number is the stage"));
+  }
+  if (legend.lanes.contains(LaneKind::kOwn)) {
+    lines.push_back("own network: the schedule's own actions there");
   }
   const std::string copies =
       NamesOf(legend, {LaneKind::kToHost, "to host"}, {LaneKind::kFromHost, "from host"});

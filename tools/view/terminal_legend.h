@@ -2,6 +2,7 @@
 // pictures on one scale, the shapes of both.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 
@@ -16,6 +17,7 @@ namespace stringline {
 struct TerminalLegend {
   std::set<ActionKind> kinds;
   std::set<LaneKind> lanes;
+  std::map<ActionKind, std::string> own;  // names of a schedule's own actions
   ShadeNames shades;
   bool has_numbers = false;      // a cell bears a microbatch
   bool has_last_digits = false;  // a cell bears a number's last digit

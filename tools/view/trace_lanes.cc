@@ -25,7 +25,7 @@ class LaneSorter {
   using Slices = std::vector<TraceSlice>;
 
   void SortRank(RankId rank) {
-    Slices compute, network, collectives, to_host, from_host;
+    Slices compute, network, collectives, own, to_host, from_host;
     std::vector<Slices> of_queue(queues_.all.size());
     for (uint32_t i = timeline_.first[rank.value]; i < timeline_.first[rank.value + 1]; ++i) {
       const Event& event = timeline_.events[i];
@@ -35,7 +35,9 @@ class LaneSorter {
       } else if (IsCollective(event.kind)) {
         collectives.push_back(slice);
       } else if (IsCopy(event.kind)) {
-        (event.kind == ActionKind::kOffload ? to_host : from_host).push_back(slice);
+        (CopiesOut(event.kind) ? to_host : from_host).push_back(slice);
+      } else if (IsOwnNetwork(event.kind)) {
+        own.push_back(slice);
       } else if (const int queue = QueueOf(plan_.actions[i]); queue >= 0) {
         of_queue[queue].push_back(slice);
       }
@@ -53,6 +55,7 @@ class LaneSorter {
     }
     AddLanes(rank, "network", std::move(network));
     AddLanes(rank, "data parallel", std::move(collectives));
+    AddLanes(rank, "own network", std::move(own));
     AddLanes(rank, "to host", std::move(to_host));
     AddLanes(rank, "from host", std::move(from_host));
   }
@@ -113,7 +116,7 @@ std::string NameOf(const Timeline& timeline, const TraceSlice& slice) {
     return Print(LayerPart{part.part, part.layer, part.chunk});
   }
   const Event& event = timeline.events[slice.event];
-  return PrintAction(timeline.pipes, event.kind, event.stage, event.microbatch);
+  return PrintAction(timeline.pipes, timeline.rows, event.kind, event.stage, event.microbatch);
 }
 
 }  // namespace stringline

@@ -91,8 +91,8 @@ std::vector<std::string> PrintUnfinished(const Timeline& timeline, size_t most) 
         continue;
       }
       open.push_back({length_ns, absl::StrCat("not ended: ",
-                                              PrintAction(timeline.pipes, event.kind, event.stage,
-                                                          event.microbatch),
+                                              PrintAction(timeline.pipes, timeline.rows, event.kind,
+                                                          event.stage, event.microbatch),
                                               " on rank ", r, ", for ", PrintTime(length_ns))});
     }
   }

@@ -2,10 +2,12 @@
 
 const NONE = -1;
 
-// The kinds of actions by number, as in actions.def: F, B, I, W, R and UPDATE first.
-const COMPUTE_KINDS = 6;
-const UPDATE = 5, SEND_F = 6, RECV_F = 7, SEND_B = 8, RECV_B = 9, OFFLOAD = 10, FETCH = 11,
-      UNSHARD = 12, REDUCE_GRAD = 14;
+// The kinds of actions by number, as in actions.def: F, B, I, W, R, UPDATE and a schedule's own
+// computations first; own copies follow D and U, own actions on the network come last.
+const COMPUTE_KINDS = 12;
+const UPDATE = 5, SEND_F = 12, RECV_F = 13, SEND_B = 14, RECV_B = 15, OFFLOAD = 16, FETCH = 20,
+      UNSHARD = 24, REDUCE_GRAD = 26;
+const JOINED = 64;  // added to a kind
 
 function bytesOf(text) {
   if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
@@ -56,8 +58,8 @@ function readTimeline(head, bytes, index) {
   t.kind = new Uint8Array(t.n);
   t.joined = new Uint8Array(t.n);
   for (let i = 0; i < t.n; ++i) {
-    t.kind[i] = kinds[i] & 15;
-    t.joined[i] = kinds[i] >> 4;
+    t.kind[i] = kinds[i] % JOINED;
+    t.joined[i] = kinds[i] >= JOINED ? 1 : 0;
   }
   t.lane = Uint16Array.from(ints('lane'));
   t.stage = addUp(ints('stage'));
@@ -205,7 +207,7 @@ function actionName(t, i) {
 const isCompute = (t, i) => t.kind[i] < COMPUTE_KINDS;
 const isSend = (t, i) => t.kind[i] === SEND_F || t.kind[i] === SEND_B;
 const isRecv = (t, i) => t.kind[i] === RECV_F || t.kind[i] === RECV_B;
-const isCopy = (t, i) => t.kind[i] === OFFLOAD || t.kind[i] === FETCH;
+const isCopy = (t, i) => t.kind[i] >= OFFLOAD && t.kind[i] < UNSHARD;
 
 // The first part of the computation's group, and the number of parts.
 function groupOf(t, i) {

@@ -133,7 +133,8 @@ function stretchAt(lane, time, k) {
 // of gradients to the share of B, and the others to that of F; of copies, U to B's and D to F's.
 function shareOf(t, lane, i) {
   if (lane.kind === LANE_ALL_TO_ALL) return t.kind[i];
-  return [SEND_B, RECV_B, REDUCE_GRAD, FETCH].includes(t.kind[i]) ? 1 : 0;
+  if (isCopy(t, i)) return t.kind[i] >= FETCH ? 1 : 0;
+  return [SEND_B, RECV_B, REDUCE_GRAD].includes(t.kind[i]) ? 1 : 0;
 }
 
 // The kind of action in whose tone a share of a lane is drawn.

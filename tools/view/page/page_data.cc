@@ -16,6 +16,8 @@
 namespace stringline {
 namespace {
 
+constexpr int kJoined = 64;  // added to the kind of a joined event
+
 using PageJson = nlohmann::ordered_json;
 
 // Lines longer than this are not shown: in a plan a line holds a whole rank.
@@ -90,7 +92,8 @@ class PageDataWriter {
     PageJson kinds = PageJson::array(), causes = PageJson::array(), parts = PageJson::array();
     for (int k = 0; k < kActionKinds; ++k) {
       const auto kind = static_cast<ActionKind>(k);
-      kinds.push_back({PrintedKind(kind), MeaningOfKind(kind)});
+      const bool is_absent = IsOwn(kind) && !HasRow(kind);
+      kinds.push_back({is_absent ? "" : PrintedKind(timeline_.rows, kind), MeaningOfKind(kind)});
     }
     for (int c = 0; c < kIdleCauses; ++c) causes.push_back(NameOf(static_cast<IdleCause>(c)));
     for (int p = 0; p < kParts; ++p) {
@@ -99,6 +102,12 @@ class PageDataWriter {
     header_["kinds"] = std::move(kinds);
     header_["causes"] = std::move(causes);
     header_["parts"] = std::move(parts);
+  }
+
+  bool HasRow(ActionKind kind) const {
+    const std::vector<OwnAction>& rows = timeline_.rows.actions;
+    return std::any_of(rows.begin(), rows.end(),
+                       [kind](const OwnAction& row) { return row.kind == kind; });
   }
 
   void WriteRanks() {
@@ -127,7 +136,7 @@ class PageDataWriter {
     const std::vector<Event>& events = timeline_.events;
     const size_t n = events.size();
     Column("kind", n, [&](size_t i) {
-      return static_cast<int64_t>(events[i].kind) + (events[i].joined ? 16 : 0);
+      return static_cast<int64_t>(events[i].kind) + (events[i].joined ? kJoined : 0);
     });
     Column("lane", n, [&](size_t i) { return lanes_.of[i]; });
     Differences("stage", n, [&](size_t i) { return events[i].stage.value; });
@@ -211,7 +220,9 @@ class PageDataWriter {
     for (const MemoryCurve& curve : curves) {
       PageJson classes = PageJson::object();
       for (int c = 0; c < kMemoryClasses; ++c) {
-        if (curve.at_peak[c] != 0) classes[NameOf(static_cast<MemoryClass>(c))] = curve.at_peak[c];
+        if (curve.at_peak[c] != 0) {
+          classes[NameOf(timeline_.rows, static_cast<MemoryClass>(c))] = curve.at_peak[c];
+        }
       }
       peaks.push_back({curve.peak, curve.peak_ns, std::move(classes)});
     }

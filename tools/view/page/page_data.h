@@ -2,7 +2,7 @@
 // is page/data.js; the two change together.
 //
 // Columns by event, in the order of the timeline, each number as the difference from a guess:
-//   kind       the kind of action, + 16 if joined
+//   kind       the kind of action, + 64 if joined
 //   lane       index into the header's lanes of the rank
 //   stage, microbatch, place, iteration     guess: that of the event before
 //   start      guess: the end of the rank's last computation

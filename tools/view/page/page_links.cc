@@ -89,7 +89,13 @@ PageLanes LanesOf(const PageTimeline& page) {
       }
       if (IsCopy(kind)) {
         lanes.of[i] = LaneIn(&lanes.lanes[r], PageLaneKind::kCopies,
-                             kind == ActionKind::kOffload ? "to host" : "from host");
+                             IsOwn(kind)       ? CopiesOut(kind) ? "copies out" : "copies in"
+                             : CopiesOut(kind) ? "to host"
+                                               : "from host");
+        continue;
+      }
+      if (IsOwnNetwork(kind)) {
+        lanes.of[i] = LaneIn(&lanes.lanes[r], PageLaneKind::kCollectives, "own network");
         continue;
       }
       const int channel =

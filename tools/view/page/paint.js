@@ -31,9 +31,11 @@ const pixel = ([r, g, b]) => (255 << 24 | b << 16 | g << 8 | r) >>> 0;
 
 // Lightness, chroma, hue of the computations F, B, I, W, R and UPDATE; and of the other lanes. Chosen so
 // that readers without a kind of cone tell them apart, a property held by
-// tests/page/browser_test.py.
+// tests/page/browser_test.py. A schedule's own computations bear their names.
+const OWN_TONES = [[0.68, 0.12, 185], [0.7, 0.16, 50], [0.76, 0.13, 345], [0.58, 0.05, 265],
+                   [0.84, 0.16, 125], [0.5, 0.08, 60]];
 const KIND_TONES = [[0.735, 0.115, 240], [0.86, 0.135, 84], [0.65, 0.155, 10], [0.44, 0.1, 150],
-                    [0.53, 0.17, 297], [0.32, 0.12, 330]];
+                    [0.53, 0.17, 297], [0.32, 0.12, 330], ...OWN_TONES];
 const DARKER = -0.08;  // lightness added by an odd shade
 const toneAt = (kind, shade, microbatch) => kind * 4 + (shade & 1) * 2 + (microbatch & 1);
 const isMarked = (shade) => (shade & 2) !== 0;
@@ -42,7 +44,8 @@ const COPY_TONES = [[0.86, 0.1, 112], [0.59, 0.115, 118]];  // D and U
 // By kind of action: messages in the tones of F and B, then copies and three collectives.
 const [FORWARD_TONE, BACKWARD_TONE] = KIND_TONES;
 const ACTION_TONES = [...KIND_TONES, FORWARD_TONE, FORWARD_TONE, BACKWARD_TONE, BACKWARD_TONE,
-                      ...COPY_TONES, COLLECTIVE_TONE, COLLECTIVE_TONE, COLLECTIVE_TONE];
+                      ...new Array(4).fill(COPY_TONES[0]), ...new Array(4).fill(COPY_TONES[1]),
+                      ...new Array(9).fill(COLLECTIVE_TONE)];
 
 // The causes in the order of analysis.h: lightness is the theme's. Patterns: see tileBit.
 const CAUSE_TONES = [

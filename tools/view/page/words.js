@@ -23,9 +23,11 @@ function amountWords(t, amount) {
   return `${Number((amount / 1024 ** power).toFixed(2))} ${unit}`;
 }
 
-// The computations F, B, I, W and R.
+// The computations F, B, I, W, R, UPDATE, and those of a schedule's own.
+const OWN_NAME = 'of the schedule\'s own';
 const COMPUTE_NAMES = ['forward', 'backward', 'input gradient', 'weight gradient', 'forward again',
-                       'optimizer\'s step'];
+                       'optimizer\'s step', OWN_NAME, OWN_NAME, OWN_NAME, OWN_NAME, OWN_NAME,
+                       OWN_NAME];
 
 // "0F3&1B0": all parts of the computation's group.
 function groupName(t, i) {

@@ -1,0 +1,36 @@
+// The costs of a schedule's own actions (plan/rows.h), by the names of their rows.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "schedlang/costs/costs.h"
+#include "schedlang/plan/plan.h"
+
+namespace stringline {
+
+// Refuses keys of own actions and values that the plan does not have.
+absl::Status CheckOwnKeys(const CostSpec& spec, const Plan& plan);
+
+// Bytes a second of the links over which own copies go; 0: not said.
+struct OwnLinks {
+  int64_t bandwidth = 0;       // to another rank
+  int64_t host_bandwidth = 0;  // to the host, which `host_sharing` ranks in order share
+  int64_t host_sharing = 1;
+  bool is_usual = false;  // no computation has a cost
+};
+
+// The values of a key by stage; empty: it is not given.
+using CostsOfKey = std::function<absl::StatusOr<std::vector<int64_t>>(const std::string& key)>;
+
+// Adds the times of the plan's own actions. Where no costs are given they take as long as an F, and
+// no time on the network; a copy may take the bytes that it moves over a link. Errors: a missing
+// cost. The memory of the costs, and those of messages, are known.
+absl::Status AddOwnCosts(const Plan& plan, const OwnLinks& links, const CostsOfKey& costs_of,
+                         CostModel* costs);
+
+}  // namespace stringline
