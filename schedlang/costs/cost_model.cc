@@ -65,6 +65,34 @@ absl::Status CheckSharing(const CostSpec& spec) {
   return absl::InvalidArgumentError("host.sharing: at least 1");
 }
 
+// Stages that are reduced together come in equally many buckets.
+absl::Status CheckBuckets(const Plan& plan, const std::vector<int64_t>& buckets) {
+  for (size_t s = 0; s < buckets.size(); ++s) {
+    if (buckets[s] == 0) return absl::InvalidArgumentError("buckets: at least 1");
+    const size_t first = plan.pipes.empty() ? s : s % static_cast<size_t>(plan.pipes[0].stages);
+    if (buckets[s] == buckets[first]) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("buckets: ", buckets[first], " for stage ", first, " and ", buckets[s],
+                     " for its replica ", s, ", which are reduced together; give both the same"));
+  }
+  return absl::OkStatus();
+}
+
+// Without a mesh the number of copies is unknown; copies are assumed if `sharding` is given or a
+// collective has a cost.
+CollectiveChoice CollectivesOf(const CostSpec& spec, Sharding sharding, const CostModel& model) {
+  CollectiveChoice choice;
+  if (spec.formula) {
+    choice = CollectivesFor(sharding, spec.formula->model.copies * spec.formula->model.expert);
+  } else if (spec.sharding) {
+    choice = CollectivesFor(sharding, /*copies=*/2);
+  }
+  if (choice.any()) return choice;
+  choice.gathers = !spec.sharding && !model.unshard.empty();
+  choice.reduces = choice.gathers || !model.reduce.empty();
+  return choice;
+}
+
 class CostResolver {
  public:
   CostResolver(const CostSpec& spec, const Plan& plan) : spec_(spec), plan_(plan) {}
@@ -100,8 +128,9 @@ class CostResolver {
     model_.host_capacity = One("host.capacity");
     SL_ASSIGN_OR_RETURN(model_.unshard, PerStage("unshard"));
     SL_ASSIGN_OR_RETURN(model_.reduce, PerStage("reduce"));
-    SL_RETURN_IF_ERROR(ResolveBuckets());
-    ChooseCollectives();
+    SL_ASSIGN_OR_RETURN(model_.buckets, PerStage("buckets"));
+    SL_RETURN_IF_ERROR(CheckBuckets(plan_, model_.buckets));
+    model_.collectives = CollectivesOf(spec_, sharding(), model_);
     model_.receive_buffers = static_cast<int>(One("receive_buffers"));
     model_.jitter = One("jitter");
     SL_ASSIGN_OR_RETURN(std::vector<int64_t> recomputes, RecomputedStages(spec_, plan_));
@@ -233,20 +262,6 @@ class CostResolver {
     return values;
   }
 
-  // Without a mesh the number of copies is unknown; copies are assumed if `sharding` is given or a
-  // collective has a cost.
-  void ChooseCollectives() {
-    if (spec_.formula) {
-      const ModelShape& model = spec_.formula->model;
-      model_.collectives = CollectivesFor(sharding(), model.copies * model.expert);
-    } else if (spec_.sharding) {
-      model_.collectives = CollectivesFor(sharding(), /*copies=*/2);
-    }
-    if (model_.collectives.any()) return;
-    model_.collectives.gathers = !spec_.sharding && !model_.unshard.empty();
-    model_.collectives.reduces = model_.collectives.gathers || !model_.reduce.empty();
-  }
-
   MeshLinks Links() const {
     MeshLinks links;
     links.between = {One("p2p"), One("bandwidth")};
@@ -350,19 +365,6 @@ class CostResolver {
     SL_ASSIGN_OR_RETURN(host.offload, PerStage("D"));
     SL_ASSIGN_OR_RETURN(host.fetch, PerStage("U"));
     return host;
-  }
-
-  absl::Status ResolveBuckets() {
-    SL_ASSIGN_OR_RETURN(model_.buckets, PerStage("buckets"));
-    for (size_t s = 0; s < model_.buckets.size(); ++s) {
-      if (model_.buckets[s] == 0) return absl::InvalidArgumentError("buckets: at least 1");
-      const size_t first = plan_.pipes.empty() ? s : s % static_cast<size_t>(plan_.pipes[0].stages);
-      if (model_.buckets[s] == model_.buckets[first]) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          "buckets: ", model_.buckets[first], " for stage ", first, " and ", model_.buckets[s],
-          " for its replica ", s, ", which are reduced together; give both the same"));
-    }
-    return absl::OkStatus();
   }
 
   absl::Status ResolveParts() {

@@ -138,6 +138,20 @@ ActionKind KindOf(const ast::Group& group, const ast::Part& part, Place place,
   return kind;
 }
 
+// The order that the part names; -1 after a finding.
+int32_t OrderOf(const ast::Part& part, Place place, Scope* scope, Diagnostics* diagnostics) {
+  const Symbol* symbol = scope->Find(part.name, part.span);
+  if (symbol == nullptr) return -1;
+  if (symbol->kind != Symbol::Kind::kOrder) {
+    diagnostics->Add(Code::kWrongUse, part.span,
+                     absl::StrCat("'", part.name, "' is ", SortOf(*symbol), ", not an order"));
+  } else if (place == Place::kOrder) {
+    diagnostics->Add(Code::kMisplaced, part.span,
+                     "an order is written down from actions, not from another order");
+  }
+  return symbol->index;
+}
+
 ActionKind KindOfCollective(const ast::Collective& collective) {
   if (collective.word.text == "unshard") return ActionKind::kUnshard;
   if (collective.word.text == "update") return ActionKind::kUpdate;
@@ -557,7 +571,7 @@ class Resolver {
       PartStep out{.span = part.span, .place = static_cast<uint32_t>(program_.places.size())};
       program_.places.push_back(part.span);
       if (part.letter == 0 && !part.stage) {
-        out.order = ResolveOrderName(part, place);
+        out.order = OrderOf(part, place, &scope_, diagnostics_);
         parts.push_back(out);
         continue;
       }
@@ -624,19 +638,6 @@ class Resolver {
   template <typename Rule>
   void Resolve(const Rule& rule, Place place, std::vector<Step>* steps) {
     rules_.Resolve(rule, place == Place::kRank, steps);
-  }
-
-  int32_t ResolveOrderName(const ast::Part& part, Place place) {
-    const Symbol* symbol = scope_.Find(part.name, part.span);
-    if (symbol == nullptr) return -1;
-    if (symbol->kind != Symbol::Kind::kOrder) {
-      diagnostics_->Add(Code::kWrongUse, part.span,
-                        absl::StrCat("'", part.name, "' is ", SortOf(*symbol), ", not an order"));
-    } else if (place == Place::kOrder) {
-      diagnostics_->Add(Code::kMisplaced, part.span,
-                        "an order is written down from actions, not from another order");
-    }
-    return symbol->index;
   }
 
   const ast::Schedule& schedule_;

@@ -18,7 +18,12 @@ namespace {
 
 // The times of the ideal run; nothing for a plan that never ends.
 std::optional<Timeline> IdealRun(const Plan& lowered) {
-  const absl::StatusOr<CostModel> costs = ResolveCosts(UnitCosts(), lowered);
+  CostSpec spec = UnitCosts();
+  const int64_t forward_ns = spec.values["F"][0];
+  for (const OwnAction& own : lowered.rows.actions) {
+    spec.values[own.name] = {IsOwnNetwork(own.kind) ? int64_t{0} : forward_ns};
+  }
+  const absl::StatusOr<CostModel> costs = ResolveCosts(spec, lowered);
   if (!costs.ok()) return std::nullopt;
   absl::StatusOr<Timeline> timeline = Simulate(lowered, *costs);
   if (!timeline.ok()) return std::nullopt;

@@ -1,5 +1,5 @@
-// The times of a schedule's own actions (plan/rows.h): those on the network, by rank, and those that
-// all ranks begin at once.
+// The times of a schedule's own actions (plan/rows.h): those on the network, by rank, and those
+// that all ranks begin at once.
 #pragma once
 
 #include <cstdint>

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "executor/engine/mesh.h"
 #include "schedlang/base/sl_check.h"
@@ -74,12 +75,17 @@ inline Plan WithSums(const Plan& lowered, const Mesh& mesh) {
   return mesh.coordinates() == 1 ? lowered : ReduceGradients(lowered);
 }
 
-// The names of all schedules of the library, in order.
+// The names of all schedules of the library that a training performs, in order: those without
+// actions of their own.
 inline std::vector<std::string> LibrarySchedules() {
   std::vector<std::string> names;
   for (const auto& entry :
        std::filesystem::directory_iterator(STRINGLINE_SOURCE_DIR "/schedules")) {
-    if (entry.path().extension() == ".sched") names.push_back(entry.path().stem().string());
+    if (entry.path().extension() != ".sched") continue;
+    const auto text = ReadSource(entry.path().string());
+    if (text.ok() && !absl::StrContains(text->text(), "\n  action ")) {
+      names.push_back(entry.path().stem().string());
+    }
   }
   std::sort(names.begin(), names.end());
   return names;

@@ -251,6 +251,35 @@ TEST(ScheduleTable, EveryFormulaHoldsWhereTheTableSaysSo) {
   }
 }
 
+Plan LoweredAt(const std::string& name, int p, int m) {
+  const auto source = ReadSource(absl::StrCat(STRINGLINE_SOURCE_DIR "/schedules/", name, ".sched"));
+  Diagnostics diagnostics;
+  const auto file = Parse(*source, &diagnostics);
+  return Lower(*Elaborate(*file, "", {{"P", p}, {"M", m}}, &diagnostics));
+}
+
+// The output layer takes a quarter of a stage on every rank. Cut over all ranks it costs its share,
+// and 1F1B's bubble beside; on the last rank alone every other rank waits for it.
+TEST(ScheduleTable, ASharedVocabularyCostsItsShare) {
+  for (const int p : {2, 4, 8, 16}) {
+    const int m = 4 * p;
+    const Plan shared = LoweredAt("vocab_1f1b", p, m);
+    CostSpec spec{{{"F", {4}}, {"B", {8}}, {"S", {1}}, {"T", {1}}}};
+    for (const char* const free : {"IN", "SUM", "CAST", "GRAD", "BACK", "OUT"}) {
+      spec.values[free] = {0};
+    }
+    const int64_t takes_ns = MakespanOf(*Simulate(shared, *ResolveCosts(spec, shared)));
+    EXPECT_NEAR(takes_ns, (p - 1) * 12 + m * 14, 0.01 * m * 14) << p;
+    const Plan alone = LoweredAt("1f1b", p, m);
+    CostSpec last{{{"F", std::vector<int64_t>(p, 4)}, {"B", std::vector<int64_t>(p, 8)}}};
+    last.values["F"].back() += p;
+    last.values["B"].back() += p;
+    const int64_t alone_ns = MakespanOf(*Simulate(alone, *ResolveCosts(last, alone)));
+    EXPECT_GE(alone_ns, m * (12 + 2 * p)) << p;
+    EXPECT_GT(alone_ns, takes_ns * (p >= 4 ? 12 : 10) / 10) << p;
+  }
+}
+
 TEST(ScheduleTable, HasTheseWords) {
   std::map<std::string, std::vector<std::string>> readme = CellsOfReadme();
   std::map<std::string, int> judged;

@@ -235,6 +235,12 @@ std::vector<std::string> NamelessPlans(const std::string& text) {
     for (size_t i = 0; i < plan->parameters.size(); ++i) {
       plan->parameters[i].name = absl::StrCat("p", i);
     }
+    for (size_t i = 0; i < plan->rows.values.size(); ++i) {
+      plan->rows.values[i].name = absl::StrCat("v", i);
+    }
+    for (size_t i = 0; i < plan->rows.actions.size(); ++i) {
+      plan->rows.actions[i].name = absl::StrCat("A", std::string(i, 'A'));
+    }
     for (size_t i = 0; i < plan->pipes.size(); ++i) plan->pipes[i].name = absl::StrCat("pipe", i);
     plans.push_back(Print(*plan));
   }
@@ -280,6 +286,8 @@ TEST(LspNamesTest, RenamingChangesNoPlan) {
       if (name.text == "P" || name.text == "M") continue;
       for (const std::string& to : SpellingsFor(names)) {
         if (to == name.text) continue;
+        // Actions are in capital letters.
+        if (name.sort == NameSort::kOwnAction && to == "quite_new") continue;
         const auto spans = Rename(source, names, name.span.begin, to);
         if (spans.ok()) {
           ++renamed;

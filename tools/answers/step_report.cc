@@ -1,3 +1,4 @@
+// Each part of a report is a function that prints it, and one that adds it to the JSON.
 #include "tools/answers/step_report.h"
 
 #include <algorithm>

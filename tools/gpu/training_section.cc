@@ -168,6 +168,10 @@ void CheckTraining(const std::string& folder, const std::vector<int>& ranks, Che
       const std::optional<Plan> plan = PlanOfSchedule(folder, file.stem().string(), p, 2 * p);
       if (!plan.has_value()) continue;
       trained = true;
+      // Actions of a schedule's own are rehearsed, not trained.
+      const bool owns = std::any_of(plan->actions.begin(), plan->actions.end(),
+                                    [](const Action& action) { return IsOwn(action.kind); });
+      if (owns) continue;
       for (const bool experts : {false, true}) {
         CheckOne(absl::StrCat(file.stem().string(), " P=", p, experts ? " experts" : " gpt"), *plan,
                  experts, rows);

@@ -10,6 +10,24 @@
 #include "tools/lsp/names.h"
 
 namespace stringline {
+namespace {
+
+NamedBlock::Sort SortOfWord(absl::string_view word) {
+  using Sort = NamedBlock::Sort;
+  static const auto* sorts = new std::map<absl::string_view, Sort>{
+      {"schedule", Sort::kSchedule}, {"pipe", Sort::kPipe},     {"overlap", Sort::kOverlap},
+      {"order", Sort::kOrder},       {"repeat", Sort::kRepeat}, {"if", Sort::kBranch},
+      {"else", Sort::kBranch},       {"action", Sort::kEffects}};
+  const auto found = sorts->find(word);
+  return found == sorts->end() ? Sort::kOther : found->second;
+}
+
+bool IsCostKey(absl::string_view text) {
+  return text == "p2p" || text == "saved_for_I" || text == "saved_for_W" || text == "stash" ||
+         text == "input";
+}
+
+}  // namespace
 
 class NameScan {
  public:
@@ -187,12 +205,7 @@ class NameScan {
       if (Follows("search")) return Sort::kSearch;
       return Follows("greedy") ? Sort::kGreedy : Sort::kSequence;
     }
-    static const auto* sorts = new std::map<absl::string_view, Sort>{
-        {"schedule", Sort::kSchedule}, {"pipe", Sort::kPipe},     {"overlap", Sort::kOverlap},
-        {"order", Sort::kOrder},       {"repeat", Sort::kRepeat}, {"if", Sort::kBranch},
-        {"else", Sort::kBranch},       {"action", Sort::kEffects}};
-    const auto found = sorts->find(word_);
-    return found == sorts->end() ? Sort::kOther : found->second;
+    return SortOfWord(word_);
   }
 
   bool InnermostIs(NamedBlock::Sort sort) const {
@@ -364,11 +377,6 @@ class NameScan {
     if (!parameter || heads_.empty()) return;
     table_.names_[static_cast<size_t>(in_list_)].parent = heads_.back().name;
     heads_.back().parameters.push_back(in_list_);
-  }
-
-  static bool IsCostKey(absl::string_view text) {
-    return text == "p2p" || text == "saved_for_I" || text == "saved_for_W" || text == "stash" ||
-           text == "input";
   }
 
   // True for a word with a meaning at this place that is no name: a layout, a way to split, …
