@@ -99,6 +99,12 @@ class Plan:
         return self.actions["kind"]
 
     @property
+    def own_actions(self) -> dict[str, str]:
+        """The schedule's own actions: their names by their kinds in ``stringline.KINDS``."""
+        rows = self._described[1].get("own_actions", [])
+        return {row["kind"]: row["name"] for row in rows}
+
+    @property
     def stage(self) -> npt.NDArray[np.int32]:
         """The stage of every action."""
         return self.actions["stage"]

@@ -97,6 +97,12 @@ PerStageStep ExpressionResolver::ResolveByStage(const ast::Name& variable, const
   return out;
 }
 
+void ExpressionResolver::CheckStageName(const ast::Name& variable) {
+  scope_->OpenBlock();
+  scope_->Define(variable, Symbol::Kind::kValue, static_cast<int32_t>(program_->slot_names.size()));
+  scope_->CloseBlock();
+}
+
 ExpressionNode ExpressionResolver::MakeNode(const ast::Number& number, Span, int*) {
   return {.op = Operator::kNumber, .value = number.value};
 }

@@ -26,6 +26,8 @@ class ExpressionResolver {
   PerStageStep ResolvePerStage(const ast::PerStage& said);
   // The expression for every stage, which has the variable's name.
   PerStageStep ResolveByStage(const ast::Name& variable, const ast::Expr& value);
+  // The name of a stage that no expression uses; a finding if it is another name, too.
+  void CheckStageName(const ast::Name& variable);
 
   // The slots and nodes whose values name their pipe.
   PipeStages& pipe_stages() { return pipe_stages_; }

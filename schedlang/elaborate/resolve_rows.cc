@@ -91,6 +91,8 @@ void ResolveRow(const ast::OwnValue& value, ExpressionResolver* expressions, Pro
   if (value.rank) {
     program->own_values.push_back(
         {program->rows.values.size(), expressions->ResolveByStage(value.stage, *value.rank)});
+  } else {
+    expressions->CheckStageName(value.stage);
   }
   program->rows.values.push_back({value.name.text, *next, {}, value.name.span});
 }

@@ -182,6 +182,9 @@ constexpr JsonKey kPlan[] = {
     {"stages[]", "integer", "the rank of each stage"},
     {"ranks[][]", "text", "the printed actions in order; `\"0F3&1B0\"` shares the rank"},
     {"recompute[]", "integer", "the stages that recompute, where the schedule says so"},
+    {"own_actions[].name", "text", "of an action of the schedule's own, if it has any"},
+    {"own_actions[].kind", "text", "its kind in the Python package's `KINDS`"},
+    {"own_actions[].lane", "text", "compute, network, copy_out or copy_in"},
 };
 
 constexpr JsonKey kProgram[] = {

@@ -75,6 +75,11 @@ Json PlanAsJson(const Plan& plan) {
     if (plan.recompute[s] == 1) recompute.push_back(s);
   }
   if (!recompute.empty()) json["recompute"] = std::move(recompute);
+  for (const OwnAction& own : plan.rows.actions) {
+    json["own_actions"].push_back({{"name", own.name},
+                                   {"kind", PrintedKind(own.kind)},
+                                   {"lane", NameOf(RowLaneOf(own.kind))}});
+  }
   return json;
 }
 

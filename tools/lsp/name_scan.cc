@@ -295,17 +295,14 @@ class NameScan {
   // The names of own values and actions are looked up apart from others.
   void DefineOwn(NameSort sort) {
     const int32_t name = Add(sort, tokens_[begin_].span.begin);
-    DefinedName& defined = table_.names_.back();
-    defined.visible_begin = End();
-    own_[tokens_[i_].text] = name;
+    table_.names_.back().visible_begin = End();
+    own_[sort][tokens_[i_].text] = name;
     own_names_.push_back(name);
   }
 
   void UseOwn(NameSort sort) {
-    const auto known = own_.find(tokens_[i_].text);
-    if (known == own_.end()) return;
-    const DefinedName& name = table_.names_[static_cast<size_t>(known->second)];
-    if (name.sort == sort) table_.meanings_[i_] = known->second;
+    const auto known = own_[sort].find(tokens_[i_].text);
+    if (known != own_[sort].end()) table_.meanings_[i_] = known->second;
   }
 
   void OwnWord() {
@@ -415,7 +412,8 @@ class NameScan {
     const absl::string_view text = tokens_[i_].text;
     const bool begins = i_ == begin_ || (word_ == "at" && Follows(":"));
     const bool alone = Is(i_ + 1, ";") || Is(i_ + 1, "}") || Is(i_ + 1, "&");
-    if (begins && !alone && own_.contains(text)) return UseOwn(NameSort::kOwnAction);
+    if (begins && !alone && own_[NameSort::kOwnAction].contains(text))
+      return UseOwn(NameSort::kOwnAction);
     const size_t schedule = heads_.empty() ? 0 : heads_.size() - 1;
     if (word_ == "schedule" && brackets_ == 0 && Follows("=") && !heads_.empty()) {
       heads_.back().base = text;
@@ -478,7 +476,8 @@ class NameScan {
   std::vector<size_t> name_tokens_;  // the token of each name's definition
   absl::flat_hash_map<absl::string_view, std::vector<int32_t>> visible_;
   absl::flat_hash_map<absl::string_view, size_t> schedules_;  // the first of every name
-  absl::flat_hash_map<absl::string_view, int32_t> own_;       // of the open schedule, by spelling
+  // Own values and actions of the open schedule, by spelling.
+  std::map<NameSort, absl::flat_hash_map<absl::string_view, int32_t>> own_;
   std::vector<int32_t> own_names_;
   std::string rank_variable_;
   size_t rank_depth_ = 0;  // blocks around the rank block

@@ -11,9 +11,8 @@ namespace stringline {
 namespace {
 
 constexpr int kLaneKinds = 8;
-constexpr const char* kNames[kLaneKinds] = {"rank",      "network",     "activations",
-                                            "gradients", "collectives", "own network",
-                                            "to host",   "from host"};
+constexpr const char* kNames[kLaneKinds] = {"rank",        "network", "activations", "gradients",
+                                            "collectives", "own",     "to host",     "from host"};
 
 struct StandIn {
   ActionKind collective;

@@ -40,7 +40,7 @@ struct LaneRows {
   //   gradients          the same, as B, or as I if no gradient is a B's
   //   collectives        UNSHARD as F, RESHARD as I, REDUCE_GRAD as W; the stage stands in place of
   //                      the microbatch
-  //   own network        a schedule's own actions there, as its own computations
+  //   own                a schedule's own actions on the network, as its own computations
   //   to host            D as F; own copies as own computations, and the row is "copies out"
   //   from host          U as F; the same, "copies in"
   Timeline timeline;

@@ -131,6 +131,7 @@ Timeline Crop(const Timeline& timeline, int first, int last, const ShownPart& pa
   cropped.schedule = timeline.schedule;
   cropped.parameters = timeline.parameters;
   cropped.pipes = timeline.pipes;
+  cropped.rows = timeline.rows;
   cropped.layout = timeline.layout;
   const int64_t to_ns = part.from_ns + part.LengthIn(EndOf(timeline));
   for (int row = first; row <= last; ++row) {

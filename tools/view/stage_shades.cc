@@ -39,9 +39,12 @@ StageShades ShadesOf(const Timeline& timeline) {
   int last = -1;
   for (int r = 0; r < timeline.ranks(); ++r) {
     for (const Event& event : timeline.of(RankId(r))) {
+      last = std::max(last, event.stage.value);
+      // An own action of every rank is no stage of its rank.
+      const bool everywhere = IsOwn(event.kind) && timeline.rows.of(event.kind).by != By::kStage;
+      if (everywhere) continue;
       const int pipe = timeline.pipes.empty() ? 0 : PipeOf(timeline, event.stage);
       stages[{r, pipe}].insert(event.stage.value);
-      last = std::max(last, event.stage.value);
     }
   }
   int most = 1;

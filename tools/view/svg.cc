@@ -338,11 +338,17 @@ class SvgPicture {
     }
     if (event.unfinished) Dashes(x, y, drawn, height);
     const ActionKind drawn_kind = DrawnKind(row.kind, event.kind);
-    const std::string number =
-        absl::StrCat(IsOwn(drawn_kind) ? PrintedKind(timeline.rows, drawn_kind) : "",
-                     NumberOf(timeline, row, event), event.unfinished ? "?" : "");
+    std::string number = absl::StrCat(NumberOf(timeline, row, event), event.unfinished ? "?" : "");
     // As large as fits, down to the least legible size.
-    const double size = std::min({kNumber, height * 0.9, (width - 1) / kDigit / number.size()});
+    const auto size_of = [&](const std::string& text) {
+      return std::min({kNumber, height * 0.9, (width - 1) / kDigit / text.size()});
+    };
+    // The name of an own action stands before its number, where there is room.
+    if (IsOwn(drawn_kind)) {
+      const std::string named = PrintedKind(timeline.rows, drawn_kind) + number;
+      if (size_of(named) >= kLeastNumber) number = named;
+    }
+    const double size = size_of(number);
     if (size < kLeastNumber) return;
     numbers_ = numbers_ || row.kind != LaneKind::kCollectives;
     const std::string smaller =
@@ -431,10 +437,15 @@ class SvgPicture {
       notes.push_back("collectives: light gathers parameters, dark sums gradients, by stage");
     }
     if (lanes_.contains(LaneKind::kOwn)) {
-      notes.push_back("own network: the schedule's own actions there");
+      notes.push_back("own: the schedule's own actions on the network");
     }
     if (lanes_.contains(LaneKind::kToHost) || lanes_.contains(LaneKind::kFromHost)) {
-      notes.push_back("to host, from host: copies to and from the host");
+      const auto copies = [](const OwnAction& row) { return IsCopy(row.kind); };
+      const bool own = std::any_of(timelines_.begin(), timelines_.end(), [&](const Timeline* t) {
+        return std::any_of(t->rows.actions.begin(), t->rows.actions.end(), copies);
+      });
+      notes.push_back(own ? "copies out, copies in: copies from and to the rank's device"
+                          : "to host, from host: copies to and from the host");
     }
     for (const Timeline* timeline : timelines_) {
       const std::vector<std::string> open = PrintUnfinished(*timeline, kMostOpen);

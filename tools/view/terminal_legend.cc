@@ -84,12 +84,14 @@ std::vector<std::string> LaneLines(const TerminalLegend& legend, Colors colors) 
                                  " sums gradients; the number is the stage"));
   }
   if (legend.lanes.contains(LaneKind::kOwn)) {
-    lines.push_back("own network: the schedule's own actions there");
+    lines.push_back("own: the schedule's own actions on the network");
   }
   const std::string copies =
       NamesOf(legend, {LaneKind::kToHost, "to host"}, {LaneKind::kFromHost, "from host"});
   if (!copies.empty()) {
-    lines.push_back(absl::StrCat(copies, ": copies to and from the host"));
+    lines.push_back(legend.CopiesToOthers()
+                        ? "copies out, copies in: copies from and to the rank's device"
+                        : absl::StrCat(copies, ": copies to and from the host"));
   }
   return lines;
 }

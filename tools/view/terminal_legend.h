@@ -2,6 +2,7 @@
 // pictures on one scale, the shapes of both.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -18,6 +19,10 @@ struct TerminalLegend {
   std::set<ActionKind> kinds;
   std::set<LaneKind> lanes;
   std::map<ActionKind, std::string> own;  // names of a schedule's own actions
+  // True if a schedule has copies of its own.
+  bool CopiesToOthers() const {
+    return std::any_of(own.begin(), own.end(), [](const auto& row) { return IsCopy(row.first); });
+  }
   ShadeNames shades;
   bool has_numbers = false;      // a cell bears a microbatch
   bool has_last_digits = false;  // a cell bears a number's last digit

@@ -55,7 +55,7 @@ class LaneSorter {
     }
     AddLanes(rank, "network", std::move(network));
     AddLanes(rank, "data parallel", std::move(collectives));
-    AddLanes(rank, "own network", std::move(own));
+    AddLanes(rank, "own", std::move(own));
     AddLanes(rank, "to host", std::move(to_host));
     AddLanes(rank, "from host", std::move(from_host));
   }

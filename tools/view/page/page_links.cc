@@ -95,7 +95,7 @@ PageLanes LanesOf(const PageTimeline& page) {
         continue;
       }
       if (IsOwnNetwork(kind)) {
-        lanes.of[i] = LaneIn(&lanes.lanes[r], PageLaneKind::kCollectives, "own network");
+        lanes.of[i] = LaneIn(&lanes.lanes[r], PageLaneKind::kCollectives, "own");
         continue;
       }
       const int channel =
