@@ -32,8 +32,7 @@ std::vector<int64_t> OverLink(const Plan& plan, const OwnLinks& links, const Own
     });
     const int64_t sharers =
         on_host ? SharersOf(plan, plan.stages[s].rank, links.host_sharing) : int64_t{1};
-    const double seconds =
-        static_cast<double>(bytes * sharers) / static_cast<double>(bandwidth);
+    const double seconds = static_cast<double>(bytes * sharers) / static_cast<double>(bandwidth);
     times.push_back(std::llround(seconds * 1e9) + (away ? costs.hop : 0));
   }
   return times;
@@ -45,8 +44,8 @@ absl::Status CheckOwnKeys(const CostSpec& spec, const Plan& plan) {
   for (const auto& [key, values] : spec.values) {
     if (FindCostKey(key) != nullptr || plan.rows.Find(key) != nullptr) continue;
     absl::string_view name = key;
-    const bool known = absl::ConsumePrefix(&name, "memory.") &&
-                       (ReadRowValue(plan.rows, name) & kOwnValues) != 0;
+    const bool known =
+        absl::ConsumePrefix(&name, "memory.") && (ReadRowValue(plan.rows, name) & kOwnValues) != 0;
     if (!known) return UnknownCost(key);
   }
   return absl::OkStatus();

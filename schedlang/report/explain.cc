@@ -32,7 +32,8 @@ class PlaceTable {
       for (uint32_t i = plan.first[r]; i < plan.first[r + 1]; ++i) {
         const Action& action = plan.actions[i];
         if (IsCollective(action.kind)) continue;
-        rows_[Index(action.stage, action.microbatch, action.kind)] = i;
+        // A schedule's own actions are not looked for: no message carries the values they give.
+        if (!IsOwn(action.kind)) rows_[Index(action.stage, action.microbatch, action.kind)] = i;
         if (!IsCompute(action.kind)) continue;
         if (!action.joined) before = std::exchange(group, i);
         group_of_[i] = group;

@@ -11,7 +11,7 @@
 namespace stringline {
 namespace {
 
-absl::Status Refused(std::string text) { return absl::InvalidArgumentError(std::move(text)); }
+absl::Status Refused(absl::string_view text) { return absl::InvalidArgumentError(text); }
 
 // Words with a meaning only in their place may be names elsewhere.
 bool IsReserved(absl::string_view text) {

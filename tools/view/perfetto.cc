@@ -170,10 +170,10 @@ class PerfettoWriter {
     const Event& of = step.timeline.events[slice.event];
     event.AddText(event::kCategories,
                   slice.part >= 0 ? "part" : PrintedKind(step.timeline.rows, of.kind));
-    const auto annotate = [&](const char* name, auto value) {
+    const auto annotate = [&](const char* name, const auto& value) {
       ProtobufMessage note;
       note.AddVarint(annotation::kNameId, notes_.IdOf(name, &fresh, &is_fresh));
-      if constexpr (std::is_integral_v<decltype(value)>) {
+      if constexpr (std::is_integral_v<std::decay_t<decltype(value)>>) {
         note.AddVarint(annotation::kInt, static_cast<uint64_t>(value));
       } else {
         note.AddText(annotation::kText, value);

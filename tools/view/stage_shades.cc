@@ -50,7 +50,7 @@ StageShades ShadesOf(const Timeline& timeline) {
   int most = 1;
   for (const auto& [where, own] : stages) most = std::max(most, static_cast<int>(own.size()));
   StageShades shades;
-  shades.of.resize(static_cast<size_t>(last + 1));
+  shades.of.resize(static_cast<size_t>(last) + 1);
   for (const auto& [where, own] : stages) {
     int place = where.second * most;
     for (const int stage : own) shades.of[static_cast<size_t>(stage)] = place++ % kShades;
