@@ -1,3 +1,5 @@
+// An expression becomes nodes in the order of evaluation: operands first, then the node that reads
+// them. Names are looked up once, here, and become slots; depth is bounded while nodes are made.
 #include "schedlang/elaborate/resolve_expression.h"
 
 #include <algorithm>
