@@ -50,11 +50,7 @@ StepBuilder::StepBuilder(const Plan& lowered, StageWork* work, const MessageGrou
 
 absl::Status StepBuilder::Build() {
   Diagnostics faults;
-  FindUpdateFault(plan_, {}, &faults);
-  if (!plan_.rows.actions.empty()) {
-    FindOwnRepeated(plan_, &faults);
-    FindOwnLeftOver(plan_, &faults);
-  }
+  FindListFault(plan_, &faults);
   if (!faults.empty()) return absl::FailedPreconditionError(faults.findings().front().text);
   for (int r = 0; r < plan_.ranks(); ++r) SL_RETURN_IF_ERROR(BuildRank(r));
   if (!issued_.Whole()) {

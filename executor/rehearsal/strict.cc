@@ -16,8 +16,8 @@ class StrictWork final : public NoWork {
   StrictWork(const Plan& plan, Groups* groups) : own_calls_(plan, groups) {}
 
   absl::StatusOr<Piece> Own(const OwnAction& row, const Action& action) override {
-    if (row.by == By::kAllRanks) return Piece{{}, {own_calls_.Of(action)}, {}};
-    return Update(action);
+    if (row.by != By::kAllRanks) return Piece();
+    return Piece{{}, {own_calls_.Of(action)}, {}};
   }
 
  private:

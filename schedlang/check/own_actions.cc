@@ -29,6 +29,7 @@ std::string At(const Plan& plan, const Action& action) {
 }  // namespace
 
 void FindOwnRepeated(const Plan& plan, Diagnostics* diagnostics) {
+  if (plan.rows.actions.empty()) return;
   // By kind, stage and microbatch, the actions in the order of ranks.
   std::map<std::tuple<ActionKind, StageId, MicrobatchId>, std::vector<uint32_t>> all;
   for (uint32_t i = 0; i < plan.actions.size(); ++i) {
@@ -55,6 +56,7 @@ void FindOwnRepeated(const Plan& plan, Diagnostics* diagnostics) {
 }
 
 void FindOwnLeftOver(const Plan& plan, Diagnostics* diagnostics) {
+  if (plan.rows.actions.empty()) return;
   LiveValues live(plan);
   // The giver of every own value that is there, by rank, stage, microbatch and value.
   std::map<std::tuple<int32_t, int32_t, int32_t, Values>, uint32_t> there;
@@ -67,7 +69,7 @@ void FindOwnLeftOver(const Plan& plan, Diagnostics* diagnostics) {
     const Values twice =
         IsOwn(action.kind) ? effects.gives & ~effects.releases & live.There(action) & traced : 0;
     if (twice != 0) {
-      const Values value = twice & (~twice + 1);
+      const Values value = LowestOf(twice);
       Diagnostic& finding =
           Find(plan, Code::kDataflow, action,
                absl::StrCat(At(plan, action), " gives the ",
@@ -94,12 +96,12 @@ void FindOwnLeftOver(const Plan& plan, Diagnostics* diagnostics) {
           diagnostics);
     }
     live.Perform(action);
-    for (Values left = effects.releases & kOwnValues; left != 0; left &= left - 1) {
-      there.erase({rank, action.stage.value, action.microbatch.value, left & (~left + 1)});
-    }
-    for (Values left = effects.gives & traced; left != 0; left &= left - 1) {
-      there[{rank, action.stage.value, action.microbatch.value, left & (~left + 1)}] = i;
-    }
+    ForEachSetOf(effects.releases & kOwnValues, [&](Values value) {
+      there.erase({rank, action.stage.value, action.microbatch.value, value});
+    });
+    ForEachSetOf(effects.gives & traced, [&](Values value) {
+      there[{rank, action.stage.value, action.microbatch.value, value}] = i;
+    });
   }
   for (const auto& [key, giver] : there) {
     const auto [rank, stage, microbatch, value] = key;

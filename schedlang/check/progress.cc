@@ -85,7 +85,7 @@ class WaitGraph {
       const Values missing = stopped_.live().Missing(group, k);
       if (missing == 0) continue;
       const Values from_others = missing & (kInput | kOutGrad);
-      if (from_others == 0) return {begin + k, missing & (~missing + 1)};
+      if (from_others == 0) return {begin + k, LowestOf(missing)};
       return {begin + k, static_cast<Values>(missing & kInput ? kInput : kOutGrad)};
     }
     return {begin, Values{0}};
@@ -156,7 +156,7 @@ class WaitGraph {
     if (head > stopped_.cursor(rank)) return {{rank.value, LastTurnBefore(rank.value, head)}};
     if (WaitsForRanks(OwnLaneOf(rank))) return AbsentFrom(head);
     const Values missing = stopped_.live().Missing(plan_.actions[head]);
-    return missing == 0 ? std::vector<Wait>() : WaitsForValue(rank, head, missing & (~missing + 1));
+    return missing == 0 ? std::vector<Wait>() : WaitsForValue(rank, head, LowestOf(missing));
   }
 
   // The rank's last computation or copy listed before the action.

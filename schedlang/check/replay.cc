@@ -291,11 +291,7 @@ bool Replay::Ended() const {
 bool Ends(const Plan& lowered, CommLayout layout, int buffers) {
   if (!IssuedInOrder(lowered)) return false;
   Diagnostics faults;
-  FindUpdateFault(lowered, {}, &faults);
-  if (!lowered.rows.actions.empty()) {
-    FindOwnRepeated(lowered, &faults);
-    FindOwnLeftOver(lowered, &faults);
-  }
+  FindListFault(lowered, &faults);
   if (!faults.empty()) return false;
   return Replay(lowered, layout, buffers, Replay::Collectives::kPerformed).Run();
 }

@@ -193,7 +193,7 @@ void FindMismatchOf(const Plan& plan, const Channel& channel, const MessageRow& 
 }  // namespace
 
 void FindIncomplete(const Plan& plan, const CheckOptions&, Diagnostics* diagnostics) {
-  if (!plan.rows.actions.empty()) FindOwnRepeated(plan, diagnostics);
+  FindOwnRepeated(plan, diagnostics);
   const size_t m_count = static_cast<size_t>(plan.microbatches);
   std::vector<Tally> tallies(plan.stages.size() * m_count);
   std::vector<const Action*> any(plan.stages.size(), nullptr);  // an action of the stage, its last
@@ -238,8 +238,13 @@ void FindEarlyUse(const Plan& plan, const CheckOptions&, Diagnostics* diagnostic
     for (const Action& part : group) issued.Perform(part);
     i += static_cast<uint32_t>(group.size());
   }
-  const bool is_good = diagnostics->findings().size() == before;
-  if (is_good && !plan.rows.actions.empty()) FindOwnLeftOver(plan, diagnostics);
+  if (diagnostics->findings().size() == before) FindOwnLeftOver(plan, diagnostics);
+}
+
+void FindListFault(const Plan& plan, Diagnostics* diagnostics) {
+  FindUpdateFault(plan, {}, diagnostics);
+  FindOwnRepeated(plan, diagnostics);
+  FindOwnLeftOver(plan, diagnostics);
 }
 
 void FindMismatch(const Plan& plan, const CheckOptions&, Diagnostics* diagnostics) {

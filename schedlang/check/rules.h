@@ -17,8 +17,9 @@ void FindIncomplete(const Plan& lowered, const CheckOptions& options, Diagnostic
 // receive), and no value is used up twice. (rules.cc)
 void FindEarlyUse(const Plan& lowered, const CheckOptions& options, Diagnostics* diagnostics);
 
-// Their parts for a schedule's own actions: a rank that has to does each once, and values of the
-// schedule's own are given when they are not there, and freed. (own_actions.cc)
+// The parts of both for a schedule's own actions, nothing in a plan without any: each is done once
+// by every rank that has to, and values of the schedule's own are given when they are not there,
+// and freed. (own_actions.cc)
 void FindOwnRepeated(const Plan& lowered, Diagnostics* diagnostics);
 void FindOwnLeftOver(const Plan& lowered, Diagnostics* diagnostics);
 
@@ -45,6 +46,10 @@ void FindGatherCycle(const Plan& lowered, const CheckOptions& options, Diagnosti
 // stage has an UPDATE of every step behind them, if the plan has steps or any UPDATE.
 // (update_rule.cc)
 void FindUpdateFault(const Plan& lowered, const CheckOptions& options, Diagnostics* diagnostics);
+
+// The rules on the lists alone that no run of the streams shows, for what performs plans without
+// Check: those of updates and of a schedule's own actions. (rules.cc)
+void FindListFault(const Plan& lowered, Diagnostics* diagnostics);
 
 // No rank holds more activations, or bytes, than its limit. (memory_rule.cc)
 void FindOverfullRank(const Plan& lowered, const CheckOptions& options, Diagnostics* diagnostics);

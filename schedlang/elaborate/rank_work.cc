@@ -137,9 +137,7 @@ bool RankWork::Perform(const Demand& demand, uint32_t place, Span span, const Sp
   written_ = nullptr;
   if (!action) return false;
   action->place = place;
-  if (IsOwn(action->kind) && plan_->rows.of(action->kind).by != By::kStage) {
-    action->on = static_cast<int16_t>(rank_.value);
-  }
+  if (plan_->rows.IsOfEveryRank(action->kind)) action->on = static_cast<int16_t>(rank_.value);
   if (action->kind == ActionKind::kInputGradient) new_deferred_.push_back(*action);
   if (action->kind == ActionKind::kOffload) {
     offloaded_.Add(action->stage.value, action->microbatch.value);

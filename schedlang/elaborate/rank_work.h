@@ -39,10 +39,11 @@ class RankWork {
   // Sets the iteration of the next actions and messages; none: the loops' own again.
   void SetIteration(std::optional<int32_t> iteration) { set_iteration_ = iteration; }
 
-  // True if the stage exists and is on this rank.
+  // True if the stage exists.
   bool HasStage(int64_t stage) const {
     return stage >= 0 && stage < static_cast<int64_t>(plan_->stages.size());
   }
+  // True if it exists and is on this rank.
   bool OwnsStage(int64_t stage) const {
     return HasStage(stage) && plan_->stages[static_cast<size_t>(stage)].rank == rank_;
   }

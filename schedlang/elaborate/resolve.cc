@@ -190,22 +190,6 @@ void CheckSplit(const Program& program, Diagnostics* diagnostics) {
                    "each of them holds; it may be even, balanced or any");
 }
 
-// Own actions stand where a rank block lists them.
-void CheckRows(const Program& program, Diagnostics* diagnostics) {
-  if (program.rows.empty()) return;
-  for (const Step& step : program.rank) {
-    if (step.kind != Step::Kind::kTighten) continue;
-    diagnostics->Add(Code::kMisplaced, step.span,
-                     "'tighten' moves no own actions, and this schedule has some: leave it out");
-  }
-  if (program.mode == RankMode::kSequence || program.mode == RankMode::kTimetable) return;
-  const Span span = program.rows.actions.empty() ? program.rows.values.front().span
-                                                 : program.rows.actions.front().span;
-  diagnostics->Add(Code::kMisplaced, span,
-                   "own actions stand in a rank block that lists actions, or in a timetable; this "
-                   "schedule's block puts them in order by itself");
-}
-
 // Orders of several steps are written out, action by action.
 void CheckSteps(const Program& program, Span steps, std::optional<Span> pad,
                 Diagnostics* diagnostics) {

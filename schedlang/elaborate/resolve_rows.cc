@@ -14,7 +14,12 @@
 namespace stringline {
 namespace {
 
-constexpr const char* kBuiltInWords = "saved, stash, output, input, out_grad and in_grad";
+// "saved, stash and input"
+std::string ListInWords(std::vector<std::string> names) {
+  const std::string last = std::move(names.back());
+  names.pop_back();
+  return names.empty() ? last : absl::StrCat(absl::StrJoin(names, ", "), " and ", last);
+}
 
 Home HomeOf(const ast::OwnValue& value) {
   if (value.home == "host") return Home::kHost;
@@ -46,7 +51,8 @@ bool AddEffect(const ast::OwnAction& action, const ast::OwnAction::Effect& effec
       for (const OwnValue& own : program.rows.values) names.push_back(own.name);
       diagnostics->Add(
           Code::kUnknownName, value.span,
-          absl::StrCat("there is no value '", value.text, "'; there are ", kBuiltInWords,
+          absl::StrCat("there is no value '", value.text, "'; there are ",
+                       ListInWords(NamesOfBuiltIn()),
                        names.empty() ? ", and those of a 'value' above"
                                      : absl::StrCat(", and ", absl::StrJoin(names, ", "))));
       return false;
@@ -55,13 +61,13 @@ bool AddEffect(const ast::OwnAction& action, const ast::OwnAction::Effect& effec
       Bad(value.span, absl::StrCat("'", value.text, "' is named twice"), diagnostics);
       return false;
     }
-    const bool gives = into == &row->gives, frees = into == &row->frees;
-    if ((gives && (values & ~(MayGive() | kOwnValues))) ||
-        (frees && (values & ~(MayFree() | kOwnValues)))) {
+    const Values may = into == &row->gives   ? MayGive()
+                       : into == &row->frees ? MayFree()
+                                             : ~Values{0};
+    if (values & ~(may | kOwnValues)) {
       Bad(value.span,
-          absl::StrCat("an own action ", effect.word.text, " no '", value.text, "': ",
-                       frees ? "of the built-in values only saved and stash"
-                             : "of the built-in values only saved, stash, input and out_grad"),
+          absl::StrCat("an own action ", effect.word.text, " no '", value.text,
+                       "': of the built-in values only ", ListInWords(NamesOfBuiltIn(may))),
           diagnostics);
       return false;
     }
@@ -75,9 +81,9 @@ bool AddEffect(const ast::OwnAction& action, const ast::OwnAction::Effect& effec
 void ResolveRow(const ast::OwnValue& value, ExpressionResolver* expressions, Program* program,
                 Diagnostics* diagnostics) {
   if (!IsValueName(value.name.text) || ReadRowValue(program->rows, value.name.text) != 0) {
-    diagnostics->Add(
-        Code::kRedefined, value.name.span,
-        absl::StrCat("'", value.name.text, "' is a value already; built in are ", kBuiltInWords));
+    diagnostics->Add(Code::kRedefined, value.name.span,
+                     absl::StrCat("'", value.name.text, "' is a value already; built in are ",
+                                  ListInWords(NamesOfBuiltIn())));
     return;
   }
   const Home home = HomeOf(value);
@@ -100,10 +106,7 @@ void ResolveRow(const ast::OwnValue& value, ExpressionResolver* expressions, Pro
 void ResolveRow(const ast::OwnAction& action, Program* program, Diagnostics* diagnostics) {
   OwnAction row{.name = action.name.text, .span = action.name.span};
   if (!IsActionName(row.name)) {
-    Bad(action.name.span,
-        absl::StrCat("'", row.name, "' is no name for an action: capital letters, at most 24, ",
-                     "and none of the built-in ones"),
-        diagnostics);
+    Bad(action.name.span, NoActionName(row.name), diagnostics);
     return;
   }
   if (program->rows.Find(row.name) != nullptr) {
@@ -206,6 +209,21 @@ void CheckOwn(const ast::Group& group, const ast::Part& part, bool in_order,
                      absl::StrCat("'", part.name, "' stands in no 'order'; write it beside the ",
                                   "action that it follows"));
   }
+}
+
+void CheckRows(const Program& program, Diagnostics* diagnostics) {
+  if (program.rows.empty()) return;
+  for (const Step& step : program.rank) {
+    if (step.kind != Step::Kind::kTighten) continue;
+    diagnostics->Add(Code::kMisplaced, step.span,
+                     "'tighten' moves no own actions, and this schedule has some: leave it out");
+  }
+  if (program.mode == RankMode::kSequence || program.mode == RankMode::kTimetable) return;
+  const Span span = program.rows.actions.empty() ? program.rows.values.front().span
+                                                 : program.rows.actions.front().span;
+  diagnostics->Add(Code::kMisplaced, span,
+                   "own actions stand in a rank block that lists actions, or in a timetable; this "
+                   "schedule's block puts them in order by itself");
 }
 
 }  // namespace stringline

@@ -9,7 +9,7 @@
 
 namespace stringline {
 
-// Each adds a row to the program, or findings.
+// Both add a row to the program, or findings.
 void ResolveRow(const ast::OwnValue& value, ExpressionResolver* expressions, Program* program,
                 Diagnostics* diagnostics);
 void ResolveRow(const ast::OwnAction& action, Program* program, Diagnostics* diagnostics);
@@ -22,9 +22,11 @@ bool FitRows(const Program& program, Evaluator* evaluator, Plan* plan, Diagnosti
 const OwnAction* FindOwnAction(const ast::Part& part, const Program& program,
                                Diagnostics* diagnostics);
 
-// Findings for own actions where they cannot stand: beside others in a group, written down in an
-// order, or in a block that puts actions in order by itself.
+// A finding for an own action where it cannot stand: beside others in a group, or in an order.
 void CheckOwn(const ast::Group& group, const ast::Part& part, bool in_order,
               Diagnostics* diagnostics);
+
+// Findings for rows beside a rank block that puts actions in order by itself, and beside `tighten`.
+void CheckRows(const Program& program, Diagnostics* diagnostics);
 
 }  // namespace stringline

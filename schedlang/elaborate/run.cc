@@ -331,8 +331,7 @@ class Runner {
     if (part.stage >= 0) {
       const int64_t stage = evaluator_->Evaluate(part.stage);
       if (!Evaluated()) return false;
-      const bool everywhere =
-          IsOwn(part.kind) && program_.rows.of(part.kind).by != By::kStage && work_.HasStage(stage);
+      const bool everywhere = program_.rows.IsOfEveryRank(part.kind) && work_.HasStage(stage);
       if (!everywhere && !work_.OwnsStage(stage)) {
         work_.FindNotOwned(stage, program_.nodes[part.stage].span,
                            evaluator_->ValuesIn(part.stage));

@@ -54,6 +54,14 @@ constexpr bool IsOwn(ActionKind kind) {
          IsBetween(ActionKind::kOwnOut0, kind, ActionKind::kOwnOut2) ||
          IsBetween(ActionKind::kOwnIn0, kind, ActionKind::kOwnIn2) || IsOwnNetwork(kind);
 }
+// The number of an own action among those of its lane.
+constexpr int NumberOnLane(ActionKind own) {
+  const ActionKind first = IsOwnNetwork(own) ? ActionKind::kOwnNetwork0
+                           : IsCompute(own)  ? ActionKind::kOwnCompute0
+                           : CopiesOut(own)  ? ActionKind::kOwnOut0
+                                             : ActionKind::kOwnIn0;
+  return static_cast<int>(own) - static_cast<int>(first);
+}
 // True for the work on a microbatch; the number of an UPDATE is a step.
 constexpr bool IsOfMicrobatch(ActionKind kind) {
   return kind != ActionKind::kUpdate && !IsCollective(kind);

@@ -90,6 +90,7 @@ LiveValues::LiveValues(const Plan& plan)
     : plan_(plan),
       microbatches_(static_cast<size_t>(plan.microbatches)),
       live_(plan.stages.size() * microbatches_, 0),
+      elsewhere_(live_.size()),
       data_is_given_((plan.rows.given() & kInput) != 0),
       loss_is_given_((plan.rows.given() & kOutGrad) != 0) {
   if (!plan.rows.actions.empty()) FindSeats();
@@ -108,23 +109,16 @@ void LiveValues::FindSeats() {
     int32_t& seat = seats_[static_cast<size_t>(action.stage.value)];
     if (action.on >= 0 && seat < 0) seat = seats++;
   }
-  elsewhere_.assign(static_cast<size_t>(seats) * plan_.ranks() * microbatches_, 0);
+  live_.resize(elsewhere_ + static_cast<size_t>(seats) * plan_.ranks() * microbatches_, 0);
 }
 
 size_t LiveValues::IndexElsewhere(const Action& action) const {
+  if (RankId(action.on) == plan_.stage(action.stage).rank) {
+    return Index(action.stage, action.microbatch);
+  }
   const auto seat = static_cast<size_t>(seats_[static_cast<size_t>(action.stage.value)]);
-  return (seat * plan_.ranks() + static_cast<size_t>(action.on)) * microbatches_ +
+  return elsewhere_ + (seat * plan_.ranks() + static_cast<size_t>(action.on)) * microbatches_ +
          static_cast<size_t>(action.microbatch.value);
-}
-
-Values LiveValues::ThereOn(const Action& action) const {
-  return RankId(action.on) == plan_.stage(action.stage).rank ? of(action.stage, action.microbatch)
-                                                             : elsewhere_[IndexElsewhere(action)];
-}
-
-Values& LiveValues::Own(const Action& action) {
-  const bool here = action.on < 0 || RankId(action.on) == plan_.stage(action.stage).rank;
-  return here ? live_[Index(action.stage, action.microbatch)] : elsewhere_[IndexElsewhere(action)];
 }
 
 void LiveValues::Perform(const Action& action) {
@@ -132,7 +126,7 @@ void LiveValues::Perform(const Action& action) {
   const Effects& effects = EffectsOf(plan_, action);
   Values gives = effects.gives;
   const Stage& stage = plan_.stage(action.stage);
-  Values& own = Own(action);
+  Values& own = live_[IndexOn(action)];
   own &= static_cast<Values>(~effects.releases);
   if (gives & kOutput) {
     if (!stage.next.valid()) {
@@ -160,8 +154,8 @@ bool LiveValues::Whole() const {
     const int count = plan_.microbatches_of(StageId(static_cast<int32_t>(s)));
     if (std::count(row, row + count, kWeightGrad | kSentBack) != count) return false;
   }
-  return std::count(elsewhere_.begin(), elsewhere_.end(), Values{0}) ==
-         static_cast<std::ptrdiff_t>(elsewhere_.size());
+  return std::all_of(live_.begin() + static_cast<std::ptrdiff_t>(elsewhere_), live_.end(),
+                     [](Values values) { return values == 0; });
 }
 
 std::string Describe(const Plan& plan, StageId stage, MicrobatchId microbatch, Values values) {

@@ -84,15 +84,14 @@ void ForReadersOfReleased(const Plan& plan, uint32_t i, OwnReaders* readers, Vis
   const auto key = [&action](Values value) {
     return std::tuple(action.stage.value, action.microbatch.value, value);
   };
-  for (Values left = effects.releases; left != 0; left &= left - 1) {
-    const auto known = readers->find(key(left & (~left + 1)));
-    if (known == readers->end()) continue;
+  ForEachSetOf(effects.releases, [&](Values value) {
+    const auto known = readers->find(key(value));
+    if (known == readers->end()) return;
     for (const uint32_t reader : known->second) visit(reader);
     readers->erase(known);
-  }
-  for (Values left = effects.needs & ~effects.releases; left != 0; left &= left - 1) {
-    (*readers)[key(left & (~left + 1))].push_back(i);
-  }
+  });
+  ForEachSetOf(effects.needs & ~effects.releases,
+               [&](Values value) { (*readers)[key(value)].push_back(i); });
 }
 
 // The live values of every stage and microbatch. Starts with the data of the first stages.
@@ -103,10 +102,8 @@ class LiveValues {
   Values of(StageId stage, MicrobatchId microbatch) const {
     return live_[Index(stage, microbatch)];
   }
-  // Those of the action's stage and microbatch on the action's rank.
-  Values There(const Action& action) const {
-    return action.on < 0 ? of(action.stage, action.microbatch) : ThereOn(action);
-  }
+  // The live values of the action's stage and microbatch on the action's rank.
+  Values There(const Action& action) const { return live_[IndexOn(action)]; }
   // The needs of `action` that are not live.
   Values Missing(const Action& action) const {
     const Values needs = EffectsOf(plan_, action).needs;
@@ -135,21 +132,22 @@ class LiveValues {
   size_t Index(StageId stage, MicrobatchId microbatch) const {
     return static_cast<size_t>(stage.value) * microbatches_ + microbatch.value;
   }
-  void FindSeats();
-  Values ThereOn(const Action& action) const;
-  Values& Own(const Action& action);
-  // The index in elsewhere_; the action is on another rank than its stage's.
+  // The index of the action's stage and microbatch on the action's rank.
+  size_t IndexOn(const Action& action) const {
+    return action.on < 0 ? Index(action.stage, action.microbatch) : IndexElsewhere(action);
+  }
   size_t IndexElsewhere(const Action& action) const;
+  void FindSeats();
 
   const Plan& plan_;
   size_t microbatches_;
+  // The values on the ranks of the stages, by stage and microbatch; behind them those that each
+  // rank has of a stage, by seat, rank and microbatch. The rank of the stage has no part of that.
   std::vector<Values> live_;
-  const bool data_is_given_;  // by own actions: the input of first stages
-  const bool loss_is_given_;  // and the output gradient of last ones
-  // What ranks have of a stage of another rank, and by stage its place there, or -1. Empty without
-  // own actions of each rank.
-  std::vector<Values> elsewhere_;
-  std::vector<int32_t> seats_;
+  size_t elsewhere_ = 0;        // the index of the first value on another rank
+  std::vector<int32_t> seats_;  // by stage: its seat there, or -1; empty without own actions
+  const bool data_is_given_;    // by own actions: the input of first stages
+  const bool loss_is_given_;    // and the output gradient of last ones
 };
 
 // "activation of stage 1, microbatch 0": the lowest value in `values`, in words. A stage's input is
@@ -171,7 +169,8 @@ constexpr int ActivationChange(ActionKind kind) {
       return 0;
   }
 }
-// The same, of a schedule's own actions too: +1 if one gives what F saved, -1 if it frees it.
+// The change by an action that may be a schedule's own: +1 if that gives what F saved, -1 if it
+// frees it.
 inline int ActivationChange(const OwnRows& rows, ActionKind kind) {
   if (!IsOwn(kind)) return ActivationChange(kind);
   const OwnAction& own = rows.of(kind);

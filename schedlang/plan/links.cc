@@ -234,22 +234,19 @@ class Wirer {
         return givers.try_emplace({action.stage.value, action.microbatch.value, value}, kNoAction)
             .first->second;
       };
-      for (Values left = effects.needs; left != 0; left &= left - 1) {
-        const uint32_t giver = at(left & (~left + 1));
+      const auto wait_for = [&](uint32_t other) {
+        const ActionKind kind = plan_.actions[other].kind;
+        if (!IsOwn(kind) && !IsOwn(action.kind)) return;
+        if (IsCompute(kind) && IsCompute(action.kind)) return;
+        wiring_.own_needs.push_back(other);
+      };
+      ForEachSetOf(effects.needs, [&](Values value) {
+        const uint32_t giver = at(value);
         // The values that no action gives are the data, and the neighbour's on the same rank.
-        if (giver == kNoAction) continue;
-        const ActionKind kind = plan_.actions[giver].kind;
-        if (!IsOwn(kind) && !IsOwn(action.kind)) continue;
-        if (IsCompute(kind) && IsCompute(action.kind)) continue;
-        wiring_.own_needs.push_back(giver);
-      }
-      ForReadersOfReleased(plan_, i, &readers, [&](uint32_t reader) {
-        const ActionKind of = plan_.actions[reader].kind;
-        if (!IsOwn(of) && !IsOwn(action.kind)) return;
-        if (IsCompute(of) && IsCompute(action.kind)) return;
-        wiring_.own_needs.push_back(reader);
+        if (giver != kNoAction) wait_for(giver);
       });
-      for (Values left = effects.gives; left != 0; left &= left - 1) at(left & (~left + 1)) = i;
+      ForReadersOfReleased(plan_, i, &readers, wait_for);
+      ForEachSetOf(effects.gives, [&](Values value) { at(value) = i; });
       if (action.kind == ActionKind::kForward && !LossIsGiven()) at(kOutGrad) = i;
     }
     wiring_.first_own_need.push_back(static_cast<uint32_t>(wiring_.own_needs.size()));

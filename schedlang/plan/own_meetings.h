@@ -15,8 +15,8 @@ struct OwnMeetings {
   // lists the action twice is a member with the first.
   std::vector<uint32_t> members;
   std::vector<uint32_t> first = {0};
-  std::vector<int32_t>
-      of_action;  // by action of the plan: its meeting, or -1; empty: there is none
+  // By action of the plan: its meeting, or -1. Empty if there is no meeting.
+  std::vector<int32_t> of_action;
 
   int count() const { return static_cast<int>(first.size()) - 1; }
   absl::Span<const uint32_t> of(int k) const {

@@ -102,16 +102,12 @@ class PlanReader {
   bool ReadRows() {
     for (; next_ < lines_.size(); ++next_) {
       const std::vector<Word>& words = lines_[next_];
-      if (words[0].text != "value" && words[0].text != "action") break;
-      std::vector<absl::string_view> texts;
-      for (const Word& word : words) texts.push_back(word.text);
-      if (!ReadRow(texts, ranks_, &plan_.rows)) {
+      if (!BeginsRow(words)) break;
+      if (!ReadRow(words, ranks_, &plan_.rows)) {
         return Complain(words[0].span,
                         "expected 'value NAME', with 'on host', 'on each rank' or 'on ranks 1 0', "
                         "or 'action NAME LANE' with 'by', 'needs', 'gives' and 'frees'");
       }
-      (words[0].text == "value" ? plan_.rows.values.back().span : plan_.rows.actions.back().span) =
-          words[1].span;
     }
     return plan_.rows.empty() || ranks_ < kMostRanksOfRows ||
            Complain(plan_.header,
@@ -249,9 +245,7 @@ class PlanReader {
       action.place = place;
       if (!ReadAction(plan_.pipes, plan_.rows, &rest, &action))
         return Complain(word.span, "expected an action like 3F7");
-      if (IsOwn(action.kind) && plan_.rows.of(action.kind).by != By::kStage) {
-        action.on = static_cast<int16_t>(rank.value);
-      }
+      if (plan_.rows.IsOfEveryRank(action.kind)) action.on = static_cast<int16_t>(rank.value);
       if (!Allowed(rank, word, action)) return false;
       plan_.actions.push_back(action);
       if (rest.empty()) return true;

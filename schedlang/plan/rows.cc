@@ -44,12 +44,13 @@ struct BuiltInValue {
   bool given, freed;  // rows may give and free it
 };
 constexpr BuiltInValue kBuiltIn[] = {
-    {"saved", kSaved, true, true},   {"stash", kStash, true, true},
-    {"output", kMade, false, false}, {"in_grad", kSentBack, false, false},
-    {"input", kInput, true, false},  {"out_grad", kOutGrad, true, false},
+    {"saved", kSaved, true, true},       {"stash", kStash, true, true},
+    {"output", kMade, false, false},     {"input", kInput, true, false},
+    {"out_grad", kOutGrad, true, false}, {"in_grad", kSentBack, false, false},
 };
 
-constexpr const char* kByWords[] = {"", "each", "all"};
+constexpr size_t kLongestName = 24;  // of an action
+constexpr absl::string_view kByWords[] = {"", "each", "all"};
 
 std::string PrintValues(const OwnRows& rows, Values values) {
   std::string out;
@@ -76,20 +77,21 @@ std::optional<Values> ReadValues(const OwnRows& rows, absl::string_view text) {
 }
 
 // value host on host | value part on each rank | value lent on ranks 3 2 1 0 | value x
-bool ReadValueRow(absl::Span<const absl::string_view> words, int64_t ranks, OwnRows* rows) {
-  if (words.size() < 2 || !IsValueName(words[1]) || ReadRowValue(*rows, words[1]) != 0) {
+bool ReadValueRow(absl::Span<const Word> words, int64_t ranks, OwnRows* rows) {
+  if (words.size() < 2 || !IsValueName(words[1].text) || ReadRowValue(*rows, words[1].text) != 0) {
     return false;
   }
-  OwnValue value{.name = std::string(words[1])};
+  OwnValue value{.name = std::string(words[1].text), .span = words[1].span};
   Home home = Home::kStage;
-  if (words.size() == 4 && words[2] == "on" && words[3] == "host") {
+  if (words.size() == 4 && words[2].text == "on" && words[3].text == "host") {
     home = Home::kHost;
-  } else if (words.size() == 5 && words[2] == "on" && words[3] == "each" && words[4] == "rank") {
+  } else if (words.size() == 5 && words[2].text == "on" && words[3].text == "each" &&
+             words[4].text == "rank") {
     home = Home::kEachRank;
-  } else if (words.size() > 4 && words[2] == "on" && words[3] == "ranks") {
+  } else if (words.size() > 4 && words[2].text == "on" && words[3].text == "ranks") {
     home = Home::kOtherRank;
-    for (const absl::string_view word : words.subspan(4)) {
-      const auto rank = ReadNumber(word, ranks - 1);
+    for (const Word& word : words.subspan(4)) {
+      const auto rank = ReadNumber(word.text, ranks - 1);
       if (!rank) return false;
       value.ranks.push_back(static_cast<int32_t>(*rank));
     }
@@ -104,24 +106,26 @@ bool ReadValueRow(absl::Span<const absl::string_view> words, int64_t ranks, OwnR
 }
 
 // action S compute by each needs x,y gives part frees y
-bool ReadActionRow(absl::Span<const absl::string_view> words, OwnRows* rows) {
-  if (words.size() < 3 || !IsActionName(words[1]) || rows->Find(words[1]) != nullptr) return false;
-  OwnAction action{.name = std::string(words[1])};
-  const auto lane = ReadRowLane(words[2]);
+bool ReadActionRow(absl::Span<const Word> words, OwnRows* rows) {
+  if (words.size() < 3 || !IsActionName(words[1].text) || rows->Find(words[1].text) != nullptr)
+    return false;
+  OwnAction action{.name = std::string(words[1].text), .span = words[1].span};
+  const auto lane = ReadRowLane(words[2].text);
   const auto kind = lane ? NextAction(*rows, *lane) : std::nullopt;
   if (!kind || (words.size() - 3) % 2 != 0) return false;
   action.kind = *kind;
   for (size_t i = 3; i < words.size(); i += 2) {
-    if (words[i] == "by") {
-      if (words[i + 1] != "each" && words[i + 1] != "all") return false;
-      action.by = words[i + 1] == "each" ? By::kEachRank : By::kAllRanks;
+    if (words[i].text == "by") {
+      const auto* const by = std::find(kByWords + 1, std::end(kByWords), words[i + 1].text);
+      if (by == std::end(kByWords)) return false;
+      action.by = static_cast<By>(by - kByWords);
       continue;
     }
-    Values* const into = words[i] == "needs"   ? &action.needs
-                         : words[i] == "gives" ? &action.gives
-                         : words[i] == "frees" ? &action.frees
-                                               : nullptr;
-    const auto values = ReadValues(*rows, words[i + 1]);
+    Values* const into = words[i].text == "needs"   ? &action.needs
+                         : words[i].text == "gives" ? &action.gives
+                         : words[i].text == "frees" ? &action.frees
+                                                    : nullptr;
+    const auto values = ReadValues(*rows, words[i + 1].text);
     if (into == nullptr || !values || *into != 0) return false;
     *into = *values;
   }
@@ -153,6 +157,11 @@ const OwnAction& OwnRows::of(ActionKind kind) const {
                                 [kind](const OwnAction& a) { return a.kind == kind; });
   SL_CHECK(row != actions.end()) << PrintedKind(kind) << " has no row";
   return *row;
+}
+
+bool OwnRows::HasCopies() const {
+  return std::any_of(actions.begin(), actions.end(),
+                     [](const OwnAction& action) { return IsCopy(action.kind); });
 }
 
 const OwnAction* OwnRows::Find(absl::string_view name) const {
@@ -216,6 +225,14 @@ Values ReadRowValue(const OwnRows& rows, absl::string_view name) {
   return 0;
 }
 
+std::vector<std::string> NamesOfBuiltIn(Values values) {
+  std::vector<std::string> names;
+  for (const BuiltInValue& value : kBuiltIn) {
+    if (values & value.values) names.emplace_back(value.name);
+  }
+  return names;
+}
+
 Values MayGive() {
   Values all = 0;
   for (const BuiltInValue& value : kBuiltIn) all |= value.given ? value.values : 0;
@@ -248,12 +265,17 @@ bool IsValueName(absl::string_view name) {
 
 bool IsActionName(absl::string_view name) {
   const auto fits = [](char c) { return absl::ascii_isupper(c) || c == '_'; };
-  if (name.empty() || name.size() > 24 || !absl::ascii_isupper(name[0])) return false;
+  if (name.empty() || name.size() > kLongestName || !absl::ascii_isupper(name[0])) return false;
   if (!std::all_of(name.begin(), name.end(), fits)) return false;
   for (int kind = 0; kind < kActionKinds; ++kind) {
     if (name == PrintedKind(static_cast<ActionKind>(kind))) return false;
   }
   return true;
+}
+
+std::string NoActionName(absl::string_view name) {
+  return absl::StrCat("'", name, "' is no name for an action: capital letters, at most ",
+                      kLongestName, ", and none of the built-in ones");
 }
 
 const char* PrintedKind(const OwnRows& rows, ActionKind kind) {
@@ -312,9 +334,12 @@ std::string Print(const OwnRows& rows) {
   return out;
 }
 
-bool ReadRow(absl::Span<const absl::string_view> words, int64_t ranks, OwnRows* rows) {
-  if (words[0] == "value") return ReadValueRow(words, ranks, rows);
-  return words[0] == "action" && ReadActionRow(words, rows);
+bool ReadRow(absl::Span<const Word> words, int64_t ranks, OwnRows* rows) {
+  return words[0].text == "value" ? ReadValueRow(words, ranks, rows) : ReadActionRow(words, rows);
+}
+
+bool BeginsRow(absl::Span<const Word> words) {
+  return words[0].text == "value" || words[0].text == "action";
 }
 
 }  // namespace stringline

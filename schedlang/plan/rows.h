@@ -14,8 +14,8 @@
 // it begins on all of them at once. On a rank other than the stage's such an action needs, gives
 // and frees only what each rank has.
 //
-// Of the built-in values an action may name `saved`: what F keeps of a microbatch, or what R begins
-// with; `stash`; `output`, what F made, there until its B or I; `in_grad`, what B or I made;
+// An action may name some built-in values: `saved`, what F keeps of a microbatch, or what R begins
+// with; `stash`; `output`, what F made, there until its B or I; `in_grad`, what B or I made; and
 // `input` and `out_grad`, which it may give: then the data of first stages, and the gradients of
 // the loss, come from it alone.
 #pragma once
@@ -32,6 +32,8 @@
 #include "schedlang/plan/values.h"
 
 namespace stringline {
+
+struct Word;  // text_form.h
 
 // The lane of an action: each lane of a rank performs its own in the order of the rank's list.
 enum class RowLane : uint8_t { kCompute, kNetwork, kCopyOut, kCopyIn };
@@ -67,7 +69,11 @@ struct OwnRows {
   bool empty() const { return values.empty() && actions.empty(); }
   // The row of an own kind.
   const OwnAction& of(ActionKind kind) const;
-  // "": no row has the name.
+  // True for an own action that every rank does, for itself or with all others.
+  bool IsOfEveryRank(ActionKind kind) const { return IsOwn(kind) && of(kind).by != By::kStage; }
+  // True if some own action is a copy.
+  bool HasCopies() const;
+  // Null if no row has the name.
   const OwnAction* Find(absl::string_view name) const;
   const OwnValue* FindValue(StageValue value) const;
   Values given() const;  // by any action
@@ -83,7 +89,8 @@ RowLane RowLaneOf(ActionKind own);
 
 // The values that a row may name: "saved", "output", …, or one of `rows`; 0 for another word.
 Values ReadRowValue(const OwnRows& rows, absl::string_view name);
-// The built-in ones among them that a row may give, and free.
+// The names of the built-in ones among the values, and those that a row may give, and free.
+std::vector<std::string> NamesOfBuiltIn(Values values = ~Values{0});
 Values MayGive();
 Values MayFree();
 
@@ -94,6 +101,8 @@ void SetEffects(OwnAction* action);
 // built-in ones.
 bool IsValueName(absl::string_view name);
 bool IsActionName(absl::string_view name);
+// The message for a name that IsActionName refuses.
+std::string NoActionName(absl::string_view name);
 
 // "F", "SEND_F", or the name of an own action.
 const char* PrintedKind(const OwnRows& rows, ActionKind kind);
@@ -102,9 +111,11 @@ std::string NameOf(const OwnRows& rows, MemoryClass memory_class);
 // The own value of the class, or null.
 const OwnValue* OwnValueOf(const OwnRows& rows, MemoryClass memory_class);
 
-// The lines of the text form, one for each row; and reads such a line, split at white space, in a
-// plan of so many ranks. False for a wrong one.
+// The lines of the text form, one for each row; and reads such a line, the words of which are
+// given, in a plan of so many ranks. False for a wrong one.
 std::string Print(const OwnRows& rows);
-bool ReadRow(absl::Span<const absl::string_view> words, int64_t ranks, OwnRows* rows);
+bool ReadRow(absl::Span<const Word> words, int64_t ranks, OwnRows* rows);
+// True for the words of a line that should be a row: ReadRow tells whether it is.
+bool BeginsRow(absl::Span<const Word> words);
 
 }  // namespace stringline

@@ -364,10 +364,8 @@ std::optional<Timeline> ReadTimeline(const Source& source, Diagnostics* diagnost
   }
   const bool observed = l < lines.size() && lines[l].size() == 1 && lines[l][0].text == "observed";
   if (observed) ++l;
-  for (; l < lines.size() && (lines[l][0].text == "value" || lines[l][0].text == "action"); ++l) {
-    std::vector<absl::string_view> words;
-    for (const Word& word : lines[l]) words.push_back(word.text);
-    if (!ReadRow(words, kMostRanksOfRows, &timeline.rows)) {
+  for (; l < lines.size() && BeginsRow(lines[l]); ++l) {
+    if (!ReadRow(lines[l], kMostRanksOfRows, &timeline.rows)) {
       return complain(lines[l][0].span,
                       "expected 'value NAME' or 'action NAME LANE', as in a plan");
     }

@@ -17,7 +17,7 @@ inline constexpr int kStageValues = 0
 #define VALUE(value, printed) +1
 #include "schedlang/plan/values.def"
     ;
-// Those before a schedule's own.
+// The number of built-in values, which come before a schedule's own.
 inline constexpr int kBuiltInValues = static_cast<int>(StageValue::kOwn0);
 const char* NameOf(StageValue value);  // "input", …, "saved for I", …
 bool MayBeComputedAgain(StageValue value);
@@ -39,6 +39,13 @@ void ForEachOf(Values values, Visit visit) {
   for (int v = 0; v < kStageValues; ++v) {
     if (values & SetOf(static_cast<StageValue>(v))) visit(static_cast<StageValue>(v));
   }
+}
+// The lowest value of a set, as a set.
+constexpr Values LowestOf(Values values) { return values & (~values + 1); }
+// Each value of a set as a set, also those without memory: visit(values).
+template <typename Visit>
+void ForEachSetOf(Values values, Visit visit) {
+  for (; values != 0; values &= values - 1) visit(LowestOf(values));
 }
 #define VALUE(value, printed) inline constexpr Values value = SetOf(StageValue::value);
 #include "schedlang/plan/values.def"

@@ -189,18 +189,12 @@ class Analyst {
       return reason;
     }
     if (IsCollective(kind)) return Later(wires_[i].after, wires_[i].before, i);
-    if (IsOwnNetwork(kind)) {
-      uint32_t reason = wires_[i].before;
-      wiring_.ForOwnWaits(i, [&](uint32_t before) { reason = Later(reason, before, i); });
-      return reason;
-    }
+    if (IsOwnNetwork(kind)) return LaterOwn(wires_[i].before, i);
     if (IsCompute(kind)) return Later(wires_[i].before, NeedOf(i), i);
     if (IsCopy(kind)) {
       const CopyWire copy = wiring_.CopyOf(i);
-      uint32_t reason =
-          Later(Later(copy.source, wires_[i].before, i), Later(copy.after, copy.freed, i), i);
-      wiring_.ForOwnWaits(i, [&](uint32_t before) { reason = Later(reason, before, i); });
-      return reason;
+      return LaterOwn(
+          Later(Later(copy.source, wires_[i].before, i), Later(copy.after, copy.freed, i), i), i);
     }
     const uint32_t send = IsSend(kind) ? i : wires_[i].other;
     const uint32_t recv = wires_[send].other;
@@ -225,6 +219,12 @@ class Analyst {
     const int64_t start_ns = events_[waiting].start_ns;
     const int64_t a_ns = ReleaseOf(a, start_ns);
     return a_ns >= ReleaseOf(b, start_ns) ? a : b;
+  }
+
+  // The latest to let go among `reason` and the actions for which an own action waits.
+  uint32_t LaterOwn(uint32_t reason, uint32_t waiting) const {
+    wiring_.ForOwnWaits(waiting, [&](uint32_t before) { reason = Later(reason, before, waiting); });
+    return reason;
   }
 
   void FindCriticalPath() {
@@ -297,7 +297,7 @@ std::optional<Plan> PlanOf(const Timeline& timeline) {
   for (int r = 0; r < plan.ranks(); ++r) {
     for (uint32_t i = plan.first[r]; i < plan.first[r + 1]; ++i) {
       Action& action = plan.actions[i];
-      if (IsOwn(action.kind) && plan.rows.of(action.kind).by != By::kStage) {
+      if (plan.rows.IsOfEveryRank(action.kind)) {
         action.on = static_cast<int16_t>(r);
         continue;
       }

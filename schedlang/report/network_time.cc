@@ -228,14 +228,15 @@ class NetworkMeter {
       if (!wiring_.whole) continue;
       const Wire& wire = wiring_.wires[group + k];
       const CopyWire copy = wiring_.CopyOf(group + k);
+      const auto take = [&](uint32_t need) {
+        if (need == kNoAction) return;
+        if (needs.last == kNoAction || EndOf(need) > EndOf(needs.last)) needs.last = need;
+      };
       for (const uint32_t need :
            {wire.input, wire.gradient, wire.gathered, copy.source, copy.freed}) {
-        if (need == kNoAction) continue;
-        if (needs.last == kNoAction || EndOf(need) > EndOf(needs.last)) needs.last = need;
+        take(need);
       }
-      wiring_.ForOwnWaits(group + k, [&](uint32_t need) {
-        if (needs.last == kNoAction || EndOf(need) > EndOf(needs.last)) needs.last = need;
-      });
+      wiring_.ForOwnWaits(group + k, take);
     }
     return needs;
   }

@@ -431,8 +431,8 @@ class LaneClock {
   std::vector<uint32_t> lacks_;    // by rank: the action awaited by its computation
   std::vector<Meeting> meetings_;
   std::vector<QueueState> queues_;
-  std::array<const int64_t*, kComputeKinds>
-      costs_of_;  // by kind, then stage: of a computation alone
+  // By kind, then stage: the cost of a computation alone.
+  std::array<const int64_t*, kComputeKinds> costs_of_;
   SharedLinks links_;
   std::vector<int> ready_;      // ranks to advance
   std::vector<int> free_;       // queues to look at

@@ -14,6 +14,7 @@
 #include "schedlang/lower/lower.h"
 #include "schedlang/plan/effects.h"
 #include "schedlang/plan/repeat_steps.h"
+#include "schedlang/plan/text_form.h"
 
 namespace stringline {
 namespace {
@@ -241,14 +242,15 @@ constexpr const char* kRows[] = {
     "action K compute by all needs output gives q",
     "action L compute by each frees q",
 };
-// Of the last stage's loss; in some plans alone.
+// The row of the last stage's loss, which some plans have, and the row in its place in the others.
 constexpr const char* kLossRow = "action G network by all gives out_grad frees p";
 constexpr const char* kPlainRow = "action G network by all frees p";
 
 OwnRows RowsOf(bool gives_loss) {
   OwnRows rows;
   const auto add = [&rows](absl::string_view row) {
-    const std::vector<absl::string_view> words = absl::StrSplit(row, ' ');
+    std::vector<Word> words;
+    for (const absl::string_view word : absl::StrSplit(row, ' ')) words.push_back({word, {}});
     EXPECT_TRUE(ReadRow(words, /*ranks=*/16, &rows)) << row;
   };
   for (const char* const row : kRows) add(row);
@@ -314,7 +316,7 @@ class OwnActions {
     action.on = static_cast<int16_t>(on);
     return action;
   }
-  // All ranks do it at one moment.
+  // Inserts the action of every rank at one place, picked as by Insert.
   Place InsertForAll(Place from, Place to, const char* name, const Action& forward) {
     const Place at = from + Pick(random_, static_cast<size_t>(to - from + 1));
     for (int r = 0; r < ranks_; ++r) {

@@ -47,8 +47,8 @@ TEST(Engines, AgreeOnRandomPlans) {
   EXPECT_LT(good, kPlans * 3 / 4) << "seed " << seed;
 }
 
-// The same of plans with own actions; the judge, who reads the rows by himself, says so too where
-// he can try every interleaving.
+// Checker and replay agree on plans with own actions too, and with the judge, which reads the rows
+// by itself, where it can try every interleaving.
 TEST(Engines, AgreeOnRandomPlansWithRows) {
   const uint64_t seed = std::random_device{}();
   SCOPED_TRACE(testing::Message() << "seed " << seed);

@@ -74,21 +74,14 @@ TEST(OwnActions, StandInThePlansText) {
 }
 
 TEST(OwnActions, LiveOnHostsAndOtherRanks) {
-  const std::string text = PlanOrFinding(
-      WithRows("value host of s on host; value lent of s on rank P - 1 - s; value v of s;"
-               " action OUT s on copy_out { frees saved s; gives host s, lent s; }"
-               " action BACK s on copy_in { frees host s, lent s; gives saved s; }"
-               " action A s { needs output s; gives v s; } action Z s { frees v s; }",
-               "OUT r; A r; BACK r @ i; Z r;"),
-      "P=2 M=1");
+  const std::string rows =
+      "value host of s on host; value lent of s on rank P - 1 - s; value v of s;"
+      " action OUT s on copy_out { frees saved s; gives host s, lent s; }"
+      " action BACK s on copy_in { frees host s, lent s; gives saved s; }"
+      " action A s { needs output s; gives v s; } action Z s { frees v s; }";
+  const std::string text = PlanOrFinding(WithRows(rows, "OUT r; A r; BACK r @ i; Z r;"), "P=2 M=1");
   EXPECT_EQ(text.substr(0, 20), "x.sched:1:358: error") << text;  // i is no name here
-  const std::string good = PlanOrFinding(
-      WithRows("value host of s on host; value lent of s on rank P - 1 - s; value v of s;"
-               " action OUT s on copy_out { frees saved s; gives host s, lent s; }"
-               " action BACK s on copy_in { frees host s, lent s; gives saved s; }"
-               " action A s { needs output s; gives v s; } action Z s { frees v s; }",
-               "OUT r; A r; BACK r; Z r;"),
-      "P=2 M=1");
+  const std::string good = PlanOrFinding(WithRows(rows, "OUT r; A r; BACK r; Z r;"), "P=2 M=1");
   EXPECT_EQ(good,
             "plan s P=2 M=1\n"
             "value host on host\n"

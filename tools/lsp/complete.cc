@@ -11,9 +11,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "schedlang/ask/schedule_library.h"
 #include "schedlang/plan/parts.h"
+#include "schedlang/plan/rows.h"
 #include "schedlang/text/words.h"
 
 namespace stringline {
@@ -90,8 +92,6 @@ constexpr StatementRow kStatements[] = {
      "minimize within prefer pairs costs iterations place layers split recompute offload"},
     {BlockSort::kOrder, "let require repeat if F B I W", ""},
 };
-
-constexpr const char* kRowValues = "saved stash output input out_grad in_grad";
 
 bool IsValue(NameSort sort) {
   return sort != NameSort::kOrder && sort != NameSort::kSchedule && sort != NameSort::kOwnValue &&
@@ -179,10 +179,7 @@ class Completer {
     if (begin_ == count_) return Statements();
     if (Statement() == "use") return;
     if (IsOwnStatement()) return OwnStatement();
-    if (names_.BlockBehind(count_ - 1) != nullptr &&
-        names_.BlockBehind(count_ - 1)->sort == BlockSort::kEffects) {
-      return Effects();
-    }
+    if (IsIn(BlockSort::kEffects)) return Effects();
     for (const FollowRow& row : kFollows) {
       const bool here =
           Before() == row.before && (*row.two_before == '\0' || Before(2) == row.two_before);
@@ -218,10 +215,12 @@ class Completer {
     Values();
   }
 
-  bool IsOwnStatement() const {
+  bool IsIn(BlockSort sort) const {
     const NamedBlock* const block = names_.BlockBehind(count_ - 1);
-    return block != nullptr && block->sort == BlockSort::kSchedule &&
-           (Statement() == "value" || Statement() == "action");
+    return block != nullptr && block->sort == sort;
+  }
+  bool IsOwnStatement() const {
+    return IsIn(BlockSort::kSchedule) && (Statement() == "value" || Statement() == "action");
   }
 
   // `value name of s on host;` `action NAME s on lane by each rank {`
@@ -258,7 +257,7 @@ class Completer {
   // `needs v s, w s;`
   void Effects() {
     if (count_ == begin_ + 1 || Before() == ",") {
-      Words(kRowValues);
+      Words(absl::StrJoin(NamesOfBuiltIn(), " "));
       return Visible([](NameSort sort) { return sort == NameSort::kOwnValue; });
     }
     StageNames();

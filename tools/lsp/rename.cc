@@ -31,11 +31,7 @@ bool IsFixed(const NameTable& names, const DefinedName& name) {
 }
 
 absl::Status CheckNewName(NameSort sort, const std::string& to) {
-  if (sort == NameSort::kOwnAction && !IsActionName(to)) {
-    return Refused(absl::StrCat("'", to,
-                                "' is no name for an action: capital letters, at most 24, ",
-                                "and none of the built-in ones"));
-  }
+  if (sort == NameSort::kOwnAction && !IsActionName(to)) return Refused(NoActionName(to));
   if (sort == NameSort::kOwnValue && ReadRowValue({}, to) != 0) {
     return Refused(absl::StrCat("'", to, "' is a built-in value"));
   }

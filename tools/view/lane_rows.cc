@@ -25,17 +25,17 @@ constexpr StandIn kStandIns[] = {
     {ActionKind::kReduceGrad, ActionKind::kWeightGradient, 'R'},
 };
 
-// A schedule has no more own actions on another lane than on the compute lane, which stand for
+// A schedule has no more own actions on another lane than on the compute lane, whose stand for
 // them.
-constexpr ActionKind FirstOwnOf(LaneKind lane) {
-  return lane == LaneKind::kToHost     ? ActionKind::kOwnOut0
-         : lane == LaneKind::kFromHost ? ActionKind::kOwnIn0
-         : lane == LaneKind::kOwn      ? ActionKind::kOwnNetwork0
-                                       : ActionKind::kOwnCompute0;
+ActionKind StandInOfOwn(ActionKind own) {
+  return static_cast<ActionKind>(static_cast<int>(ActionKind::kOwnCompute0) + NumberOnLane(own));
 }
-ActionKind Between(ActionKind kind, ActionKind from, ActionKind to) {
-  return static_cast<ActionKind>(static_cast<int>(kind) - static_cast<int>(from) +
-                                 static_cast<int>(to));
+ActionKind DrawnOwn(LaneKind lane, ActionKind stand_in) {
+  const ActionKind first = lane == LaneKind::kToHost     ? ActionKind::kOwnOut0
+                           : lane == LaneKind::kFromHost ? ActionKind::kOwnIn0
+                           : lane == LaneKind::kOwn      ? ActionKind::kOwnNetwork0
+                                                         : ActionKind::kOwnCompute0;
+  return static_cast<ActionKind>(static_cast<int>(first) + NumberOnLane(stand_in));
 }
 
 Event EventOfPart(const Timeline& timeline, const PartEvent& part) {
@@ -120,9 +120,7 @@ class LaneSorter {
       event.kind = ActionKind::kForward;
     }
     if (event.kind == ActionKind::kRecvBackward) event.kind = gradient_;
-    if (IsOwn(event.kind)) {
-      event.kind = Between(event.kind, FirstOwnOf(LaneBelow(event)), ActionKind::kOwnCompute0);
-    }
+    if (IsOwn(event.kind)) event.kind = StandInOfOwn(event.kind);
     for (const StandIn& row : kStandIns) {
       if (event.kind != row.collective) continue;
       event.kind = row.computation;
@@ -149,9 +147,7 @@ class LaneSorter {
     }
     rows_.timeline.first.push_back(static_cast<uint32_t>(rows_.timeline.events.size()));
     const char* name = kNames[static_cast<size_t>(kind)];
-    const std::vector<OwnAction>& rows = timeline_.rows.actions;
-    if (IsOfCopies(kind) && std::any_of(rows.begin(), rows.end(),
-                                        [](const OwnAction& row) { return IsCopy(row.kind); })) {
+    if (IsOfCopies(kind) && timeline_.rows.HasCopies()) {
       name = kind == LaneKind::kToHost ? "copies out" : "copies in";
     }
     rows_.names.push_back(kind == LaneKind::kCompute ? absl::StrCat(name, " ", rank) : name);
@@ -183,7 +179,7 @@ char LetterOfCollective(ActionKind stand_in) {
 }
 
 ActionKind DrawnKind(LaneKind lane, ActionKind stand_in) {
-  if (IsOwn(stand_in)) return Between(stand_in, ActionKind::kOwnCompute0, FirstOwnOf(lane));
+  if (IsOwn(stand_in)) return DrawnOwn(lane, stand_in);
   if (!IsOfCopies(lane)) return stand_in;
   return lane == LaneKind::kToHost ? ActionKind::kOffload : ActionKind::kFetch;
 }

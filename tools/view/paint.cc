@@ -44,8 +44,7 @@ Tone ToneOf(ActionKind kind) {
   // A schedule's own actions, which bear their names.
   constexpr Tone kOwn[] = {{0.68, 0.12, 185, 0}, {0.7, 0.16, 50, 0},   {0.76, 0.13, 345, 0},
                            {0.58, 0.05, 265, 0}, {0.84, 0.16, 125, 0}, {0.5, 0.08, 60, 0}};
-  const ActionKind first = IsOwnNetwork(kind) ? ActionKind::kOwnNetwork0 : ActionKind::kOwnCompute0;
-  return kOwn[(static_cast<size_t>(kind) - static_cast<size_t>(first)) % std::size(kOwn)];
+  return kOwn[static_cast<size_t>(NumberOnLane(kind)) % std::size(kOwn)];
 }
 constexpr double kLaterStage = -0.13, kMicrobatch = 0.02;  // additions to the lightness
 

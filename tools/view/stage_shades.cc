@@ -41,8 +41,7 @@ StageShades ShadesOf(const Timeline& timeline) {
     for (const Event& event : timeline.of(RankId(r))) {
       last = std::max(last, event.stage.value);
       // An own action of every rank is no stage of its rank.
-      const bool everywhere = IsOwn(event.kind) && timeline.rows.of(event.kind).by != By::kStage;
-      if (everywhere) continue;
+      if (timeline.rows.IsOfEveryRank(event.kind)) continue;
       const int pipe = timeline.pipes.empty() ? 0 : PipeOf(timeline, event.stage);
       stages[{r, pipe}].insert(event.stage.value);
     }

@@ -65,9 +65,7 @@ constexpr Look kGreyCopies[] = {
 };
 const Look& LookOf(ActionKind kind, bool grey) {
   if (IsOwn(kind) && !IsCopy(kind)) {
-    const ActionKind first =
-        IsOwnNetwork(kind) ? ActionKind::kOwnNetwork0 : ActionKind::kOwnCompute0;
-    return grey ? kGreyOwn : kOwnLooks[static_cast<size_t>(kind) - static_cast<size_t>(first)];
+    return grey ? kGreyOwn : kOwnLooks[NumberOnLane(kind)];
   }
   if (!IsCopy(kind)) return (grey ? kGreyLooks : kColorLooks)[static_cast<size_t>(kind)];
   return (grey ? kGreyCopies : kColorCopies)[CopiesOut(kind) ? 0 : 1];
@@ -440,10 +438,8 @@ class SvgPicture {
       notes.push_back("own: the schedule's own actions on the network");
     }
     if (lanes_.contains(LaneKind::kToHost) || lanes_.contains(LaneKind::kFromHost)) {
-      const auto copies = [](const OwnAction& row) { return IsCopy(row.kind); };
-      const bool own = std::any_of(timelines_.begin(), timelines_.end(), [&](const Timeline* t) {
-        return std::any_of(t->rows.actions.begin(), t->rows.actions.end(), copies);
-      });
+      const bool own = std::any_of(timelines_.begin(), timelines_.end(),
+                                   [](const Timeline* t) { return t->rows.HasCopies(); });
       notes.push_back(own ? "copies out, copies in: copies from and to the rank's device"
                           : "to host, from host: copies to and from the host");
     }
