@@ -428,6 +428,7 @@ absl::StatusOr<StepCosts> FindCosts(const CostRequest& request) {
   }
   if (const auto work = ReadWorkScope(request.work)) costs.spec.work = *work;
   SL_RETURN_IF_ERROR(ChangeCopies(request.copies, &costs.spec));
+  if (request.for_several) costs.spec.unless_own.clear();
   return costs;
 }
 

@@ -68,6 +68,9 @@ struct CostRequest {
   std::string work;  // scope of the costs, "stage", "rank" or "model"; "": as the file says
   CopiesRequest copies;
   std::optional<CostTable> table = {};
+  // For several plans, of which one may have own actions that another has not: the keys that none
+  // has are refused by the caller (DropOwnKeys).
+  bool for_several = false;
 
   bool IsGiven() const {
     return !text.empty() || table || !file.empty() || file_text || copies.IsGiven();

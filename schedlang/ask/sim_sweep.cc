@@ -3,9 +3,11 @@
 #include "schedlang/ask/sim_sweep.h"
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 #include "schedlang/base/status.h"
+#include "schedlang/costs/own_costs.h"
 
 namespace stringline {
 namespace {
@@ -56,12 +58,22 @@ absl::StatusOr<std::vector<SweptStep>> SimulateAll(const Sweep& sweep, const Ste
                                                    CommLayout layout, int threads,
                                                    const std::function<bool()>& after_each) {
   std::vector<SweptStep> steps(sweep.plans());
+  StepCosts of_all = costs;
+  UnknownKeys unknown = std::exchange(of_all.spec.unless_own, {});
+  bool has_plans = false;
+  std::mutex mutex;
   SL_RETURN_IF_ERROR(ForEachPlan(
       sweep,
       [&](size_t index, std::optional<Plan> plan, Diagnostics* findings) {
-        return Simulated(std::move(plan), costs, layout, findings, &steps[index]);
+        if (plan) {
+          const std::scoped_lock lock(mutex);
+          has_plans = true;
+          DropOwnKeys(*plan, &unknown);
+        }
+        return Simulated(std::move(plan), of_all, layout, findings, &steps[index]);
       },
       threads, after_each));
+  if (has_plans) SL_RETURN_IF_ERROR(CheckNoneLeft(unknown));
   return steps;
 }
 

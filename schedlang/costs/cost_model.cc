@@ -98,7 +98,8 @@ class CostResolver {
   CostResolver(const CostSpec& spec, const Plan& plan) : spec_(spec), plan_(plan) {}
 
   absl::StatusOr<CostModel> Run() {
-    SL_RETURN_IF_ERROR(CheckOwnKeys(spec_, plan_));
+    DropOwnKeys(plan_, &spec_.unless_own);
+    SL_RETURN_IF_ERROR(CheckNoneLeft(spec_.unless_own));
     shares_ = WorkShares(plan_, spec_.work);
     if (spec_.formula && spec_.work != WorkScope::kStage) {
       return absl::InvalidArgumentError(

@@ -30,11 +30,31 @@
 namespace stringline {
 namespace {
 
-// The key of that name; of an own action or value it is `*own`, which ResolveCosts refuses if the
-// plan has none of that name.
-absl::StatusOr<CostKey> KeyOf(const std::string& name) {
+std::string UnknownCost(absl::string_view name) {
+  std::vector<std::string> names;
+  for (const CostKey& key : CostKeys()) names.emplace_back(key.name);
+  const std::string close = ClosestName(name, names);
+  return absl::StrCat("unknown cost '", name, "'",
+                      close.empty() ? " ('stringline sim --help' lists them)"
+                                    : absl::StrCat("; did you mean '", close, "'?"));
+}
+
+// An error of a key; -1: on no line of a text.
+using KeyError = std::function<absl::Status(int line, absl::string_view message)>;
+
+KeyError InFile(const std::string& path) {
+  return [&path](int line, absl::string_view message) {
+    const std::string place = line < 0 ? path : absl::StrCat(path, ":", line + 1);
+    return absl::InvalidArgumentError(absl::StrCat(place, ": ", message));
+  };
+}
+
+// The key of that name on that line; it may be that of an own action or value.
+absl::StatusOr<CostKey> KeyOf(const std::string& name, int line, const KeyError& error,
+                              CostSpec* spec) {
   if (const CostKey* key = FindCostKey(name)) return *key;
-  if (!IsOwnCostKey(name)) return UnknownCost(name);
+  if (!IsOwnCostKey(name)) return absl::InvalidArgumentError(UnknownCost(name));
+  spec->unless_own.emplace(name, error(line, UnknownCost(name)).message());
   const bool is_memory = absl::StartsWith(name, "memory.");
   return CostKey{name.c_str(), is_memory ? CostUnit::kBytes : CostUnit::kTime, true, ""};
 }
@@ -62,18 +82,19 @@ absl::StatusOr<std::vector<int64_t>> ParseList(const CostKey& key, absl::string_
 }
 
 // A key of the file, and the keys in a map below it: `node: {ranks: 8}` is node.ranks.
-absl::Status AddYaml(const YAML::Node& value, const std::string& name, CostSpec* spec) {
+absl::Status AddYaml(const YAML::Node& value, const std::string& name, const KeyError& error,
+                     CostSpec* spec) {
   if (value.IsMap()) {
     for (const auto& entry : value) {
       if (!entry.first.IsScalar()) {
         return absl::InvalidArgumentError(absl::StrCat(name, ": a key is not a word"));
       }
       SL_RETURN_IF_ERROR(
-          AddYaml(entry.second, absl::StrCat(name, ".", entry.first.Scalar()), spec));
+          AddYaml(entry.second, absl::StrCat(name, ".", entry.first.Scalar()), error, spec));
     }
     return absl::OkStatus();
   }
-  SL_ASSIGN_OR_RETURN(const CostKey key, KeyOf(name));
+  SL_ASSIGN_OR_RETURN(const CostKey key, KeyOf(name, value.Mark().line, error, spec));
   std::vector<int64_t> values;
   auto add = [&](const YAML::Node& item) -> absl::Status {
     if (!item.IsScalar()) {
@@ -106,8 +127,8 @@ absl::Status ReadWordOfSharding(absl::string_view word, std::optional<Sharding>*
 }
 
 // A key of a hardware file: the machine's own, or a link's.
-absl::Status ReadMachine(const std::string& name, const YAML::Node& value, MachineSpeed* machine,
-                         CostSpec* links) {
+absl::Status ReadMachine(const std::string& name, const YAML::Node& value, const KeyError& error,
+                         MachineSpeed* machine, CostSpec* links) {
   if (name == "name" && value.IsScalar()) {
     machine->name = value.Scalar();
     return absl::OkStatus();
@@ -129,22 +150,12 @@ absl::Status ReadMachine(const std::string& name, const YAML::Node& value, Machi
         static_cast<double>(number) * (share ? 1e-6 : 1);
     return absl::OkStatus();
   }
-  if (name != "memory" || !value.IsScalar()) return AddYaml(value, name, links);
+  if (name != "memory" || !value.IsScalar()) return AddYaml(value, name, error, links);
   const absl::StatusOr<int64_t> bytes = ParseWithUnit(CostUnit::kBytes, value.Scalar());
   if (!bytes.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("memory: ", bytes.status().message()));
   }
-  return AddYaml(value, "memory.capacity", links);
-}
-
-// An error of a key; -1: on no line of a text.
-using KeyError = std::function<absl::Status(int line, absl::string_view message)>;
-
-KeyError InFile(const std::string& path) {
-  return [&path](int line, absl::string_view message) {
-    const std::string place = line < 0 ? path : absl::StrCat(path, ":", line + 1);
-    return absl::InvalidArgumentError(absl::StrCat(place, ": ", message));
-  };
+  return AddYaml(value, "memory.capacity", error, links);
 }
 
 // Reads the map key by key.
@@ -198,14 +209,14 @@ struct ReadFile {
 
 // Reads a key of the map; `folder` is the place of the files that it names.
 absl::Status ReadEntry(const std::string& key, const YAML::Node& value,
-                       const std::filesystem::path& folder, ReadFile* file) {
+                       const std::filesystem::path& folder, const KeyError& error, ReadFile* file) {
   SL_ASSIGN_OR_RETURN(const bool of_shape, ReadShapeSection(key, value, &file->formula.model));
   if (of_shape) return absl::OkStatus();
   if (key == "work") return ReadWork(value, &file->spec.work);
   if (key == model_key::kSharding) {
     return ReadWordOfSharding(value.IsScalar() ? value.Scalar() : "", &file->spec.sharding);
   }
-  if (key != "hardware") return AddYaml(value, key, &file->spec);
+  if (key != "hardware") return AddYaml(value, key, error, &file->spec);
   if (!value.IsScalar()) return absl::InvalidArgumentError("hardware: expected a file");
   file->hardware = (folder / value.Scalar()).string();
   return absl::OkStatus();
@@ -220,30 +231,24 @@ absl::StatusOr<CostSpec> WithMachine(ReadFile file, const KeyError& error) {
   CostSpec links;
   SL_ASSIGN_OR_RETURN(const Source machine, ReadSource(file.hardware));
   SL_RETURN_IF_ERROR(ForEachEntry(machine, [&](const std::string& key, const YAML::Node& value) {
-    return ReadMachine(key, value, &file.formula.machine, &links);
+    return ReadMachine(key, value, InFile(file.hardware), &file.formula.machine, &links);
   }));
   if (file.formula.machine.flops <= 0) {
     return absl::InvalidArgumentError(absl::StrCat(file.hardware, ": flops are not given"));
   }
   file.spec.values.merge(links.values);  // keys of the cost file itself stay
+  file.spec.unless_own.merge(links.unless_own);
   file.spec.formula = std::move(file.formula);
   return std::move(file.spec);
 }
 
 }  // namespace
 
-absl::Status UnknownCost(absl::string_view name) {
-  std::vector<std::string> names;
-  for (const CostKey& key : CostKeys()) names.emplace_back(key.name);
-  const std::string close = ClosestName(name, names);
-  return absl::InvalidArgumentError(
-      absl::StrCat("unknown cost '", name, "'",
-                   close.empty() ? " ('stringline sim --help' lists them)"
-                                 : absl::StrCat("; did you mean '", close, "'?")));
-}
-
 absl::StatusOr<CostSpec> ParseCosts(absl::string_view text) {
   CostSpec spec;
+  const KeyError on_line = [](int, absl::string_view message) {
+    return absl::InvalidArgumentError(message);
+  };
   absl::string_view rest = absl::StripAsciiWhitespace(text);
   while (true) {
     const size_t equals = rest.find('=');
@@ -257,7 +262,7 @@ absl::StatusOr<CostSpec> ParseCosts(absl::string_view text) {
     if (end == absl::string_view::npos) {
       return absl::InvalidArgumentError(absl::StrCat(name, ": the list has no ']'"));
     }
-    SL_ASSIGN_OR_RETURN(const CostKey key, KeyOf(name));
+    SL_ASSIGN_OR_RETURN(const CostKey key, KeyOf(name, -1, on_line, &spec));
     SL_ASSIGN_OR_RETURN(std::vector<int64_t> values,
                         ParseList(key, rest.substr(list ? 1 : 0, list ? end - 1 : end)));
     SL_RETURN_IF_ERROR(Add(key, std::move(values), &spec));
@@ -279,7 +284,7 @@ absl::StatusOr<CostSpec> ReadCosts(const Source& source) {
   ReadFile file;
   const std::filesystem::path folder = std::filesystem::path(source.path()).parent_path();
   SL_RETURN_IF_ERROR(ForEachEntry(source, [&](const std::string& key, const YAML::Node& value) {
-    return ReadEntry(key, value, folder, &file);
+    return ReadEntry(key, value, folder, InFile(source.path()), &file);
   }));
   return WithMachine(std::move(file), InFile(source.path()));
 }
@@ -292,7 +297,7 @@ absl::StatusOr<CostSpec> ReadCosts(const CostTable& table) {
   ReadFile file;
   SL_RETURN_IF_ERROR(
       ForEachEntry(NodeOf(table), error, [&](const std::string& key, const YAML::Node& value) {
-        return ReadEntry(key, value, {}, &file);
+        return ReadEntry(key, value, {}, error, &file);
       }));
   return WithMachine(std::move(file), error);
 }

@@ -36,11 +36,15 @@ struct CostFormula {
 // formula, if given, computes the missing values. For keys that a stage may have for itself, `work`
 // is the scope of a scalar (work_shares.h); not for messages, and not for parts, which are a
 // layer's.
+// The error of each key that is no built-in cost's, with its file and line.
+using UnknownKeys = std::map<std::string, std::string>;
+
 struct CostSpec {
   std::map<std::string, std::vector<int64_t>> values;
   std::optional<CostFormula> formula;
   WorkScope work = WorkScope::kStage;
   std::optional<Sharding> sharding;  // nothing: not said
+  UnknownKeys unless_own;            // keys that may be of a schedule's own actions and values
 
   // True if schedules with more stages do as much work at these costs.
   bool IsOfModel() const { return formula.has_value() || work != WorkScope::kStage; }
@@ -89,9 +93,6 @@ struct CopiesRequest {
   bool IsGiven() const { return !mesh.empty() || !sharding.empty() || !bucket.empty(); }
 };
 absl::Status ChangeCopies(const CopiesRequest& request, CostSpec* spec);
-
-// The error of a key that neither cost_keys.h nor the plan has.
-absl::Status UnknownCost(absl::string_view name);
 
 // The costs used when none are given: F = I = W = D = U = 1 ms, B = 2 ms, UPDATE = p2p = 0.
 CostSpec UnitCosts();

@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "schedlang/base/status.h"
-#include "schedlang/costs/cost_keys.h"
 #include "schedlang/costs/host_copies.h"
 
 namespace stringline {
@@ -40,15 +39,16 @@ std::vector<int64_t> OverLink(const Plan& plan, const OwnLinks& links, const Own
 
 }  // namespace
 
-absl::Status CheckOwnKeys(const CostSpec& spec, const Plan& plan) {
-  for (const auto& [key, values] : spec.values) {
-    if (FindCostKey(key) != nullptr || plan.rows.Find(key) != nullptr) continue;
-    absl::string_view name = key;
-    const bool known =
-        absl::ConsumePrefix(&name, "memory.") && (ReadRowValue(plan.rows, name) & kOwnValues) != 0;
-    if (!known) return UnknownCost(key);
-  }
-  return absl::OkStatus();
+void DropOwnKeys(const Plan& plan, UnknownKeys* unknown) {
+  std::erase_if(*unknown, [&plan](const auto& entry) {
+    absl::string_view name = entry.first;
+    return plan.rows.Find(name) != nullptr || (absl::ConsumePrefix(&name, "memory.") &&
+                                               (ReadRowValue(plan.rows, name) & kOwnValues) != 0);
+  });
+}
+
+absl::Status CheckNoneLeft(const UnknownKeys& unknown) {
+  return unknown.empty() ? absl::OkStatus() : absl::InvalidArgumentError(unknown.begin()->second);
 }
 
 absl::Status AddOwnCosts(const Plan& plan, const OwnLinks& links, const CostsOfKey& costs_of,

@@ -13,8 +13,11 @@
 
 namespace stringline {
 
-// Refuses keys of own actions and values that the plan does not have.
-absl::Status CheckOwnKeys(const CostSpec& spec, const Plan& plan);
+// Takes the keys of the plan's own actions and values from the unknown keys of its costs, at first
+// CostSpec::unless_own.
+void DropOwnKeys(const Plan& plan, UnknownKeys* unknown);
+// The error of the first that is left.
+absl::Status CheckNoneLeft(const UnknownKeys& unknown);
 
 // Bytes a second of the links over which own copies go; 0: not said.
 struct OwnLinks {

@@ -27,11 +27,12 @@ class TorchWriter {
     for (const Action& action : plan_.actions) {
       const bool remakes = action.kind == ActionKind::kRecompute;
       const bool updates = action.kind == ActionKind::kUpdate;
-      if (!remakes && !updates && !IsCopy(action.kind)) continue;
+      if (!remakes && !updates && !IsOwn(action.kind) && !IsCopy(action.kind)) continue;
       Complain(
           SpanOf(plan_, action),
           absl::StrCat(Print(plan_, action),
-                       remakes   ? ": torch's runtime has no action that computes an F again; "
+                       IsOwn(action.kind) ? ": torch's runtime has no actions of a schedule's own"
+                       : remakes ? ": torch's runtime has no action that computes an F again; "
                                    "stringline.torch performs it in a loop of its own"
                        : updates ? ": torch's runtime leaves the optimizer's step to its caller"
                                  : ": torch's runtime has no copies to the host"))

@@ -7,6 +7,7 @@ from tool import COST_WORDS, COSTS, SOURCE, figures, said
 P, M = 4, 8
 NAMES = ("P=4", "M=8")
 COST = ("--cost", COST_WORDS)
+OWN = 700  # the cost of an action of a schedule's own
 
 library = pytest.mark.parametrize("name", stringline.library())
 
@@ -17,8 +18,19 @@ def plan(name):
 
 
 @pytest.fixture
-def step(plan):
-    return plan.simulate(COSTS)
+def costs(plan):
+    return {**COSTS, **dict.fromkeys(plan.own_actions.values(), OWN)}
+
+
+@pytest.fixture
+def cost(plan):
+    own = [f"{name}={OWN}" for name in plan.own_actions.values()]
+    return "--cost", ",".join([COST_WORDS, *own])
+
+
+@pytest.fixture
+def step(plan, costs):
+    return plan.simulate(costs)
 
 
 @library
@@ -40,42 +52,42 @@ def test_check(name, plan):
 
 
 @library
-def test_sim(name, step):
-    assert str(step) == said("sim", name, *NAMES, *COST)
-    assert dict(step.summary) == figures("sim", name, *NAMES, *COST)
+def test_sim(name, cost, step):
+    assert str(step) == said("sim", name, *NAMES, *cost)
+    assert dict(step.summary) == figures("sim", name, *NAMES, *cost)
 
 
 @library
-def test_report(name, step):
+def test_report(name, cost, step):
     report = step.report()
-    assert str(report) == said("report", name, *NAMES, *COST)
-    assert dict(report) == figures("report", name, *NAMES, *COST)
+    assert str(report) == said("report", name, *NAMES, *cost)
+    assert dict(report) == figures("report", name, *NAMES, *cost)
 
 
 @library
-def test_explain(name, plan, step):
+def test_explain(name, plan, cost, step):
     action = plan.ranks[1][-1].split("&")[0]
     explanation = step.explain(action)
-    assert str(explanation) == said("explain", name, action, *NAMES, *COST)
-    assert dict(explanation) == figures("explain", name, action, *NAMES, *COST)
+    assert str(explanation) == said("explain", name, action, *NAMES, *cost)
+    assert dict(explanation) == figures("explain", name, action, *NAMES, *cost)
     assert str(step.explain(action, all=True)) == said(
-        "explain", name, action, *NAMES, *COST, "--all"
+        "explain", name, action, *NAMES, *cost, "--all"
     )
 
 
 @library
-def test_compare(name, step):
+def test_compare(name, cost, step):
     other = stringline.load("1f1b").plan(P, M).simulate(COSTS)
     comparison = step.compare(other)
-    words = ("compare", name, "1f1b", *NAMES, *COST)
+    words = ("compare", name, "1f1b", *NAMES, *cost)
     # The tool draws both timelines before the comparison.
     assert str(comparison) and said(*words).endswith(str(comparison))
     assert dict(comparison) == figures(*words)
 
 
 @library
-def test_timeline(name, step, tmp_path):
-    said("sim", name, *NAMES, *COST, "--timeline", tmp_path / "tool.timeline")
+def test_timeline(name, cost, step, tmp_path):
+    said("sim", name, *NAMES, *cost, "--timeline", tmp_path / "tool.timeline")
     step.save(tmp_path / "package.timeline")
     assert (tmp_path / "tool.timeline").read_text() == (tmp_path / "package.timeline").read_text()
     recorded = stringline.load_timeline(tmp_path / "tool.timeline")
@@ -84,10 +96,10 @@ def test_timeline(name, step, tmp_path):
 
 
 @library
-def test_pictures(name, step, tmp_path):
+def test_pictures(name, cost, step, tmp_path):
     for option, end in (("--svg", "svg"), ("--html", "html"), ("--chrome", "json"),
                         ("--perfetto", "pftrace")):
-        said("show", name, *NAMES, *COST, option, tmp_path / "tool")
+        said("show", name, *NAMES, *cost, option, tmp_path / "tool")
         step.save(tmp_path / f"package.{end}")
         written = (tmp_path / f"package.{end}").read_bytes()
         assert written == (tmp_path / "tool").read_bytes(), option
@@ -96,15 +108,15 @@ def test_pictures(name, step, tmp_path):
 
 
 @library
-def test_torch_csv(name, plan):
+def test_torch_csv(name, plan, costs, cost):
     for form in ("compute", "comms", "comms-2.14"):
         try:
-            text = plan.to_torch_csv(form, COSTS)
+            text = plan.to_torch_csv(form, costs)
         except stringline.ScheduleError:
             # Torch's notation has no form for this plan.
             said("export", name, *NAMES, "--to", f"torch-{form}", status=1)
             continue
-        assert text == said("export", name, *NAMES, "--to", f"torch-{form}", *COST)
+        assert text == said("export", name, *NAMES, "--to", f"torch-{form}", *cost)
 
 
 def test_options_are_those_of_the_command_line():

@@ -13,6 +13,7 @@
 #include "schedlang/report/analysis.h"
 #include "schedlang/report/memory_curve.h"
 #include "schedlang/sim/simulate.h"
+#include "schedlang/torch/torch_csv.h"
 #include "tests/schedlang/elaborated.h"
 
 namespace stringline {
@@ -274,6 +275,29 @@ TEST(OwnActions, NeedTheirCosts) {
             "unknown cost 'memory.y' ('stringline sim --help' lists them)");
   EXPECT_EQ(message("F=1,B=2,A=1,Z=1,memory.v=3"), "");
   EXPECT_FALSE(ParseCosts("F=1,q=3").ok());
+  // Files are named with the line of the key.
+  const auto in_file = [&](const char* text) {
+    const absl::StatusOr<CostSpec> spec = ReadCosts(Source("<costs>", text));
+    return std::string(ResolveCosts(*spec, plan).status().message());
+  };
+  EXPECT_EQ(in_file("F: 1\nB: 2\nQ: 3\nA: 1\n"),
+            "<costs>:3: unknown cost 'Q' ('stringline sim --help' lists them)");
+  EXPECT_EQ(in_file("F: 1\nmemory:\n  v: 2\n  y: 3\n"),
+            "<costs>:4: unknown cost 'memory.y' ('stringline sim --help' lists them)");
+  EXPECT_EQ(std::string(ResolveCosts(*ReadCosts(CostTable{{"Q", 1}}), plan).status().message()),
+            "`costs`: unknown cost 'Q' ('stringline sim --help' lists them)");
+}
+
+TEST(OwnActions, AreNotOfTorch) {
+  const Plan plan = *PlanOf(absl::StrCat(kHead, "rank 0: 0F0 0A0 0Z0 0B0\n", "rank 1: 1F0 1B0\n"));
+  for (const auto& [form, written] :
+       {std::pair(TorchForm::kCompute, plan), std::pair(TorchForm::kComms, Lower(plan))}) {
+    Diagnostics diagnostics;
+    EXPECT_FALSE(PrintTorchCsv(written, {}, form, &diagnostics));
+    ASSERT_EQ(diagnostics.findings().size(), 1u);
+    EXPECT_EQ(diagnostics.findings()[0].text,
+              "0A0: torch's runtime has no actions of a schedule's own");
+  }
 }
 
 // A copy's time is what it moves over a link: to the host, or to another rank.

@@ -156,6 +156,23 @@ TEST(SweepTest, BadQuestions) {
   }
 }
 
+// The costs of several schedules may name the own actions of one; a name that none has is refused.
+TEST(SweepTest, OwnActionsOfOneHaveCosts) {
+  const std::string costs = " --cost F=2ms,B=4ms,EVICT=1ms,LOAD=1ms";
+  for (const char* const command : {"sim bpipe 1f1b --for P=4 --for M=8",
+                                    "compare bpipe 1f1b P=4 M=8", "compare 1f1b bpipe P=4 M=8"}) {
+    EXPECT_EQ(RunToolIn(SourceFolder(), Words(command + costs)).status, 0) << command;
+    const Answer unknown = RunToolIn(SourceFolder(), Words(command + costs + ",EVIL=1"));
+    EXPECT_EQ(unknown.status, 2) << command;
+    EXPECT_EQ(unknown.err,
+              "stringline: unknown cost 'EVIL' ('stringline sim --help' lists them)\n");
+  }
+  const Answer apart = RunToolIn(
+      SourceFolder(), Words("compare bpipe P=4 M=8" + costs + " -- 1f1b P=4 M=8" + costs));
+  EXPECT_EQ(apart.status, 2);
+  EXPECT_EQ(apart.err, "stringline: unknown cost 'EVICT' ('stringline sim --help' lists them)\n");
+}
+
 // Values stand where they belong on the axis.
 TEST(SweepTest, ThePlotHasATrueAxis) {
   const std::string path = ScratchFolder() + "/plot.svg";

@@ -169,10 +169,11 @@ def kinds_of(stringline, plan):
 
 
 def jobs_of_library(stringline, ranks):
-    """Jobs of all schedules but those with copies or updates, which are refused (wrong_uses.py)."""
+    """Jobs of all schedules but those with copies, updates or actions of their own, which are
+    refused (wrong_uses.py)."""
     for schedule in stringline.library():
         plan = stringline.load(schedule).plan(P=ranks, M=MICROBATCHES)
-        if not kinds_of(stringline, plan) & {"D", "UPDATE"}:
+        if not kinds_of(stringline, plan) & {"D", "UPDATE"} and not plan.own_actions:
             for more in ({}, {"by": "loop"}):
                 yield job_of(stringline, schedule, ranks, **more)
 

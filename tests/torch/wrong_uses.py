@@ -113,6 +113,12 @@ USES = {
     "copies to the host": (
         lambda rank: runtime(ON_THE_HOST, stages([rank])),
         r"mine copies values to the host \(D\); neither torch's runtime nor this loop performs"),
+    "actions of the schedule's own": (
+        lambda rank: runtime("vocab_1f1b", stages([rank]), M=4),
+        r"vocab_1f1b has actions of its own \(.*\bS\b.*\); neither torch's runtime nor this loop"),
+    "actions of the schedule's own, by torch": (
+        lambda rank: runtime("vocab_1f1b", stages([rank]), M=4, by="torch"),
+        "torch's runtime has no actions of a schedule's own"),
     "updates without a function": (
         lambda rank: runtime(UPDATED, stages([rank])),
         r"update: mine has updates \(UPDATE\): give the function that performs one"),

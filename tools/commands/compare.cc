@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/status.h"
+#include "schedlang/costs/own_costs.h"
 #include "tools/answers/comparison.h"
 #include "tools/answers/exports.h"
 #include "tools/commands/command.h"
@@ -30,16 +31,25 @@ void PrintPictures(const Timeline& first, const Timeline& second, const Flags& f
 }
 
 // A side of the comparison. Parameters and costs are for simulated sides.
-absl::StatusOr<Session> OpenSide(const std::string& file, const Flags& flags,
+absl::StatusOr<Session> OpenSide(const std::string& file, const Flags& flags, bool for_both,
                                  const Output& output) {
   const FileKind kind = KindOfFile(file);
   if (kind == FileKind::kTimeline) return OpenRecorded(file);
   SL_ASSIGN_OR_RETURN(PlanRequest request, PlanRequestOf(flags));
-  SL_ASSIGN_OR_RETURN(const CostRequest costs, CostRequestOf(flags));
+  SL_ASSIGN_OR_RETURN(CostRequest costs, CostRequestOf(flags));
+  costs.for_several = for_both;
   request.file = file;
   if (HoldsParameters(kind)) request.parameters.clear();
   const Progress progress(output, absl::StrCat("simulating ", file));
   return OpenStep(request, costs, MessageRequestOf(flags));
+}
+
+// An error if costs for both sides have a key of own actions and values that neither side has.
+absl::Status CheckKeys(const Flags& flags, const std::vector<Session>& sides) {
+  SL_ASSIGN_OR_RETURN(const CostRequest costs, CostRequestOf(flags));
+  SL_ASSIGN_OR_RETURN(StepCosts found, FindCosts(costs));
+  for (const Session& side : sides) DropOwnKeys(*side.plan, &found.spec.unless_own);
+  return CheckNoneLeft(found.spec.unless_own);
 }
 
 }  // namespace
@@ -53,7 +63,8 @@ int RunCompare(const Flags& flags, const Output& output) {
   }
   std::vector<Session> sides;
   for (const std::string& file : files) {
-    absl::StatusOr<Session> side = OpenSide(file, sides.empty() ? flags : other, output);
+    absl::StatusOr<Session> side =
+        OpenSide(file, sides.empty() ? flags : other, &other == &flags, output);
     if (!side.ok()) return Fail(output, side.status().message());
     if (!side->timeline) return ShowFindings(output, output.err, side->diagnostics, side->source);
     if (!side->plan) {
@@ -63,6 +74,10 @@ int RunCompare(const Flags& flags, const Output& output) {
       return Fail(output, absl::StrCat(file, ": ", kNoLanes));
     }
     sides.push_back(*std::move(side));
+  }
+  if (&other == &flags) {
+    const absl::Status checked = CheckKeys(flags, sides);
+    if (!checked.ok()) return Fail(output, checked.message());
   }
   const Timeline& first = *sides[0].timeline;
   const Timeline& second = *sides[1].timeline;

@@ -199,6 +199,12 @@ def _looped(
             f"{plan.schedule} holds {plan.versions} versions of the weights; autograd's forwards "
             "know the latest only, in torch's runtime and in this loop"
         )
+    if plan.own_actions:
+        names = ", ".join(plan.own_actions.values())
+        raise NotImplementedError(
+            f"{plan.schedule} has actions of its own ({names}); neither torch's runtime nor this "
+            "loop performs those"
+        )
     copies = [KINDS[kind] for kind in plan.kind if KINDS[kind] in "DU"]
     if copies:
         raise NotImplementedError(

@@ -105,7 +105,7 @@ function readTimes(t, start, length) {
   t.start = start;
   t.end = length;
   t.rankOf = new Int32Array(t.n);
-  const lengths = new Float64Array(16);
+  const lengths = new Float64Array(JOINED);
   let last = 0;
   for (let r = 0; r < t.ranks; ++r) {
     const end = r + 1 < t.ranks ? t.head.ranks[r + 1].first : t.n;
