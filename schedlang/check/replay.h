@@ -80,7 +80,7 @@ class Replay {
   uint32_t AwaitedReader(RankId rank) const {
     const uint32_t i = cursor_[rank.value];
     const bool awaits =
-        !read_until_.empty() && i < plan_.first[rank.value + 1] && read_until_[i] > own_head(rank);
+        HasRows() && i < plan_.first[rank.value + 1] && read_until_[i] > own_head(rank);
     return awaits ? read_until_[i] - 1 : i;
   }
   bool HasCome(uint32_t member) const { return come_[member] != 0; }
@@ -103,7 +103,8 @@ class Replay {
   };
   // The calls of a queue: call c has parts[first[c]] .. parts[first[c + 1] - 1].
   struct Calls {
-    std::vector<uint32_t> parts;  // indices of actions
+    std::vector<uint32_t> parts;    // indices of actions
+    std::vector<int32_t> channels;  // of the parts
     std::vector<uint32_t> first;
     uint32_t next = 0;  // the call at the head
     uint32_t left = 0;  // parts of the started call that have not ended
@@ -117,6 +118,7 @@ class Replay {
   void AdvanceRank(int rank);
   void AdvanceCollectives(int rank);
   void AdvanceOwn(int rank);
+  bool HasRows() const { return !read_until_.empty(); }
   bool MeetsAt(uint32_t action);
   void AdvanceQueue(int queue);
   bool CanStart(int queue) const;

@@ -49,11 +49,17 @@ constexpr bool IsCollective(ActionKind kind) {
 }
 // A schedule's own actions (rows.h), those on the network among them.
 constexpr bool IsOwnNetwork(ActionKind kind) { return kind >= ActionKind::kOwnNetwork0; }
-constexpr bool IsOwn(ActionKind kind) {
-  return IsBetween(ActionKind::kOwnCompute0, kind, ActionKind::kOwnCompute5) ||
-         IsBetween(ActionKind::kOwnOut0, kind, ActionKind::kOwnOut2) ||
-         IsBetween(ActionKind::kOwnIn0, kind, ActionKind::kOwnIn2) || IsOwnNetwork(kind);
-}
+// A bit for each, as every effect of an action is looked up behind this question.
+inline constexpr uint64_t kOwnKinds = [] {
+  constexpr auto from_to = [](ActionKind first, ActionKind last) {
+    return (uint64_t{2} << static_cast<int>(last)) - (uint64_t{1} << static_cast<int>(first));
+  };
+  return from_to(ActionKind::kOwnCompute0, ActionKind::kOwnCompute5) |
+         from_to(ActionKind::kOwnOut0, ActionKind::kOwnOut2) |
+         from_to(ActionKind::kOwnIn0, ActionKind::kOwnIn2) |
+         from_to(ActionKind::kOwnNetwork0, ActionKind::kOwnNetwork5);
+}();
+constexpr bool IsOwn(ActionKind kind) { return (kOwnKinds >> static_cast<int>(kind) & 1) != 0; }
 // The number of an own action among those of its lane.
 constexpr int NumberOnLane(ActionKind own) {
   const ActionKind first = IsOwnNetwork(own) ? ActionKind::kOwnNetwork0

@@ -82,8 +82,12 @@ constinit const std::array<EffectsByKind, 2> kEffects = {EffectsOfAll(false), Ef
 StageValue MessageOf(ActionKind send_or_recv) {
   SL_CHECK(IsMessage(send_or_recv)) << PrintedKind(send_or_recv);
   const Effects& effects = EffectsOf(send_or_recv);
-  return static_cast<StageValue>(
-      std::countr_zero(static_cast<Values>(effects.needs | effects.gives)));
+  return LowestIn(effects.needs | effects.gives);
+}
+
+const Effects& EffectsOfOwn(const Plan& plan, const Action& own) {
+  const bool away = own.on >= 0 && RankId(own.on) != plan.stage(own.stage).rank;
+  return away ? plan.rows.of(own.kind).effects[2] : EffectsOf(plan, own.stage, own.kind);
 }
 
 LiveValues::LiveValues(const Plan& plan)
@@ -110,6 +114,7 @@ void LiveValues::FindSeats() {
     if (action.on >= 0 && seat < 0) seat = seats++;
   }
   live_.resize(elsewhere_ + static_cast<size_t>(seats) * plan_.ranks() * microbatches_, 0);
+  own_live_.assign(live_.size(), 0);
 }
 
 size_t LiveValues::IndexElsewhere(const Action& action) const {
@@ -123,11 +128,12 @@ size_t LiveValues::IndexElsewhere(const Action& action) const {
 
 void LiveValues::Perform(const Action& action) {
   if (IsCollective(action.kind)) return;
-  const Effects& effects = EffectsOf(plan_, action);
-  Values gives = effects.gives;
+  if (IsOwn(action.kind)) [[unlikely]] return PerformOwn(action);
   const Stage& stage = plan_.stage(action.stage);
-  Values& own = live_[IndexOn(action)];
-  own &= static_cast<Values>(~effects.releases);
+  const Effects& effects = EffectsOf(action.kind, stage.remakes);
+  Values gives = effects.gives;
+  Half& own = live_[Index(action.stage, action.microbatch)];
+  own &= static_cast<Half>(~effects.releases);
   if (gives & kOutput) {
     if (!stage.next.valid()) {
       // The loss gives its own gradient, unless an own action does.
@@ -145,7 +151,18 @@ void LiveValues::Perform(const Action& action) {
       live_[Index(stage.previous, action.microbatch)] |= kOutGrad;
     }
   }
-  own |= gives;
+  own |= static_cast<Half>(gives);
+}
+
+Values LiveValues::MissingOfOwn(const Action& own) const {
+  return EffectsOf(plan_, own).needs & ~There(own);
+}
+
+void LiveValues::PerformOwn(const Action& own) {
+  const Effects& effects = EffectsOf(plan_, own);
+  const Values there = (There(own) & ~effects.releases) | effects.gives;
+  live_[IndexOn(own)] = static_cast<Half>(there);
+  own_live_[IndexOn(own)] = static_cast<Half>(there >> kOwnBits);
 }
 
 bool LiveValues::Whole() const {
@@ -154,8 +171,10 @@ bool LiveValues::Whole() const {
     const int count = plan_.microbatches_of(StageId(static_cast<int32_t>(s)));
     if (std::count(row, row + count, kWeightGrad | kSentBack) != count) return false;
   }
+  const auto is_none = [](Half values) { return values == 0; };
   return std::all_of(live_.begin() + static_cast<std::ptrdiff_t>(elsewhere_), live_.end(),
-                     [](Values values) { return values == 0; });
+                     is_none) &&
+         std::all_of(own_live_.begin(), own_live_.end(), is_none);
 }
 
 std::string Describe(const Plan& plan, StageId stage, MicrobatchId microbatch, Values values) {
@@ -164,7 +183,7 @@ std::string Describe(const Plan& plan, StageId stage, MicrobatchId microbatch, V
   SL_CHECK(row != kRowsOfValues.end()) << "describes nothing";
   if (row->value & kOwnValues) {
     return absl::StrCat(
-        "'", NameOf(plan.rows, static_cast<StageValue>(std::countr_zero(row->value))),
+        "'", NameOf(plan.rows, LowestIn(row->value)),
         "' of stage ", PrintStage(plan.pipes, stage), ", microbatch ", microbatch.value);
   }
   const Stage& place = plan.stage(stage);

@@ -60,9 +60,10 @@ inline const Effects& EffectsOf(const Plan& plan, StageId stage, ActionKind kind
   const bool remakes = plan.stage(stage).remakes;
   return IsOwn(kind) ? plan.rows.of(kind).effects[remakes ? 1 : 0] : EffectsOf(kind, remakes);
 }
+const Effects& EffectsOfOwn(const Plan& plan, const Action& own);
 inline const Effects& EffectsOf(const Plan& plan, const Action& action) {
-  const bool away = action.on >= 0 && RankId(action.on) != plan.stage(action.stage).rank;
-  return away ? plan.rows.of(action.kind).effects[2] : EffectsOf(plan, action.stage, action.kind);
+  if (IsOwn(action.kind)) [[unlikely]] return EffectsOfOwn(plan, action);
+  return EffectsOf(action.kind, plan.stage(action.stage).remakes);
 }
 
 // The values that D and U move between a rank and its host.
@@ -100,18 +101,20 @@ class LiveValues {
   explicit LiveValues(const Plan& plan);
 
   Values of(StageId stage, MicrobatchId microbatch) const {
-    return live_[Index(stage, microbatch)];
+    return At(Index(stage, microbatch));
   }
   // The live values of the action's stage and microbatch on the action's rank.
-  Values There(const Action& action) const { return live_[IndexOn(action)]; }
+  Values There(const Action& action) const { return At(IndexOn(action)); }
   // The needs of `action` that are not live.
   Values Missing(const Action& action) const {
-    const Values needs = EffectsOf(plan_, action).needs;
-    return needs == 0 ? 0 : needs & ~There(action);
+    if (IsOwn(action.kind)) [[unlikely]] return MissingOfOwn(action);
+    const Values needs = EffectsOf(action.kind, plan_.stage(action.stage).remakes).needs;
+    return needs == 0 ? 0 : needs & ~Values{live_[Index(action.stage, action.microbatch)]};
   }
   // The same for group[part]. Parts of a group run at once, so values given by earlier parts are
   // not yet live, and values released by earlier parts are no longer available.
   Values Missing(absl::Span<const Action> group, size_t part) const {
+    if (part == 0) return Missing(group[0]);
     const Values needs = EffectsOf(plan_, group[part]).needs;
     if (needs == 0) return 0;
     Values there = There(group[part]);
@@ -129,21 +132,31 @@ class LiveValues {
   bool Whole() const;
 
  private:
+  using Half = uint16_t;  // of a set of values
+
   size_t Index(StageId stage, MicrobatchId microbatch) const {
     return static_cast<size_t>(stage.value) * microbatches_ + microbatch.value;
+  }
+  Values At(size_t index) const {
+    return live_[index] | (own_live_.empty() ? 0 : Values{own_live_[index]} << kOwnBits);
   }
   // The index of the action's stage and microbatch on the action's rank.
   size_t IndexOn(const Action& action) const {
     return action.on < 0 ? Index(action.stage, action.microbatch) : IndexElsewhere(action);
   }
   size_t IndexElsewhere(const Action& action) const;
+  // Own actions give no value to a neighbour.
+  Values MissingOfOwn(const Action& own) const;
+  void PerformOwn(const Action& own);
   void FindSeats();
 
   const Plan& plan_;
   size_t microbatches_;
-  // The values on the ranks of the stages, by stage and microbatch; behind them those that each
-  // rank has of a stage, by seat, rank and microbatch. The rank of the stage has no part of that.
-  std::vector<Values> live_;
+  // The built-in values on the ranks of the stages, by stage and microbatch; behind them those that
+  // each rank has of a stage, by seat, rank and microbatch. The rank of the stage has no part of
+  // that. In half the bytes of a set, as walks over large plans wait for this memory.
+  std::vector<Half> live_;
+  std::vector<Half> own_live_;  // the own values of the same places; empty without own actions
   size_t elsewhere_ = 0;        // the index of the first value on another rank
   std::vector<int32_t> seats_;  // by stage: its seat there, or -1; empty without own actions
   const bool data_is_given_;    // by own actions: the input of first stages

@@ -141,12 +141,6 @@ std::string Print(const Plan& plan, const Action& action) {
   return PrintAction(plan.pipes, plan.rows, action.kind, action.stage, action.microbatch);
 }
 
-absl::Span<const Action> GroupAt(absl::Span<const Action> actions, size_t begin) {
-  size_t end = begin + 1;
-  while (end < actions.size() && actions[end].joined) ++end;
-  return actions.subspan(begin, end - begin);
-}
-
 std::string PrintGroup(const Plan& plan, absl::Span<const Action> actions, size_t index) {
   std::string out;
   for (const Action& part : GroupAt(actions, index)) {

@@ -248,7 +248,11 @@ void FindRemaking(Plan* plan);
 StageId PeerStage(const Plan& plan, const Action& action);
 
 // The group that begins at actions[begin]: the action and those joined to it.
-absl::Span<const Action> GroupAt(absl::Span<const Action> actions, size_t begin);
+inline absl::Span<const Action> GroupAt(absl::Span<const Action> actions, size_t begin) {
+  size_t end = begin + 1;
+  while (end < actions.size() && actions[end].joined) ++end;
+  return actions.subspan(begin, end - begin);
+}
 
 // The stage as messages name it: "3", or "up[1]" in plans with pipes.
 std::string PrintStage(absl::Span<const Pipe> pipes, StageId stage);

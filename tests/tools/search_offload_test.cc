@@ -382,6 +382,35 @@ TEST(SearchOffload, IsNoWorseThanAnyPartOfIt) {
   EXPECT_GT(shorter, 1);
 }
 
+// Li et al., "OptPipe: Memory- and Scheduling-Optimized Pipeline Parallelism for LLM Training",
+// 2025: within the memory of 1F1B with offload, up to half less idle time.
+TEST(SearchOffload, HalvesTheIdleTimeOfOffloadingInTheOrderOf1F1B) {
+  const CostRequest costs = {.text =
+                                 "F=10ms,B=20ms,I=10ms,W=10ms,D=8ms,U=8ms,"
+                                 "memory.saved_for_I=600MiB,memory.saved_for_W=400MiB"};
+  const std::vector<Parameter> parameters = {{"P", 4}, {"M", 12}};
+  const auto usual = OpenSimulated(
+      {std::string(STRINGLINE_SOURCE_DIR) + "/schedules/1f1b_offload.sched", "", parameters}, costs, {});
+  ASSERT_TRUE(usual.ok() && usual->timeline) << usual.status();
+  const auto memory =
+      PlanMemory(*usual->plan, SizesOfCosts(*usual->plan, usual->costs->memory));
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  int64_t most = 0;
+  for (const RankMemory& rank : memory->ranks) most = std::max(most, rank.all());
+  EXPECT_EQ(most, int64_t{3000} << 20);  // three microbatches
+  SearchQuestion question{.parameters = parameters, .costs = costs, .iterations = 5000};
+  question.memory = MemoryLimit(most);
+  question.offload = SearchOffload::kAny;
+  const auto found = Search(question);
+  ASSERT_TRUE(found.ok()) << found.status();
+  ExpectHonest(*found, question);
+  constexpr int64_t kWork = 12 * 30'000'000;  // of every rank
+  const int64_t idle = MeasureBubbles(*usual->timeline).makespan_ns - kWork;
+  EXPECT_EQ(idle, 3 * 30'000'000);  // (P - 1) (F + B)
+  EXPECT_LE(found->value - kWork, idle / 2);
+  EXPECT_EQ(found->value, found->least);
+}
+
 // A second search gives the same plan: nothing depends on the clock or on threads.
 TEST(SearchOffload, IsTheSameTwice) {
   SearchQuestion question = Question(0);
