@@ -55,7 +55,6 @@ Replay::Replay(const Plan& plan, CommLayout layout, int buffers, Collectives col
     const bool joins = action.joined && !calls.parts.empty() && InOneGroup(calls.parts.back(), i);
     if (!joins) calls.first.push_back(static_cast<uint32_t>(calls.parts.size()));
     calls.parts.push_back(i);
-    calls.channels.push_back(channel);
   }
   for (Calls& calls : calls_) calls.first.push_back(static_cast<uint32_t>(calls.parts.size()));
   if (!plan.rows.actions.empty()) PrepareOwn();
@@ -226,15 +225,15 @@ void Replay::AdvanceQueue(int queue) {
   Calls& calls = calls_[queue];
   while (!calls.started && CanStart(queue)) {
     calls.started = true;
-    const uint32_t first = calls.first[calls.next], end = calls.first[calls.next + 1];
-    calls.left = end - first;
-    for (uint32_t k = first; k < end; ++k) {
-      Progress& progress = ends_[calls.channels[k]].progress;
-      ++(IsSend(plan_.actions[calls.parts[k]].kind) ? progress.sends_started
-                                                    : progress.recvs_started);
+    const absl::Span<const uint32_t> parts = head(queue);
+    calls.left = static_cast<uint32_t>(parts.size());
+    for (const uint32_t part : parts) {
+      const Action& action = plan_.actions[part];
+      Progress& progress = ends_[channels_.Of(plan_, action)].progress;
+      ++(IsSend(action.kind) ? progress.sends_started : progress.recvs_started);
     }
     // The parts may end, and with them the call, while their channels go on.
-    for (uint32_t k = first; k < end; ++k) AdvanceChannel(calls.channels[k]);
+    for (const uint32_t part : parts) AdvanceChannel(channels_.Of(plan_, plan_.actions[part]));
   }
 }
 

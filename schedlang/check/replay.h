@@ -103,8 +103,7 @@ class Replay {
   };
   // The calls of a queue: call c has parts[first[c]] .. parts[first[c + 1] - 1].
   struct Calls {
-    std::vector<uint32_t> parts;    // indices of actions
-    std::vector<int32_t> channels;  // of the parts
+    std::vector<uint32_t> parts;  // indices of actions
     std::vector<uint32_t> first;
     uint32_t next = 0;  // the call at the head
     uint32_t left = 0;  // parts of the started call that have not ended

@@ -128,7 +128,8 @@ size_t LiveValues::IndexElsewhere(const Action& action) const {
 
 void LiveValues::Perform(const Action& action) {
   if (IsCollective(action.kind)) return;
-  if (IsOwn(action.kind)) [[unlikely]] return PerformOwn(action);
+  if (IsOwn(action.kind)) [[unlikely]]
+    return PerformOwn(action);
   const Stage& stage = plan_.stage(action.stage);
   const Effects& effects = EffectsOf(action.kind, stage.remakes);
   Values gives = effects.gives;
@@ -182,9 +183,8 @@ std::string Describe(const Plan& plan, StageId stage, MicrobatchId microbatch, V
                                        [&](const ValueRow& r) { return (values & r.value) != 0; });
   SL_CHECK(row != kRowsOfValues.end()) << "describes nothing";
   if (row->value & kOwnValues) {
-    return absl::StrCat(
-        "'", NameOf(plan.rows, LowestIn(row->value)),
-        "' of stage ", PrintStage(plan.pipes, stage), ", microbatch ", microbatch.value);
+    return absl::StrCat("'", NameOf(plan.rows, LowestIn(row->value)), "' of stage ",
+                        PrintStage(plan.pipes, stage), ", microbatch ", microbatch.value);
   }
   const Stage& place = plan.stage(stage);
   StageId named = stage;

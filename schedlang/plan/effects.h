@@ -62,7 +62,8 @@ inline const Effects& EffectsOf(const Plan& plan, StageId stage, ActionKind kind
 }
 const Effects& EffectsOfOwn(const Plan& plan, const Action& own);
 inline const Effects& EffectsOf(const Plan& plan, const Action& action) {
-  if (IsOwn(action.kind)) [[unlikely]] return EffectsOfOwn(plan, action);
+  if (IsOwn(action.kind)) [[unlikely]]
+    return EffectsOfOwn(plan, action);
   return EffectsOf(action.kind, plan.stage(action.stage).remakes);
 }
 
@@ -100,14 +101,13 @@ class LiveValues {
  public:
   explicit LiveValues(const Plan& plan);
 
-  Values of(StageId stage, MicrobatchId microbatch) const {
-    return At(Index(stage, microbatch));
-  }
+  Values of(StageId stage, MicrobatchId microbatch) const { return At(Index(stage, microbatch)); }
   // The live values of the action's stage and microbatch on the action's rank.
   Values There(const Action& action) const { return At(IndexOn(action)); }
   // The needs of `action` that are not live.
   Values Missing(const Action& action) const {
-    if (IsOwn(action.kind)) [[unlikely]] return MissingOfOwn(action);
+    if (IsOwn(action.kind)) [[unlikely]]
+      return MissingOfOwn(action);
     const Values needs = EffectsOf(action.kind, plan_.stage(action.stage).remakes).needs;
     return needs == 0 ? 0 : needs & ~Values{live_[Index(action.stage, action.microbatch)]};
   }

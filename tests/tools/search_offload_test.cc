@@ -390,10 +390,10 @@ TEST(SearchOffload, HalvesTheIdleTimeOfOffloadingInTheOrderOf1F1B) {
                                  "memory.saved_for_I=600MiB,memory.saved_for_W=400MiB"};
   const std::vector<Parameter> parameters = {{"P", 4}, {"M", 12}};
   const auto usual = OpenSimulated(
-      {std::string(STRINGLINE_SOURCE_DIR) + "/schedules/1f1b_offload.sched", "", parameters}, costs, {});
+      {std::string(STRINGLINE_SOURCE_DIR) + "/schedules/1f1b_offload.sched", "", parameters}, costs,
+      {});
   ASSERT_TRUE(usual.ok() && usual->timeline) << usual.status();
-  const auto memory =
-      PlanMemory(*usual->plan, SizesOfCosts(*usual->plan, usual->costs->memory));
+  const auto memory = PlanMemory(*usual->plan, SizesOfCosts(*usual->plan, usual->costs->memory));
   ASSERT_TRUE(memory.ok()) << memory.status();
   int64_t most = 0;
   for (const RankMemory& rank : memory->ranks) most = std::max(most, rank.all());
