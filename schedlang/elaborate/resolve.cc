@@ -112,29 +112,22 @@ DerivedStep::Then::What ChangeOf(const ast::Name& word) {
 }
 
 // A copy runs beside computations by itself, in the order of its rank's list.
-void CheckCopy(const ast::Group& group, const ast::Part& part, Place place,
-               Diagnostics* diagnostics) {
-  const std::string letter = absl::StrCat("'", std::string(1, part.letter), "'");
-  if (group.parts.size() > 1) {
-    diagnostics->Add(
-        Code::kMisplaced, part.span,
-        absl::StrCat(letter, " shares no group: a copy runs beside computations by itself"));
-  } else if (place == Place::kOrder) {
-    diagnostics->Add(
-        Code::kMisplaced, part.span,
-        absl::StrCat(letter, " stands in no 'order'; write it beside the action that it follows"));
-  }
+void CheckCopy(const ast::Group& group, const ast::Part& part, Diagnostics* diagnostics) {
+  if (group.parts.size() == 1) return;
+  diagnostics->Add(Code::kMisplaced, part.span,
+                   absl::StrCat("'", std::string(1, part.letter),
+                                "' shares no group: a copy runs beside computations by itself"));
 }
 
-ActionKind KindOf(const ast::Group& group, const ast::Part& part, Place place,
-                  const Program& program, Diagnostics* diagnostics) {
+ActionKind KindOf(const ast::Group& group, const ast::Part& part, const Program& program,
+                  Diagnostics* diagnostics) {
   if (part.letter == 0) {
-    CheckOwn(group, part, place == Place::kOrder, diagnostics);
+    CheckOwn(group, part, diagnostics);
     const OwnAction* const row = FindOwnAction(part, program, diagnostics);
     return row == nullptr ? ActionKind::kForward : row->kind;
   }
   const ActionKind kind = KindOfLetter(part.letter);
-  if (IsCopy(kind)) CheckCopy(group, part, place, diagnostics);
+  if (IsCopy(kind)) CheckCopy(group, part, diagnostics);
   return kind;
 }
 
@@ -559,7 +552,7 @@ class Resolver {
         parts.push_back(out);
         continue;
       }
-      out.kind = KindOf(group, part, place, program_, diagnostics_);
+      out.kind = KindOf(group, part, program_, diagnostics_);
       if (part.stage) {
         out.stage =
             ResolveStage(*part.stage, part.letter == 0 ? part.name : std::string(1, part.letter));
@@ -591,7 +584,9 @@ class Resolver {
 
   void Resolve(const ast::Collective& collective, Place place, std::vector<Step>* steps) {
     const std::string what = absl::StrCat("'", collective.word.text, "'");
-    const bool stands = place == Place::kRank || place == Place::kLoop;
+    const bool in_order =
+        place == Place::kOrder && KindOfCollective(collective) == ActionKind::kUpdate;
+    const bool stands = place == Place::kRank || place == Place::kLoop || in_order;
     if (!Stands(stands, collective.span, what, kWithinRank)) return;
     if (!InSequence(collective.span, what)) return;
     const PartStep part = ResolveCollective(collective);

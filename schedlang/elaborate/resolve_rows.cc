@@ -199,16 +199,10 @@ const OwnAction* FindOwnAction(const ast::Part& part, const Program& program,
   return nullptr;
 }
 
-void CheckOwn(const ast::Group& group, const ast::Part& part, bool in_order,
-              Diagnostics* diagnostics) {
-  if (group.parts.size() > 1) {
-    diagnostics->Add(Code::kMisplaced, part.span,
-                     absl::StrCat("'", part.name, "' shares no group: an own action runs alone"));
-  } else if (in_order) {
-    diagnostics->Add(Code::kMisplaced, part.span,
-                     absl::StrCat("'", part.name, "' stands in no 'order'; write it beside the ",
-                                  "action that it follows"));
-  }
+void CheckOwn(const ast::Group& group, const ast::Part& part, Diagnostics* diagnostics) {
+  if (group.parts.size() == 1) return;
+  diagnostics->Add(Code::kMisplaced, part.span,
+                   absl::StrCat("'", part.name, "' shares no group: an own action runs alone"));
 }
 
 void CheckRows(const Program& program, Diagnostics* diagnostics) {

@@ -22,8 +22,8 @@ bool FitRows(const Program& program, Evaluator* evaluator, Plan* plan, Diagnosti
 const OwnAction* FindOwnAction(const ast::Part& part, const Program& program,
                                Diagnostics* diagnostics);
 
-// A finding for an own action where it cannot stand: beside others in a group, or in an order.
-void CheckOwn(const ast::Group& group, const ast::Part& part, bool in_order,
+// A finding for an own action beside others in a group.
+void CheckOwn(const ast::Group& group, const ast::Part& part,
               Diagnostics* diagnostics);
 
 // Findings for rows beside a rank block that puts actions in order by itself, and beside `tighten`.

@@ -246,7 +246,9 @@ class Runner {
   bool RunCollective(const Step& step) {
     const PartStep& part = step.parts.front();
     Demand demand;
-    if (!EvaluatePart(part, &demand) || !Count(kStepsToKeep, part.span)) return false;
+    if (!EvaluatePart(part, &demand)) return false;
+    if (writing_ != nullptr) return WriteDown(demand, part.span, false);
+    if (!Count(kStepsToKeep, part.span)) return false;
     if (part.kind == ActionKind::kUpdate) {
       return work_.PerformUpdate(demand.stage, part.place, part.span);
     }
@@ -310,7 +312,7 @@ class Runner {
     bool joined = false;
     for (const PartStep& part : step.parts) {
       if (part.order >= 0) {
-        if (!TakeFrom(part)) return false;
+        if (!TakeFrom(part, step.parts.size() > 1)) return false;
         continue;
       }
       Demand demand;
@@ -356,7 +358,8 @@ class Runner {
     return true;
   }
 
-  bool TakeFrom(const PartStep& part) {
+  // Performs the next action of the order, or the next group.
+  bool TakeFrom(const PartStep& part, bool in_group) {
     OrderState& order = orders_[part.order];
     if (order.next == order.actions.size()) {
       const size_t all = order.actions.size();
@@ -369,9 +372,26 @@ class Runner {
     do {
       const Written& written = order.actions[order.next++];
       if (!Count(1, part.span)) return false;
-      if (!work_.Perform(written.demand, part.place, part.span, &written.span)) return false;
+      if (in_group && !SharesGroup(written, part)) return false;
+      const bool performed =
+          written.demand.kind == ActionKind::kUpdate
+              ? work_.PerformUpdate(written.demand.stage, part.place, part.span)
+              : work_.Perform(written.demand, part.place, part.span, &written.span);
+      if (!performed) return false;
     } while (order.next < order.actions.size() && order.actions[order.next].joined);
     return true;
+  }
+
+  // A finding for an action that runs alone, where the order gives it as a part of a group.
+  bool SharesGroup(const Written& written, const PartStep& part) {
+    const ActionKind kind = written.demand.kind;
+    if (!IsCopy(kind) && !IsOwn(kind) && kind != ActionKind::kUpdate) return true;
+    work_
+        .Find(Code::kMisplaced, part.span,
+              absl::StrCat("the next action of order '", program_.orders[part.order].name,
+                           "' shares no group: ", PrintedKind(program_.rows, kind), " runs alone"))
+        .notes.push_back({written.span, "it is written here", ""});
+    return false;
   }
 
   bool AllPerformed() {

@@ -57,6 +57,19 @@ TEST(FurtherActions, TakeTheirMicrobatchesByCountersOfTheirOwn) {
             "rank 0: 0F0 0D0 0U0 0B0\n");
 }
 
+// Orders may hold R, D, U and UPDATE; microbatches are counted when an action is performed.
+TEST(FurtherActions, StandInOrders) {
+  EXPECT_EQ(ListsOf("schedule s(P, M) { stages P on line; recompute all; rank r {"
+                    "  order forward { repeat M { F r; D r } }"
+                    "  order backward { repeat M as m { U r; R r; B r; if m == M - 1 { update r } } }"
+                    "  repeat M { forward; forward; } repeat M { backward; backward; backward }"
+                    "  backward; } }",
+                    "P=1 M=2"),
+            ListsOf("schedule s(P, M) { stages P on line; recompute all; rank r {"
+                    "  repeat M { F r; D r } repeat M { U r; R r; B r } update r; } }",
+                    "P=1 M=2"));
+}
+
 TEST(FurtherActions, AreRefusedWhereTheyMeanNothing) {
   const auto first = [](const std::string& body, const std::string& more = "") {
     return ListsOf(InRank(body, more), "P=1 M=2");
@@ -73,9 +86,10 @@ TEST(FurtherActions, AreRefusedWhereTheyMeanNothing) {
             "x.sched:1:58: error: 0U1 is not on the host: no D has copied it");
   EXPECT_EQ(first("F r & D r; U r; B r"),
             "x.sched:1:54: error: 'D' shares no group: a copy runs beside computations by itself");
-  EXPECT_EQ(first("order o { F r; D r } o; o; U r; B r"),
-            "x.sched:1:63: error: 'D' stands in no 'order'; write it beside the action that it "
-            "follows");
+  EXPECT_EQ(first("order o { F r; D r } o; o & F r; U r; B r"),
+            "x.sched:1:72: error: the next action of order 'o' shares no group: D runs alone");
+  EXPECT_EQ(first("order o { F r; unshard r; }"),
+            "x.sched:1:63: error: 'unshard' stands only in a rank block");
   EXPECT_EQ(ListsOf("schedule s(P, M) { stages P on line; rank r greedy { prefer B, R, F; } }",
                     "P=1 M=1"),
             "x.sched:1:54: error: 'prefer' names R, and no stage recomputes: 'recompute all;' in "

@@ -145,9 +145,14 @@ TEST(OwnActions, AreRefusedWhereTheyMeanNothing) {
             "'A' shares no group: an own action runs alone");
   EXPECT_EQ(
       PlanOrFinding("schedule s(P, M) { stages P on line; action A s { needs saved s; }"
-                    " rank r { order o { F r; A r } o; o; B r; } }",
+                    " rank r { order o { F r; A r } order p { B r } o; p & o; } }",
                     "P=1 M=1"),
-      "x.sched:1:92: error: 'A' stands in no 'order'; write it beside the action that it follows");
+      "x.sched:1:121: error: the next action of order 'o' shares no group: A runs alone");
+  EXPECT_NE(PlanOrFinding("schedule s(P, M) { stages P on line; action A s { needs saved s; }"
+                          " rank r { order o { repeat M { F r; A r } } repeat M { o; o; B r } } }",
+                          "P=1 M=2")
+                .find("\nrank 0: 0F0 0A0 0B0 0F1 0A1 0B1\n"),
+            std::string::npos);
   EXPECT_EQ(PlanOrFinding("schedule s(P, M) { stages P on line; action A s { needs saved s; }"
                           " rank r greedy { prefer B, F; } }",
                           "P=1 M=1"),

@@ -181,6 +181,30 @@ TEST(LspTest, Hover) {
   EXPECT_EQ(HoverOn(&editor, 1000, 1000), "");
 }
 
+TEST(LspTest, HoverOnOwnActions) {
+  EditorClient editor;
+  const std::string path = SourceFolder() + "/schedules/bpipe.sched";
+  EXPECT_TRUE(Open(&editor, ReadText(path))["params"]["diagnostics"].empty());
+  const std::vector<std::string> lines = Lines(ReadText(path));
+  const auto place_of = [&](const std::string& words) {
+    for (int line = 0; line < static_cast<int>(lines.size()); ++line) {
+      const size_t at = lines[static_cast<size_t>(line)].find(words);
+      if (at != std::string::npos) return std::pair(line, static_cast<int>(at));
+    }
+    ADD_FAILURE() << words;
+    return std::pair(0, 0);
+  };
+  const auto [line, character] = place_of("EVICT r @ m");
+  const std::string used = HoverOn(&editor, line, character + 1);
+  EXPECT_TRUE(Contains(used, "an action of the schedule's own, line ")) << used;
+  EXPECT_TRUE(Contains(used, "action EVICT s on copy_out")) << used;
+  EXPECT_TRUE(Contains(used, "rank 0: 0EVICT2\n")) << used;
+  const auto [row, from] = place_of("action EVICT s");
+  const std::string defined = HoverOn(&editor, row, from + 8);
+  EXPECT_TRUE(Contains(defined, "action EVICT s on copy_out")) << defined;
+  EXPECT_FALSE(Contains(defined, "0EVICT2")) << defined;  // the row itself performs nothing
+}
+
 // A word, by its line and the text that begins with the word; and the place of its definition.
 struct DefinitionCase {
   int line;

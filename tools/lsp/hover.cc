@@ -174,8 +174,8 @@ std::optional<HoverText> HoverAt(const Source& source, const NameTable& names,
   if (name != nullptr) {
     const Plan* const plan = PlanAt(names, analysis, name->span.begin);
     std::string text = NameText(source, *name, plan);
-    const bool performs = name->sort == NameSort::kOrder && plan != nullptr;
-    if (performs) absl::StrAppend(&text, PerformedAt(*plan, token.span));
+    const bool performs = name->sort == NameSort::kOrder || name->sort == NameSort::kOwnAction;
+    if (performs && plan != nullptr) absl::StrAppend(&text, PerformedAt(*plan, token.span));
     return HoverText{token.span, std::move(text)};
   }
   const WordRow* const word = of_lane ? nullptr : FindWord(token.text);
