@@ -259,6 +259,11 @@ TEST(OwnActions, TakeTheirTime) {
             "rank 0: 0F0@0+10 0SEND_F0@10+0 1C0@20+5 0A0@10+40 1K0@50+3 1L0@53+0 0Z0@53+1 "
             "0RECV_B0@73+0 0B0@73+20\n"
             "rank 1: 1RECV_F0@10+0 1F0@10+10 1C0@20+5 1K0@50+3 1L0@53+0 1B0@53+20 1SEND_B0@73+0\n");
+  // A value lives until its readers on other lanes have ended.
+  const Plan read = Lower(
+      *PlanOf("plan s P=1 M=1\naction N network needs saved\nstages 0\nrank 0: 0F0 0N0 0B0\n"));
+  const std::string times = Print(*Simulate(read, CostsOf(read, "F=10ns,B=20ns,N=50ns")));
+  EXPECT_EQ(times.substr(times.find("rank 0:")), "rank 0: 0F0@0+10 0N0@10+50 0B0@60+20\n");
   // Without costs an own action takes as long as an F, and no time on the network.
   EXPECT_EQ(TimesOf("0F0 0A0 0Z0 0B0", "1F0 1B0", "p2p=0"),
             "rank 0: 0F0@0+1000000 0SEND_F0@1000000+0 0A0@1000000+1000000 0Z0@2000000+1000000 "
@@ -341,6 +346,23 @@ TEST(OwnActions, CopyOverTheirLinks) {
   EXPECT_EQ(PeakOnHostOf(plan, RankId(0), sizes).bytes, 2000);
   // Activations count as they do around D and U.
   EXPECT_EQ(PeakActivationsOf(plan, RankId(0)).count, 1);
+}
+
+// A rank has room for all values that others lend it at the same time.
+TEST(OwnActions, AreLentSeveralAtOnce) {
+  const Plan plan =
+      Lower(*PlanOf("plan s P=2 M=3\n"
+                    "value lent on ranks 1 0\n"
+                    "action LEND copy_out gives lent frees saved\n"
+                    "action TAKE copy_in gives saved frees lent\n"
+                    "stages 0 1\n"
+                    "rank 0: 0F0 0F1 0F2 0B0 0B1 0B2\n"
+                    "rank 1: 1F0 1LEND0 1F1 1LEND1 1TAKE0 1B0 1F2 1LEND2 1TAKE1 1B1 1TAKE2 1B2\n"));
+  EXPECT_EQ(Findings(plan), "");
+  const CostModel costs =
+      CostsOf(plan, "F=10,B=20,LEND=1,TAKE=1,message=0,memory.lent=1kB,memory.saved_for_I=2kB");
+  const std::vector<StageSizes> sizes = SizesOfCosts(plan, costs.memory);
+  EXPECT_EQ(PeakBytesOf(plan, RankId(0), sizes).bytes, 3 * 2000 + 2 * 1000);
 }
 
 TEST(OwnActions, AreOfEveryStep) {
