@@ -59,15 +59,16 @@ TEST(FurtherActions, TakeTheirMicrobatchesByCountersOfTheirOwn) {
 
 // Orders may hold R, D, U and UPDATE; microbatches are counted when an action is performed.
 TEST(FurtherActions, StandInOrders) {
-  EXPECT_EQ(ListsOf("schedule s(P, M) { stages P on line; recompute all; rank r {"
-                    "  order forward { repeat M { F r; D r } }"
-                    "  order backward { repeat M as m { U r; R r; B r; if m == M - 1 { update r } } }"
-                    "  repeat M { forward; forward; } repeat M { backward; backward; backward }"
-                    "  backward; } }",
-                    "P=1 M=2"),
-            ListsOf("schedule s(P, M) { stages P on line; recompute all; rank r {"
-                    "  repeat M { F r; D r } repeat M { U r; R r; B r } update r; } }",
-                    "P=1 M=2"));
+  EXPECT_EQ(
+      ListsOf("schedule s(P, M) { stages P on line; recompute all; rank r {"
+              "  order forward { repeat M { F r; D r } }"
+              "  order backward { repeat M as m { U r; R r; B r; if m == M - 1 { update r } } }"
+              "  repeat M { forward; forward; } repeat M { backward; backward; backward }"
+              "  backward; } }",
+              "P=1 M=2"),
+      ListsOf("schedule s(P, M) { stages P on line; recompute all; rank r {"
+              "  repeat M { F r; D r } repeat M { U r; R r; B r } update r; } }",
+              "P=1 M=2"));
 }
 
 TEST(FurtherActions, AreRefusedWhereTheyMeanNothing) {

@@ -143,11 +143,10 @@ TEST(OwnActions, AreRefusedWhereTheyMeanNothing) {
             "0A1 is past the last microbatch, 0A0");
   EXPECT_EQ(first("action A s { needs saved s; }", "A r & F r;"),
             "'A' shares no group: an own action runs alone");
-  EXPECT_EQ(
-      PlanOrFinding("schedule s(P, M) { stages P on line; action A s { needs saved s; }"
-                    " rank r { order o { F r; A r } order p { B r } o; p & o; } }",
-                    "P=1 M=1"),
-      "x.sched:1:121: error: the next action of order 'o' shares no group: A runs alone");
+  EXPECT_EQ(PlanOrFinding("schedule s(P, M) { stages P on line; action A s { needs saved s; }"
+                          " rank r { order o { F r; A r } order p { B r } o; p & o; } }",
+                          "P=1 M=1"),
+            "x.sched:1:121: error: the next action of order 'o' shares no group: A runs alone");
   EXPECT_NE(PlanOrFinding("schedule s(P, M) { stages P on line; action A s { needs saved s; }"
                           " rank r { order o { repeat M { F r; A r } } repeat M { o; o; B r } } }",
                           "P=1 M=2")
