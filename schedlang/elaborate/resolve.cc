@@ -151,6 +151,12 @@ ActionKind KindOfCollective(const ast::Collective& collective) {
   return collective.word.text == "reshard" ? ActionKind::kReshard : ActionKind::kReduceGrad;
 }
 
+// True where a collective may stand; an UPDATE may be in an order, too.
+bool StandsIn(Place place, const ast::Collective& collective) {
+  return place == Place::kRank || place == Place::kLoop ||
+         (place == Place::kOrder && KindOfCollective(collective) == ActionKind::kUpdate);
+}
+
 bool StandsAtSlot(const ast::Collective& collective, Diagnostics* diagnostics) {
   if (KindOfCollective(collective) == ActionKind::kUpdate) return true;
   diagnostics->Add(
@@ -584,10 +590,7 @@ class Resolver {
 
   void Resolve(const ast::Collective& collective, Place place, std::vector<Step>* steps) {
     const std::string what = absl::StrCat("'", collective.word.text, "'");
-    const bool in_order =
-        place == Place::kOrder && KindOfCollective(collective) == ActionKind::kUpdate;
-    const bool stands = place == Place::kRank || place == Place::kLoop || in_order;
-    if (!Stands(stands, collective.span, what, kWithinRank)) return;
+    if (!Stands(StandsIn(place, collective), collective.span, what, kWithinRank)) return;
     if (!InSequence(collective.span, what)) return;
     const PartStep part = ResolveCollective(collective);
     if (part.kind == ActionKind::kUnshard) first_.unshard = collective.span;
