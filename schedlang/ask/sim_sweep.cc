@@ -60,12 +60,13 @@ absl::StatusOr<std::vector<SweptStep>> SimulateAll(const Sweep& sweep, const Ste
   std::vector<SweptStep> steps(sweep.plans());
   StepCosts of_all = costs;
   UnknownKeys unknown = std::exchange(of_all.spec.unless_own, {});
+  const bool asks = !unknown.empty();
   bool has_plans = false;
   std::mutex mutex;
   SL_RETURN_IF_ERROR(ForEachPlan(
       sweep,
       [&](size_t index, std::optional<Plan> plan, Diagnostics* findings) {
-        if (plan) {
+        if (plan && asks) {
           const std::scoped_lock lock(mutex);
           has_plans = true;
           DropOwnKeys(*plan, &unknown);

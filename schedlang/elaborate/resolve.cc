@@ -111,23 +111,25 @@ DerivedStep::Then::What ChangeOf(const ast::Name& word) {
   return word.text == "recompute" ? What::kRecompute : What::kOffload;
 }
 
-// A copy runs beside computations by itself, in the order of its rank's list.
-void CheckCopy(const ast::Group& group, const ast::Part& part, Diagnostics* diagnostics) {
+// A finding for a copy or an own action beside others in a group.
+void CheckAlone(const ast::Group& group, const ast::Part& part, Diagnostics* diagnostics) {
   if (group.parts.size() == 1) return;
+  const std::string name = part.letter == 0 ? part.name : std::string(1, part.letter);
   diagnostics->Add(Code::kMisplaced, part.span,
-                   absl::StrCat("'", std::string(1, part.letter),
-                                "' shares no group: a copy runs beside computations by itself"));
+                   absl::StrCat("'", name, "' shares no group: ",
+                                part.letter == 0 ? "an own action runs alone"
+                                                 : "a copy runs beside computations by itself"));
 }
 
 ActionKind KindOf(const ast::Group& group, const ast::Part& part, const Program& program,
                   Diagnostics* diagnostics) {
   if (part.letter == 0) {
-    CheckOwn(group, part, diagnostics);
+    CheckAlone(group, part, diagnostics);
     const OwnAction* const row = FindOwnAction(part, program, diagnostics);
     return row == nullptr ? ActionKind::kForward : row->kind;
   }
   const ActionKind kind = KindOfLetter(part.letter);
-  if (IsCopy(kind)) CheckCopy(group, part, diagnostics);
+  if (RunsAlone(kind)) CheckAlone(group, part, diagnostics);
   return kind;
 }
 

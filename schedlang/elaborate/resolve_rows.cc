@@ -199,12 +199,6 @@ const OwnAction* FindOwnAction(const ast::Part& part, const Program& program,
   return nullptr;
 }
 
-void CheckOwn(const ast::Group& group, const ast::Part& part, Diagnostics* diagnostics) {
-  if (group.parts.size() == 1) return;
-  diagnostics->Add(Code::kMisplaced, part.span,
-                   absl::StrCat("'", part.name, "' shares no group: an own action runs alone"));
-}
-
 void CheckRows(const Program& program, Diagnostics* diagnostics) {
   if (program.rows.empty()) return;
   for (const Step& step : program.rank) {

@@ -22,9 +22,6 @@ bool FitRows(const Program& program, Evaluator* evaluator, Plan* plan, Diagnosti
 const OwnAction* FindOwnAction(const ast::Part& part, const Program& program,
                                Diagnostics* diagnostics);
 
-// A finding for an own action beside others in a group.
-void CheckOwn(const ast::Group& group, const ast::Part& part, Diagnostics* diagnostics);
-
 // Findings for rows beside a rank block that puts actions in order by itself, and beside `tighten`.
 void CheckRows(const Program& program, Diagnostics* diagnostics);
 

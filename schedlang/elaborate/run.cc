@@ -385,7 +385,7 @@ class Runner {
   // A finding for an action that runs alone, where the order gives it as a part of a group.
   bool SharesGroup(const Written& written, const PartStep& part) {
     const ActionKind kind = written.demand.kind;
-    if (!IsCopy(kind) && !IsOwn(kind) && kind != ActionKind::kUpdate) return true;
+    if (!RunsAlone(kind)) return true;
     work_
         .Find(Code::kMisplaced, part.span,
               absl::StrCat("the next action of order '", program_.orders[part.order].name,

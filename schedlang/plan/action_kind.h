@@ -68,6 +68,10 @@ constexpr int NumberOnLane(ActionKind own) {
                                              : ActionKind::kOwnIn0;
   return static_cast<int>(own) - static_cast<int>(first);
 }
+// True for what stands in no group: a copy, a schedule's own action, an UPDATE.
+constexpr bool RunsAlone(ActionKind kind) {
+  return IsCopy(kind) || IsOwn(kind) || kind == ActionKind::kUpdate;
+}
 // True for the work on a microbatch; the number of an UPDATE is a step.
 constexpr bool IsOfMicrobatch(ActionKind kind) {
   return kind != ActionKind::kUpdate && !IsCollective(kind);

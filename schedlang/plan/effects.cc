@@ -82,7 +82,8 @@ constinit const std::array<EffectsByKind, 2> kEffects = {EffectsOfAll(false), Ef
 StageValue MessageOf(ActionKind send_or_recv) {
   SL_CHECK(IsMessage(send_or_recv)) << PrintedKind(send_or_recv);
   const Effects& effects = EffectsOf(send_or_recv);
-  return LowestIn(effects.needs | effects.gives);
+  return static_cast<StageValue>(
+      std::countr_zero(static_cast<Values>(effects.needs | effects.gives)));
 }
 
 const Effects& EffectsOfOwn(const Plan& plan, const Action& own) {
@@ -114,7 +115,6 @@ void LiveValues::FindSeats() {
     if (action.on >= 0 && seat < 0) seat = seats++;
   }
   live_.resize(elsewhere_ + static_cast<size_t>(seats) * plan_.ranks() * microbatches_, 0);
-  own_live_.assign(live_.size(), 0);
 }
 
 size_t LiveValues::IndexElsewhere(const Action& action) const {
@@ -133,8 +133,8 @@ void LiveValues::Perform(const Action& action) {
   const Stage& stage = plan_.stage(action.stage);
   const Effects& effects = EffectsOf(action.kind, stage.remakes);
   Values gives = effects.gives;
-  Half& own = live_[Index(action.stage, action.microbatch)];
-  own &= static_cast<Half>(~effects.releases);
+  Values& own = live_[Index(action.stage, action.microbatch)];
+  own &= ~effects.releases;
   if (gives & kOutput) {
     if (!stage.next.valid()) {
       // The loss gives its own gradient, unless an own action does.
@@ -152,7 +152,7 @@ void LiveValues::Perform(const Action& action) {
       live_[Index(stage.previous, action.microbatch)] |= kOutGrad;
     }
   }
-  own |= static_cast<Half>(gives);
+  own |= gives;
 }
 
 Values LiveValues::MissingOfOwn(const Action& own) const {
@@ -161,9 +161,8 @@ Values LiveValues::MissingOfOwn(const Action& own) const {
 
 void LiveValues::PerformOwn(const Action& own) {
   const Effects& effects = EffectsOf(plan_, own);
-  const Values there = (There(own) & ~effects.releases) | effects.gives;
-  live_[IndexOn(own)] = static_cast<Half>(there);
-  own_live_[IndexOn(own)] = static_cast<Half>(there >> kOwnBits);
+  Values& there = live_[IndexOn(own)];
+  there = (there & ~effects.releases) | effects.gives;
 }
 
 bool LiveValues::Whole() const {
@@ -172,10 +171,8 @@ bool LiveValues::Whole() const {
     const int count = plan_.microbatches_of(StageId(static_cast<int32_t>(s)));
     if (std::count(row, row + count, kWeightGrad | kSentBack) != count) return false;
   }
-  const auto is_none = [](Half values) { return values == 0; };
   return std::all_of(live_.begin() + static_cast<std::ptrdiff_t>(elsewhere_), live_.end(),
-                     is_none) &&
-         std::all_of(own_live_.begin(), own_live_.end(), is_none);
+                     [](Values values) { return values == 0; });
 }
 
 std::string Describe(const Plan& plan, StageId stage, MicrobatchId microbatch, Values values) {
@@ -183,8 +180,9 @@ std::string Describe(const Plan& plan, StageId stage, MicrobatchId microbatch, V
                                        [&](const ValueRow& r) { return (values & r.value) != 0; });
   SL_CHECK(row != kRowsOfValues.end()) << "describes nothing";
   if (row->value & kOwnValues) {
-    return absl::StrCat("'", NameOf(plan.rows, LowestIn(row->value)), "' of stage ",
-                        PrintStage(plan.pipes, stage), ", microbatch ", microbatch.value);
+    return absl::StrCat(
+        "'", NameOf(plan.rows, static_cast<StageValue>(std::countr_zero(row->value))),
+        "' of stage ", PrintStage(plan.pipes, stage), ", microbatch ", microbatch.value);
   }
   const Stage& place = plan.stage(stage);
   StageId named = stage;

@@ -101,15 +101,17 @@ class LiveValues {
  public:
   explicit LiveValues(const Plan& plan);
 
-  Values of(StageId stage, MicrobatchId microbatch) const { return At(Index(stage, microbatch)); }
+  Values of(StageId stage, MicrobatchId microbatch) const {
+    return live_[Index(stage, microbatch)];
+  }
   // The live values of the action's stage and microbatch on the action's rank.
-  Values There(const Action& action) const { return At(IndexOn(action)); }
+  Values There(const Action& action) const { return live_[IndexOn(action)]; }
   // The needs of `action` that are not live.
   Values Missing(const Action& action) const {
     if (IsOwn(action.kind)) [[unlikely]]
       return MissingOfOwn(action);
     const Values needs = EffectsOf(action.kind, plan_.stage(action.stage).remakes).needs;
-    return needs == 0 ? 0 : needs & ~Values{live_[Index(action.stage, action.microbatch)]};
+    return needs == 0 ? 0 : needs & ~of(action.stage, action.microbatch);
   }
   // The same for group[part]. Parts of a group run at once, so values given by earlier parts are
   // not yet live, and values released by earlier parts are no longer available.
@@ -132,13 +134,8 @@ class LiveValues {
   bool Whole() const;
 
  private:
-  using Half = uint16_t;  // of a set of values
-
   size_t Index(StageId stage, MicrobatchId microbatch) const {
     return static_cast<size_t>(stage.value) * microbatches_ + microbatch.value;
-  }
-  Values At(size_t index) const {
-    return live_[index] | (own_live_.empty() ? 0 : Values{own_live_[index]} << kOwnBits);
   }
   // The index of the action's stage and microbatch on the action's rank.
   size_t IndexOn(const Action& action) const {
@@ -152,11 +149,9 @@ class LiveValues {
 
   const Plan& plan_;
   size_t microbatches_;
-  // The built-in values on the ranks of the stages, by stage and microbatch; behind them those that
-  // each rank has of a stage, by seat, rank and microbatch. The rank of the stage has no part of
-  // that. In half the bytes of a set, as walks over large plans wait for this memory.
-  std::vector<Half> live_;
-  std::vector<Half> own_live_;  // the own values of the same places; empty without own actions
+  // The values on the ranks of the stages, by stage and microbatch; behind them those that each
+  // rank has of a stage, by seat, rank and microbatch. The rank of the stage has no part of that.
+  std::vector<Values> live_;
   size_t elsewhere_ = 0;        // the index of the first value on another rank
   std::vector<int32_t> seats_;  // by stage: its seat there, or -1; empty without own actions
   const bool data_is_given_;    // by own actions: the input of first stages

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -31,17 +30,9 @@ struct StageBytes {
 };
 
 // Sets of values, one bit each, also for those without memory: kInput, kOutput, …; combine with |.
-// The lower half has the built-in values, the upper half those of a schedule's own.
 using Values = uint32_t;
-inline constexpr int kOwnBits = 16;  // the first bit of an own value
 constexpr Values SetOf(StageValue value) {
-  const int v = static_cast<int>(value);
-  return Values{1} << (v < kBuiltInValues ? v : v - kBuiltInValues + kOwnBits);
-}
-// The lowest value of a set, all of which take memory.
-constexpr StageValue LowestIn(Values values) {
-  const int bit = std::countr_zero(values);
-  return static_cast<StageValue>(bit < kOwnBits ? bit : bit - kOwnBits + kBuiltInValues);
+  return static_cast<Values>(1u << static_cast<unsigned>(value));
 }
 template <typename Visit>
 void ForEachOf(Values values, Visit visit) {
@@ -58,13 +49,13 @@ void ForEachSetOf(Values values, Visit visit) {
 }
 #define VALUE(value, printed) inline constexpr Values value = SetOf(StageValue::value);
 #include "schedlang/plan/values.def"
-inline constexpr Values kWeightGrad = 1u << kBuiltInValues;
+inline constexpr Values kWeightGrad = 1u << kStageValues;
 inline constexpr Values kToRemake = kWeightGrad << 1;
 inline constexpr Values kToOffload = kToRemake << 1;
 inline constexpr Values kMade = kToOffload << 1;
 inline constexpr Values kSentBack = kMade << 1;
 inline constexpr int kValueRows = kStageValues + 5;
-static_assert(kSentBack < Values{1} << kOwnBits && kStageValues - kBuiltInValues <= 32 - kOwnBits);
+static_assert(kValueRows <= 32);
 inline constexpr Values kSaved = kSavedForInput | kSavedForWeight;
 
 // The needs of an action, and what it gives and releases.
@@ -98,11 +89,10 @@ constexpr bool IsAway(StageValue value) { return value >= StageValue::kOwnAway0;
 // Sets of own values by where they live, and all values of the stage's own device.
 inline constexpr Values kOfEachRank =
     SetOf(StageValue::kOwnEach4) * 2 - SetOf(StageValue::kOwnEach0);
-inline constexpr Values kOwnValues = ~Values{0} << kOwnBits;
+inline constexpr Values kOwnValues = SetOf(StageValue::kOwnAway2) * 2 - SetOf(StageValue::kOwn0);
 inline constexpr Values kAway = SetOf(StageValue::kOwnAway2) * 2 - SetOf(StageValue::kOwnAway0);
 inline constexpr Values kOnDevice =
-    (((SetOf(StageValue::kOwnHost0) - 1) & kOwnValues) | (kWeightGrad - 1)) &
-    ~SetOf(StageValue::kHosted);
+    (SetOf(StageValue::kOwnHost0) - 1) & ~SetOf(StageValue::kHosted);
 const char* NameOf(MemoryClass memory_class);  // "weights", …, "saved for I", …
 MemoryClass ClassOf(StageValue value);
 constexpr bool IsOnHost(MemoryClass memory_class) {

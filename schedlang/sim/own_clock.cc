@@ -25,17 +25,6 @@ OwnClock::OwnClock(const Plan& plan, const Wiring& wiring, const CostModel& cost
   }
 }
 
-bool OwnClock::HasNeeds(uint32_t action, int64_t* start_ns, uint32_t* lacks) const {
-  for (const uint32_t need : wiring_.OwnNeeds(action)) {
-    if (events_[need].end_ns == kUnknown) {
-      *lacks = need;
-      return false;
-    }
-    *start_ns = std::max(*start_ns, events_[need].end_ns);
-  }
-  return true;
-}
-
 int64_t OwnClock::CostNs(uint32_t action) const {
   const Action& own = plan_.actions[action];
   const int64_t cost_ns = costs_.own.Of(own.kind, own.stage);

@@ -2,6 +2,7 @@
 // that all ranks begin at once.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -24,7 +25,16 @@ class OwnClock {
   bool any() const { return !next_.empty(); }
   // Raises *start_ns to the latest end among what the action needs from other lanes; false if one
   // of these ends is unknown, which is *lacks then.
-  bool HasNeeds(uint32_t action, int64_t* start_ns, uint32_t* lacks) const;
+  bool HasNeeds(uint32_t action, int64_t* start_ns, uint32_t* lacks) const {
+    for (const uint32_t need : wiring_.OwnNeeds(action)) {
+      if (events_[need].end_ns == kUnknown) {
+        *lacks = need;
+        return false;
+      }
+      *start_ns = std::max(*start_ns, events_[need].end_ns);
+    }
+    return true;
+  }
   int64_t CostNs(uint32_t action) const;
   // Performs the own actions on the rank's network lane up to the first that must wait.
   void Advance(int rank);

@@ -165,7 +165,7 @@ class LaneClock {
             std::max(start_ns, MeetsGather(end, need) ? GatheredNs(events_[need]) : there_ns);
       }
       if (!wiring_.copies.empty()) start_ns = std::max(start_ns, CopiedNs(end));
-      if (own_.any() && !own_.HasNeeds(end, &start_ns, &lacks_[rank])) return false;
+      if (!own_.HasNeeds(end, &start_ns, &lacks_[rank])) return false;
       ++end;
     } while (end < last && plan_.actions[end].joined);
     const int64_t cost_ns =
@@ -227,7 +227,7 @@ class LaneClock {
     int64_t& free_ns = copy_ends_ns_[rank][out ? 0 : 1];
     Event& event = events_[i];
     int64_t start_ns = std::max({free_ns, CopiedNs(i), EndOf(wiring_.copies[i].after)});
-    if (own_.any() && !own_.HasNeeds(i, &start_ns, &lacks_[rank])) return false;
+    if (!own_.HasNeeds(i, &start_ns, &lacks_[rank])) return false;
     event.start_ns = start_ns;
     event.end_ns = event.start_ns +
                    (IsOwn(action.kind) ? own_.CostNs(i)

@@ -9,6 +9,16 @@
 namespace stringline {
 namespace {
 
+// Why torch's runtime cannot perform the action; "" if it can.
+absl::string_view LackOf(ActionKind kind) {
+  if (IsOwn(kind)) return "has no actions of a schedule's own";
+  if (IsCopy(kind)) return "has no copies to the host";
+  if (kind == ActionKind::kUpdate) return "leaves the optimizer's step to its caller";
+  if (kind != ActionKind::kRecompute) return "";
+  return "has no action that computes an F again; stringline.torch performs it in a loop of its "
+         "own";
+}
+
 class TorchWriter {
  public:
   TorchWriter(const Plan& plan, const std::vector<TorchWait>& waits, TorchForm form,
@@ -25,17 +35,10 @@ class TorchWriter {
                                           plan_.steps, "; export one step of it"));
     }
     for (const Action& action : plan_.actions) {
-      const bool remakes = action.kind == ActionKind::kRecompute;
-      const bool updates = action.kind == ActionKind::kUpdate;
-      if (!remakes && !updates && !IsOwn(action.kind) && !IsCopy(action.kind)) continue;
-      Complain(
-          SpanOf(plan_, action),
-          absl::StrCat(Print(plan_, action),
-                       IsOwn(action.kind) ? ": torch's runtime has no actions of a schedule's own"
-                       : remakes ? ": torch's runtime has no action that computes an F again; "
-                                   "stringline.torch performs it in a loop of its own"
-                       : updates ? ": torch's runtime leaves the optimizer's step to its caller"
-                                 : ": torch's runtime has no copies to the host"))
+      const absl::string_view lack = LackOf(action.kind);
+      if (lack.empty()) continue;
+      Complain(SpanOf(plan_, action),
+               absl::StrCat(Print(plan_, action), ": torch's runtime ", lack))
           .where = WhereOf(plan_, action);
       break;
     }

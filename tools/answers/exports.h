@@ -15,9 +15,8 @@ namespace stringline {
 inline constexpr char kNoLanes[] =
     "`lanes`: nothing but computations takes time; give costs for messages (p2p, message with "
     "bandwidth), collectives (unshard, reduce), copies (D, U), the schedule's own copies and "
-    "network actions, or the parts of a computation (F.attn, F.dispatch, …; 'stringline sim "
-    "--help' "
-    "lists them), or a timeline that has them";
+    "network actions, or the parts of a computation (F.attn, F.dispatch, …; "
+    "'stringline sim --help' lists them), or a timeline that has them";
 
 // Files that grow with the step: the least bytes of an event.
 struct LargeFile {
