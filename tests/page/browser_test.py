@@ -203,6 +203,22 @@ class PageTest(unittest.TestCase):
         for tone in mixed:
             self.assertTrue(self.has_colour(tone), tone)
 
+    def test_own_copies_have_lanes(self):
+        self.open("lent")
+        legend = self.text("legend")
+        for words in ("EVICT copy from the device", "LOAD copy to the device", "idle: copy"):
+            self.assertEqual(legend.count(words), 1, legend)
+        self.assertNotIn("copy to the host", legend)
+        self.key("l")
+        self.find("0EVICT3")
+        self.shoot("own_copies")
+        for part in ("moves beside computation, on lane copies out", "Needs", "0F3"):
+            self.assertIn(part, self.text("details"))
+        for kind in ("OFFLOAD", "FETCH"):
+            tone = self.inside(["data", "paint"],
+                               f"makePaint('light', 1).rgb[toneAt({kind}, 0, 0)]")
+            self.assertTrue(self.has_colour(tone), kind)
+
     def test_pipes_are_numbered_through_the_step(self):
         self.open("pipes")
         self.find("up[1]F2")

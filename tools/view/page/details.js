@@ -259,14 +259,21 @@ function fillLegend() {
       make('i.swatch', {style: causeStyle(paint, cause)}), `idle: ${t.head.causes[cause]}`)));
 }
 
-// The kinds of copies in the timelines.
+// The kinds of copies in the timelines, a schedule's own among them, in the tone of their direction.
 function copyLegend() {
   const {paint} = picture;
-  const names = [[OFFLOAD, 'copy to the host'], [FETCH, 'copy from the host']];
-  return names.filter(([kind]) => view.timelines.some((t) => t.kind.includes(kind)))
-    .map(([kind, name]) => make('span', {},
-      make('i.swatch', {style: `background: ${css(paint.rgb[toneAt(kind, 0, 0)])}`}),
-      `${view.timelines[0].head.kinds[kind][0]} ${name}`));
+  const tones = new Map();
+  for (const t of view.timelines) {
+    for (let kind = OFFLOAD; kind < UNSHARD; ++kind) {
+      if (!t.kind.includes(kind)) continue;
+      const tone = kind < FETCH ? OFFLOAD : FETCH;
+      const way = kind === OFFLOAD ? 'copy to the host' : kind < FETCH ? 'copy from the device'
+                  : kind === FETCH ? 'copy from the host' : 'copy to the device';
+      tones.set(`${t.head.kinds[kind][0]} ${way}`, tone);
+    }
+  }
+  return [...tones].map(([name, tone]) => make('span', {},
+    make('i.swatch', {style: `background: ${css(paint.rgb[toneAt(tone, 0, 0)])}`}), name));
 }
 
 // The shades of a rank's stages, in the colour of a kind in the picture.
