@@ -82,6 +82,12 @@ absl::StatusOr<std::vector<StageProgram>> Build(const RunConfig& config, const P
                                                    " ranks"));
   }
   SL_RETURN_IF_ERROR(CheckCountable(config, static_cast<int>(pipes)));
+  if (plan.slices > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the schedule cuts microbatches into ", plan.slices,
+        " slices, and stages of the executor take whole ones; 'check', 'sim' and 'rehearse' know "
+        "slices"));
+  }
   const int sequences = config.shape.microbatch();
   if (sequences % plan.chunks != 0) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -188,6 +188,12 @@ absl::StatusOr<Answer> OpenedTraces(const Request& request) {
 
 absl::StatusOr<Answer> Calibrated(const Request& request) {
   const Timeline& timeline = *request.steps.at(0)->timeline;
+  if (timeline.slices > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("its microbatches have ", timeline.slices,
+                     " slices, which take different times, and costs are of whole ones; record an "
+                     "order without `slices`"));
+  }
   const std::string title = absl::StrCat(timeline.origin, " ", TitleOf(timeline));
   return Answer{.text = Print(Calibrate(timeline), title)};
 }
@@ -215,7 +221,9 @@ absl::StatusOr<Answer> DescribedPlan(const Request& request) {
 absl::StatusOr<Answer> DescribedTimeline(const Request& request) {
   const Timeline& timeline = *request.steps.at(0)->timeline;
   Answer answer{.text = Print(timeline)};
-  answer.figures = {{"origin", timeline.origin}, {"layout", NameOf(timeline.layout)}};
+  answer.figures = {{"origin", timeline.origin},
+                    {"layout", NameOf(timeline.layout)},
+                    {"slices", timeline.slices}};
   return answer;
 }
 

@@ -50,6 +50,14 @@ class Plan:
         return int(self._described[1]["microbatches"])
 
     @property
+    def slices(self) -> int:
+        """The number of slices of each microbatch; one in most.
+
+        With slices, ``microbatch`` counts them: slice k of microbatch m is ``m * slices + k``.
+        """
+        return int(self._described[1]["slices"])
+
+    @property
     def steps(self) -> int:
         """The number of training steps in the plan; one in most."""
         return int(self._described[1]["steps"])
@@ -111,7 +119,7 @@ class Plan:
 
     @property
     def microbatch(self) -> npt.NDArray[np.int32]:
-        """The microbatch of every action."""
+        """The microbatch of every action, its ``slices`` counted."""
         return self.actions["microbatch"]
 
     @functools.cached_property

@@ -128,13 +128,14 @@ class Schedule:
             raise ValueError("ranks: there is none")
         if stages is None:
             stages = _ranks_of_stages(lines)
+        numbers = re.findall(r"\d[A-Z_]+(\d+)(?:\.(\d+))?", " ".join(map(" ".join, lines)))
         if microbatches is None:
-            numbers = re.findall(r"\d[A-Z_]+(\d+)", " ".join(map(" ".join, lines)))
-            microbatches = max(map(int, numbers), default=0) + 1
-        text = [
-            f"plan {name} P={len(lines)} M={whole('microbatches', microbatches)}",
-            f"stages {' '.join(str(int(rank)) for rank in stages)}",
-        ]
+            microbatches = max((int(number) for number, _ in numbers), default=0) + 1
+        slices = max((int(number) for _, number in numbers if number), default=0) + 1
+        text = [f"plan {name} P={len(lines)} M={whole('microbatches', microbatches)}"]
+        if slices > 1:
+            text.append(f"slices {slices}")
+        text.append(f"stages {' '.join(str(int(rank)) for rank in stages)}")
         text += [f"overlap {kinds.replace(' ', '')}" for kinds in overlaps]
         if whole("chunks", chunks) != 1:
             text.append(f"chunks {chunks}")

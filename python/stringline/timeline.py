@@ -120,8 +120,13 @@ class Timeline:
 
     @property
     def microbatch(self) -> npt.NDArray[np.int32]:
-        """The microbatch of every event, in its pipe; -1 for a collective."""
+        """The microbatch of every event, in its pipe, its ``slices`` counted; -1 for a collective."""
         return self.events["microbatch"]
+
+    @property
+    def slices(self) -> int:
+        """The number of slices of each microbatch; one in most."""
+        return int(self._described[1]["slices"])
 
     @property
     def start_ns(self) -> npt.NDArray[np.int64]:

@@ -22,6 +22,7 @@ void SetFinding(const Diagnostics& findings, SweptStep* step) {
 void SetFigures(const Plan& plan, const CostModel& costs, const Timeline& timeline,
                 SweptStep* step) {
   step->stages = StagesOfModel(plan);
+  step->slices = plan.slices;
   step->fit = OrderFitOf(plan, costs);
   const Bubbles bubbles = MeasureBubbles(timeline);
   step->makespan_ns = bubbles.makespan_ns;

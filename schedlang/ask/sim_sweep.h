@@ -24,7 +24,8 @@ struct SweptStep {
   double busiest_bubble = 0;
   double idlest_bubble = 0;
   double span_bubble = 0;
-  int peak_activations = 0;  // on the rank with the most
+  int peak_activations = 0;  // on the rank with the most; with slices, so many of them
+  int slices = 1;            // of a microbatch
   OrderFit fit = OrderFit::kNoCosts;
 };
 

@@ -139,7 +139,7 @@ class CollectiveRule {
       ForReplicasOnRank(plan_, update.stage, [&](StageId replica) {
         if (replica == update.stage || states_[replica.value].reductions > state->updates) return;
         Find(update, absl::StrCat(Print(plan_, update), " comes before ",
-                                  PrintAction(plan_.pipes, {}, ActionKind::kReduceGrad, replica,
+                                  PrintAction(plan_.pipes, {}, 1, ActionKind::kReduceGrad, replica,
                                               MicrobatchId()),
                                   ", with which the rank sums the gradients of both replicas"));
       });

@@ -26,16 +26,19 @@ void ForEachGroup(const Plan& plan, RankId rank, Visit visit) {
   }
 }
 
-// "microbatches 0 .. 4, 7"
-std::string Ranges(const std::set<int32_t>& numbers) {
+// "microbatches 0 .. 4, 7"; with slices "3.0 .. 4.1".
+std::string Ranges(const Plan& plan, const std::set<int32_t>& numbers) {
+  const auto print = [&plan](int32_t number) {
+    return PrintMicrobatch(plan.slices, MicrobatchId(number));
+  };
   std::string out = numbers.size() == 1 ? "microbatch " : "microbatches ";
   const char* separator = "";
   for (auto it = numbers.begin(); it != numbers.end();) {
     const int32_t first = *it;
     int32_t last = first;
     for (++it; it != numbers.end() && *it == last + 1; ++it) last = *it;
-    absl::StrAppend(&out, separator, first);
-    if (last > first) absl::StrAppend(&out, last == first + 1 ? ", " : " .. ", last);
+    absl::StrAppend(&out, separator, print(first));
+    if (last > first) absl::StrAppend(&out, last == first + 1 ? ", " : " .. ", print(last));
     separator = ", ";
   }
   return out;
@@ -49,7 +52,7 @@ std::string Print(const Plan& plan, const MicrobatchesByStage& stages) {
   for (const auto& [stage, microbatches] : stages) {
     if (microbatches.empty()) continue;
     absl::StrAppend(&out, out.empty() ? "" : "; ", "stage ", PrintStage(plan.pipes, stage), ": ",
-                    Ranges(microbatches));
+                    Ranges(plan, microbatches));
   }
   return out;
 }
@@ -125,12 +128,13 @@ PeakBytes PeakBytesOf(const Plan& plan, RankId rank, const std::vector<StageSize
   }
   live += MostLentTo(plan, rank, bytes);
   PeakBytes peak{live, plan.first[rank.value]};
-  const auto bytes_of = [&](StageId stage, Values values) {
+  const auto bytes_of = [&](const Action& action, Values values, bool given) {
     int64_t sum = 0;
     for (int v = 0; v < kStageValues; ++v) {
       const auto value = static_cast<StageValue>(v);
       if ((values & SetOf(value)) && !IsOnHost(value) && !IsAway(value))
-        sum += bytes[stage.value].of_microbatch[value];
+        sum += bytes[action.stage.value].of_microbatch[value] *
+               SlicesIn(plan, given ? GivenTo(action.microbatch, value) : action.microbatch, value);
     }
     return sum;
   };
@@ -145,8 +149,8 @@ PeakBytes PeakBytesOf(const Plan& plan, RankId rank, const std::vector<StageSize
         continue;
       }
       const Effects& effects = EffectsOf(plan, action);
-      live += bytes_of(action.stage, effects.gives);
-      released += bytes_of(action.stage, effects.releases);
+      live += bytes_of(action, effects.gives, /*given=*/true);
+      released += bytes_of(action, effects.releases, /*given=*/false);
     }
     if (live > peak.bytes) peak = {live, end - 1};
     live -= released;
@@ -185,7 +189,7 @@ std::string DescribeLargestGap(const Plan& plan, RankId rank, uint32_t last,
       const auto value = static_cast<StageValue>(v);
       if ((values & SetOf(value)) == 0 || IsOnHost(value) || IsAway(value)) continue;
       const std::tuple key(action.stage, action.microbatch, value);
-      if (gives) alive.insert(key);
+      if (gives) alive.emplace(action.stage, GivenTo(action.microbatch, value), value);
       if (!gives) alive.erase(key);
     }
   };
@@ -208,7 +212,8 @@ std::string DescribeLargestGap(const Plan& plan, RankId rank, uint32_t last,
   std::vector<Piece> pieces;
   for (const auto& [stage, microbatch, value] : alive) {
     const int64_t begin = memory.OffsetOf(stage, microbatch, value);
-    const int64_t size = bytes[stage.value].of_microbatch[value];
+    const int64_t size =
+        bytes[stage.value].of_microbatch[value] * SlicesIn(plan, microbatch, value);
     if (begin < 0 || size == 0) continue;
     pieces.push_back(
         {begin, begin + AlignUp(size), Describe(plan, stage, microbatch, SetOf(value))});

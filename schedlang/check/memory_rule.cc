@@ -66,12 +66,12 @@ void FindOverfullRank(const Plan& plan, const CheckOptions& options, Diagnostics
     const RankId rank(r);
     if (plan.of(rank).empty()) continue;
     const PeakActivations peak = PeakActivationsOf(plan, rank);
-    if (options.activations >= 0 && peak.count > options.activations) {
-      Find(
-          plan, rank, peak.action,
-          absl::StrCat("rank ", r, " holds ", peak.count, " stage activations at ",
-                       Print(plan, plan.actions[peak.action]), ", more than ", options.activations),
-          diagnostics);
+    if (options.activations >= 0 && peak.count > int64_t{options.activations} * plan.slices) {
+      Find(plan, rank, peak.action,
+           absl::StrCat("rank ", r, " holds ", PrintActivations(plan.slices, peak.count),
+                        " stage activations at ", Print(plan, plan.actions[peak.action]),
+                        ", more than ", options.activations),
+           diagnostics);
     }
     if (options.host.of(r) >= 0)
       FindOverfullHost(plan, rank, memory->ranks[r].host, options, diagnostics);

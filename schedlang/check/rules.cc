@@ -93,11 +93,11 @@ uint32_t FindGiver(const Plan& plan, const Action& action, Values lacks) {
   LiveValues alone(plan);
   for (uint32_t i = plan.first[rank.value]; i < plan.first[rank.value + 1]; ++i) {
     const Action& other = plan.actions[i];
-    if (other.microbatch != action.microbatch) continue;
-    const Values before = alone.There(action) & lacks;
+    if (other.microbatch.value / plan.slices != action.microbatch.value / plan.slices) continue;
+    const Values before = alone.Missing(action) & lacks;
     alone.Perform(other);
-    const Values after = alone.There(action) & lacks;
-    if (before == 0 && after != 0) return i;
+    const Values after = alone.Missing(action) & lacks;
+    if (before == lacks && after != lacks) return i;
   }
   return static_cast<uint32_t>(plan.actions.size());
 }
@@ -215,9 +215,11 @@ void FindIncomplete(const Plan& plan, const CheckOptions&, Diagnostics* diagnost
     const Action* const at = shown.first != nullptr ? shown.at : any[s];
     Diagnostic& finding = diagnostics->Add(
         Code::kIncomplete, at != nullptr ? SpanOf(plan, *at) : plan.header,
-        absl::StrCat("stage ", PrintStage(plan.pipes, StageId(static_cast<int32_t>(s))),
-                     " on rank ", plan.stages[s].rank.value, ": microbatch ", fault - row.begin(),
-                     " ", Fault(*fault)),
+        absl::StrCat(
+            "stage ", PrintStage(plan.pipes, StageId(static_cast<int32_t>(s))), " on rank ",
+            plan.stages[s].rank.value, ": microbatch ",
+            PrintMicrobatch(plan.slices, MicrobatchId(static_cast<int32_t>(fault - row.begin()))),
+            " ", Fault(*fault)),
         static_cast<int>(faults));
     finding.where = PrintParameters(plan);
     if (shown.first != nullptr) {

@@ -50,7 +50,7 @@ class UpdateRule {
   }
   // "0UPDATE1"
   std::string NameOfUpdate(const Action& of, int step) const {
-    return PrintAction(plan_.pipes, {}, ActionKind::kUpdate, of.stage, MicrobatchId(step));
+    return PrintAction(plan_.pipes, {}, 1, ActionKind::kUpdate, of.stage, MicrobatchId(step));
   }
   int MicrobatchesOfStep(StageId stage) const { return plan_.microbatches_of(stage) / plan_.steps; }
 

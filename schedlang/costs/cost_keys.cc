@@ -48,6 +48,8 @@ constexpr CostKey kKeysBeforeParts[] = {
      "in how many pieces they are gathered and reduced, each beside computation; 1"},
 };
 constexpr CostKey kKeysAfterParts[] = {
+    {"attention", CostUnit::kShare, true,
+     "the share of attention in F, B, I and R: of slices it grows with the keys before them"},
     {"layers", CostUnit::kCount, true, "how many layers with such parts a stage has; 1"},
     {"slowdown", CostUnit::kShare, false, "how much longer computation takes under communication"},
     {"part_jitter", CostUnit::kShare, false,
@@ -218,7 +220,7 @@ const char* KeyOf(MemoryClass memory_class) {
 bool IsSharedByStages(const CostKey& key) {
   const absl::string_view name = key.name;
   if (!key.per_stage || name == KeyOf(MemoryClass::kMessages) || name == "layers" ||
-      name == "recompute" || name == "buckets")
+      name == "recompute" || name == "buckets" || name == "attention")
     return false;
   for (int part = 0; part < kParts; ++part) {
     if (name == PartName(part)) return false;

@@ -16,6 +16,7 @@
 #include "schedlang/costs/part_formula.h"
 #include "schedlang/costs/read_shape.h"
 #include "schedlang/costs/recompute.h"
+#include "schedlang/costs/slices.h"
 #include "schedlang/costs/step_length.h"
 #include "schedlang/plan/group_order.h"
 
@@ -146,6 +147,8 @@ class CostResolver {
          .host_sharing = One("host.sharing", 1),
          .is_usual = usual_},
         [this](const std::string& key) { return PerStage(key); }, &model_));
+    SL_ASSIGN_OR_RETURN(const std::vector<int64_t> attention, PerStage("attention"));
+    SL_RETURN_IF_ERROR(CutIntoSlices(plan_, formulas_, attention, &model_));
     SL_RETURN_IF_ERROR(CheckStepLength(plan_, model_));
     return std::move(model_);
   }
@@ -304,7 +307,10 @@ class CostResolver {
       }
       values["message"].push_back(MessageBytes(model));
       AddShared(id, model, stage, links, &values);
-      memory(MemoryClass::kSavedForInput, stage.saved_for_i);
+      const int64_t keys = plan_.slices > 1 ? stage.keys : 0;
+      if (keys > 0) memory(MemoryClass::kSliceKeys, keys);
+      memory(MemoryClass::kSavedForInput, stage.saved_for_i - keys);
+      formulas_.push_back(stage);
       memory(MemoryClass::kSavedForWeight, stage.saved_for_w);
       memory(MemoryClass::kStash, stage.stash);
     }
@@ -519,10 +525,11 @@ class CostResolver {
   const Plan& plan_;
   CostModel model_;
   std::vector<int64_t> message_;
-  std::vector<int64_t> unreduced_;  // by stage, as in StageMemory
-  bool gradients_given_ = false;    // not by the formula
-  bool usual_ = false;              // no costs of computations are given
-  std::vector<double> shares_;      // each stage's share of a cost given for a rank or the model
+  std::vector<int64_t> unreduced_;      // by stage, as in StageMemory
+  std::vector<StageFormula> formulas_;  // by stage; empty without a formula
+  bool gradients_given_ = false;        // not by the formula
+  bool usual_ = false;                  // no costs of computations are given
+  std::vector<double> shares_;  // each stage's share of a cost given for a rank or the model
 };
 
 }  // namespace
@@ -598,7 +605,7 @@ void PriceGroups(const Plan& plan, CostModel* costs) {
 }
 
 int64_t GroupCost(const CostModel& costs, absl::Span<const Action> group) {
-  const auto cost = [&](const Action& part) {
+  const auto cost_of_stage = [&](const Action& part) {
     const auto s = static_cast<size_t>(part.stage.value);
     switch (part.kind) {
       case ActionKind::kForward:
@@ -619,6 +626,7 @@ int64_t GroupCost(const CostModel& costs, absl::Span<const Action> group) {
         return int64_t{0};
     }
   };
+  const auto cost = [&](const Action& part) { return OfSlice(costs, part, cost_of_stage(part)); };
   if (group.size() == 1 && costs.overlapped.empty()) return cost(group[0]);
   const auto again_of = [&](const Action& part) {
     const bool back = part.kind == ActionKind::kBackward || part.kind == ActionKind::kInputGradient;
@@ -630,7 +638,11 @@ int64_t GroupCost(const CostModel& costs, absl::Span<const Action> group) {
     const auto b = static_cast<size_t>(pair.backward->stage.value);
     const int64_t again = again_of(*pair.backward);
     const std::vector<int64_t>& takes = whole ? costs.forward_backward : costs.forward_input;
-    if (!takes.empty()) return takes[a] + again;
+    if (!takes.empty()) {
+      return (OfSlice(costs, *pair.forward, takes[a]) + OfSlice(costs, *pair.backward, takes[a])) /
+                 2 +
+             again;
+    }
     const auto& saved = whole ? costs.saved_beside_backward : costs.saved_beside_input;
     if (!saved.empty()) {
       return std::max<int64_t>(0, cost(group[0]) + cost(group[1]) - std::min(saved[a], saved[b]));

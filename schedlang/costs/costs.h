@@ -185,6 +185,11 @@ struct CostModel {
   std::vector<int64_t> update;
   std::vector<int64_t> gather_updated;
   OwnCosts own;
+  // Of a plan with slices every cost above is a slice's, on average, and `scores` has for each the
+  // attention of its queries to all keys so far, against the average. `attention` is the share of
+  // attention in a cost, by kind, then stage; none for a kind without. Empty: slices are alike.
+  std::vector<double> scores;
+  std::array<std::vector<double>, kComputeKinds> attention;
   CollectiveChoice collectives;     // a plan's collectives, unless the plan says them itself
   std::vector<StageMemory> memory;  // empty: not known
   int64_t capacity = 0;             // bytes that a rank can hold; 0: not known
@@ -195,6 +200,9 @@ struct CostModel {
   bool of_order = false;  // computation has the costs for which the plan's order was made
                           // (OrderCosts)
 };
+
+// The time of the action's slice, where an average slice takes `ns`.
+int64_t OfSlice(const CostModel& costs, const Action& action, int64_t ns);
 
 inline int64_t BucketsOf(const CostModel& costs, StageId stage) {
   return costs.buckets.empty() ? 1 : costs.buckets[static_cast<size_t>(stage.value)];

@@ -181,9 +181,15 @@ HalvesFormula HalvesOf(const ModelShape& model, const MachineSpeed& machine,
 StageFormula FormulaOf(const ModelShape& model, const MachineSpeed& machine,
                        const StagePart& part) {
   const StageSizes sizes(model, part);
-  const ComputeTimes times =
-      TimesOf(sizes.Attention() + sizes.Network() + HeadOf(model, part), model, machine);
+  const Work work = sizes.Attention() + sizes.Network() + HeadOf(model, part);
+  const ComputeTimes times = TimesOf(work, model, machine);
+  const ComputeTimes scores = TimesOf({0, work.attention, 0}, model, machine);
+  const auto share_of = [](int64_t part_ns, int64_t all_ns) {
+    return all_ns == 0 ? 0 : static_cast<double>(part_ns) / static_cast<double>(all_ns);
+  };
   StageFormula stage;
+  stage.forward_scores = share_of(scores.forward_ns, times.forward_ns);
+  stage.input_gradient_scores = share_of(scores.input_gradient_ns, times.input_gradient_ns);
   stage.forward_ns = times.forward_ns;
   stage.input_gradient_ns = times.input_gradient_ns;
   stage.weight_gradient_ns = times.weight_gradient_ns;
@@ -204,6 +210,7 @@ StageFormula FormulaOf(const ModelShape& model, const MachineSpeed& machine,
   stage.saved_for_i = std::llround(u * kept / share);
   stage.saved_for_w = std::llround(u * for_weight / share);
   stage.stash = std::llround(u * kept / share);
+  stage.keys = std::llround(u * n * k / h / share);
   return stage;
 }
 

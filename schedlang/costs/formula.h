@@ -14,8 +14,9 @@
 // its memory's bandwidth: (10 + 2 q/h + 2 k/h + (g + 1) f/h) u in F, twice that in I. It keeps for
 // I (2 + q/h + k/h + g f/h) u, for W (2 + q/h + f/h) u, and from I to W (2 + q/h + k/h + g f/h) u:
 // every matrix product's input, and the gradient of its output. Everything is divided by the
-// tensor-parallel ranks. Collectives inside layers are in part_formula.h. The bytes that a router
-// moves are not counted, nor is the embedding's work.
+// tensor-parallel ranks. Of slice i of K the products are a K-th, and the attention, to the keys of
+// all slices so far, (2 i + 1) / K^2. Collectives inside layers are in part_formula.h. The bytes
+// that a router moves are not counted, nor is the embedding's work.
 #pragma once
 
 #include <cstdint>
@@ -70,6 +71,9 @@ struct StageFormula {
   int64_t parameters = 0;
   int64_t expert_parameters = 0;                        // among them: those of the rank's experts
   int64_t saved_for_i = 0, saved_for_w = 0, stash = 0;  // bytes of a microbatch
+  int64_t keys = 0;                                     // among saved_for_i: keys and values
+  double forward_scores = 0;                            // the share of attention in F, and in I
+  double input_gradient_scores = 0;
 };
 
 // The part of a model that a stage holds.

@@ -1,5 +1,7 @@
 #include "schedlang/elaborate/counters.h"
 
+#include <algorithm>
+
 namespace stringline {
 
 bool Counter::Take(int64_t number) {
@@ -11,6 +13,26 @@ bool Counter::Take(int64_t number) {
     ++next_;
   }
   return true;
+}
+
+SliceNumber WorkCounter::Next(std::optional<int64_t> microbatch, std::optional<int64_t> slice,
+                              bool backward) const {
+  if (slice) {
+    const Counter& counter = slices_[static_cast<size_t>(*slice)];
+    return {microbatch.value_or(counter.lowest_free()), *slice};
+  }
+  SliceNumber next{microbatch.value_or(slices_[0].lowest_free()), 0};
+  if (!microbatch) {
+    for (const Counter& counter : slices_) {
+      next.microbatch = std::min(next.microbatch, counter.lowest_free());
+    }
+  }
+  const auto last = static_cast<int64_t>(slices_.size()) - 1;
+  for (int64_t k = 0; k <= last; ++k) {
+    next.slice = backward ? last - k : k;
+    if (!slices_[static_cast<size_t>(next.slice)].IsTaken(next.microbatch)) break;
+  }
+  return next;
 }
 
 void Deferred::StartRank() {

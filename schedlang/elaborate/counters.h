@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -16,12 +17,37 @@ namespace stringline {
 class Counter {
  public:
   int64_t lowest_free() const { return next_; }
+  bool IsTaken(int64_t number) const { return number < next_ || ahead_.count(number) > 0; }
   // False if `number` was taken before.
   bool Take(int64_t number);
 
  private:
   int64_t next_ = 0;
   std::set<int64_t> ahead_;  // taken numbers above next_
+};
+
+// A microbatch of a stage's work, and its slice.
+struct SliceNumber {
+  int64_t microbatch = 0;
+  int64_t slice = 0;
+};
+
+// The microbatches that a stage's work of one kind has taken, slice by slice.
+class WorkCounter {
+ public:
+  explicit WorkCounter(int slices) : slices_(static_cast<size_t>(slices)) {}
+
+  // What the work takes next where these say nothing: the lowest microbatch that is not done, and
+  // the first of its slices that is not; `backward`: the last one. May name what is taken.
+  SliceNumber Next(std::optional<int64_t> microbatch, std::optional<int64_t> slice,
+                   bool backward) const;
+  // False if it was taken before.
+  bool Take(SliceNumber number) {
+    return slices_[static_cast<size_t>(number.slice)].Take(number.microbatch);
+  }
+
+ private:
+  std::vector<Counter> slices_;
 };
 
 // The deferred weight gradients of a rank, oldest first.
@@ -43,6 +69,17 @@ class Deferred {
   const Entry* TakeOldest();
   const Entry* TakeOldestOf(int32_t stage);
   const Entry* Take(int32_t stage, int64_t microbatch);
+  // The oldest of the stage for which fits(microbatch) holds. Cost: linear in those before it.
+  template <typename Fits>
+  const Entry* TakeFirst(int32_t stage, Fits fits) {
+    for (int32_t i = first_[static_cast<size_t>(stage)]; i >= 0; i = entries_[i].next) {
+      Entry& entry = entries_[static_cast<size_t>(i)];
+      if (entry.done || !fits(entry.microbatch)) continue;
+      entry.done = true;
+      return &entry;
+    }
+    return nullptr;
+  }
 
  private:
   std::vector<Entry> entries_;

@@ -79,6 +79,7 @@ constexpr CountRow kCounts[] = {
     {Step::Kind::kSteps, &Plan::steps, 1, kMostSteps, "a plan has %s steps"},
     {Step::Kind::kVersions, &Plan::versions, 1, kMostVersions,
      "a stage holds %s versions of its weights"},
+    {Step::Kind::kSlices, &Plan::slices, 1, kMostSlices, "a microbatch has %s slices"},
 };
 
 class Elaboration {
@@ -135,7 +136,8 @@ class Elaboration {
     if (!PipesAndSplitFit() || !RowsFit()) return std::nullopt;
     padded_ *= plan_.steps;
     if (!FitsLimits()) return std::nullopt;
-    CountMicrobatchesOfSteps(&plan_);
+    padded_ *= plan_.slices;
+    CountStepsAndSlices(&plan_);
     if (!RunRanks(program_, padded_, limits_, &evaluator_, &plan_, diagnostics_)) {
       return std::nullopt;
     }
@@ -455,17 +457,21 @@ class Elaboration {
     const auto stages = static_cast<int64_t>(plan_.stages.size());
     int64_t least = 2 * stages * padded_;  // both below 2^31
     if (!plan_.pipes.empty()) least /= static_cast<int64_t>(plan_.pipes.size());
-    if (least <= limits_.actions) {
-      const int64_t counted = std::min(padded_, plan_.microbatches + 2 * stages);
+    if (least <= limits_.actions / plan_.slices) {
+      const int64_t counted = std::min(padded_, plan_.microbatches + 2 * stages) * plan_.slices;
       evaluator_.AllowSteps(3 * (least / 2) / padded_ * counted * limits_.steps_per_action);
       return true;
     }
-    const int64_t most = limits_.actions / std::max<int64_t>(1, least / padded_);
-    Find(Code::kTooLong, schedule_.name.span,
-         absl::StrCat(stages, stages == 1 ? " stage and " : " stages and ", padded_,
-                      " microbatches take at least ", least, " actions, more than ",
-                      limits_.actions, "; on so many stages a step has at most ", most,
-                      most == 1 ? " microbatch" : " microbatches"))
+    const int64_t most = limits_.actions / plan_.slices / std::max<int64_t>(1, least / padded_);
+    const std::string of_slices =
+        plan_.slices == 1 ? "" : absl::StrCat(" of ", plan_.slices, " slices");
+    const std::string times = plan_.slices == 1 ? "" : absl::StrCat(" times ", plan_.slices);
+    Find(
+        Code::kTooLong, schedule_.name.span,
+        absl::StrCat(stages, stages == 1 ? " stage and " : " stages and ", padded_, " microbatches",
+                     of_slices, " take at least ", least, times, " actions, more than ",
+                     limits_.actions, "; on so many stages a step has at most ", most,
+                     most == 1 ? " microbatch" : " microbatches"))
         .where = PrintParameters(plan_);
     return false;
   }

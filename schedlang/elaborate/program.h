@@ -64,6 +64,7 @@ struct PartStep {
   int32_t order = -1;  // the order; -1 for an action
   ActionKind kind = ActionKind::kForward;
   int32_t stage = -1;       // node; -1 for a bare W
+  int32_t slice = -1;       // node; -1 if the counters decide
   int32_t microbatch = -1;  // node; -1 if the counters decide
   uint32_t place = 0;       // index into Program::places
 };
@@ -105,6 +106,7 @@ struct Step {
     kAhead,       // node
     kSteps,       // node
     kVersions,    // node
+    kSlices,      // node
     kOrder,       // slot: the order; body
     kRepeat,      // node times; slot: the loop variable or -1; body
     kIf,          // body: arms; the first whose node holds is performed

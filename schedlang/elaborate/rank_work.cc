@@ -16,7 +16,7 @@ RankWork::RankWork(int64_t padded_microbatches, const ElaborateLimits& limits, P
       limits_(limits),
       plan_(plan),
       diagnostics_(diagnostics),
-      counters_(plan->stages.size()),
+      counters_(plan->stages.size(), StageCounters(plan->slices)),
       deferred_(plan->stages.size()),
       offloaded_(plan->stages.size()) {}
 
@@ -165,42 +165,85 @@ bool RankWork::Recomputes(const Demand& demand, Span span) {
 
 std::optional<Action> RankWork::Number(const Demand& demand, Span span) {
   if (!Recomputes(demand, span)) return std::nullopt;
+  if (demand.slice && (*demand.slice < 0 || *demand.slice >= plan_->slices)) {
+    Find(Code::kPastLast, span,
+         absl::StrCat("slice ", *demand.slice,
+                      " does not exist: the slices of a microbatch are 0 .. ", plan_->slices - 1));
+    return std::nullopt;
+  }
   const bool left = demand.kind == ActionKind::kWeightGradient || demand.kind == ActionKind::kFetch;
   return left ? NumberLeft(demand, span) : NumberCounted(demand, span);
 }
 
+std::string RankWork::NameOf(const Demand& demand, SliceNumber number) const {
+  return absl::StrCat(PrintStage(plan_->pipes, demand.stage), PrintedKind(plan_->rows, demand.kind),
+                      number.microbatch, plan_->slices == 1 ? "" : absl::StrCat(".", number.slice));
+}
+
+bool RankWork::Exists(const Demand& demand, SliceNumber number, Span span) {
+  const int64_t microbatches = MicrobatchesOf(demand.stage) / plan_->slices;
+  const std::string name = NameOf(demand, number);
+  if (number.microbatch < 0) {
+    Find(
+        Code::kPastLast, span,
+        absl::StrCat(name, " is before the first microbatch, ", NameOf(demand, {0, number.slice})));
+    return false;
+  }
+  if (number.microbatch < microbatches) return true;
+  Find(Code::kPastLast, span,
+       microbatches == 0 ? absl::StrCat(name, ", but no microbatch runs through its pipe")
+                         : absl::StrCat(name, " is past the last microbatch, ",
+                                        NameOf(demand, {microbatches - 1, number.slice})));
+  return false;
+}
+
 std::optional<Action> RankWork::NumberCounted(const Demand& demand, Span span) {
   StageCounters& counters = counters_[demand.stage.value];
-  Counter& counter = IsOwn(demand.kind)                      ? counters.own[demand.kind]
-                     : demand.kind == ActionKind::kForward   ? counters.forward
-                     : demand.kind == ActionKind::kRecompute ? counters.recompute
-                     : demand.kind == ActionKind::kOffload   ? counters.offload
-                                                             : counters.input_gradient;
-  const int64_t number = demand.microbatch.value_or(counter.lowest_free());
-  const std::string name =
-      absl::StrCat(PrintStage(plan_->pipes, demand.stage), PrintedKind(plan_->rows, demand.kind));
-  const int64_t microbatches = MicrobatchesOf(demand.stage);
-  if (number < 0) {
-    Find(Code::kPastLast, span,
-         absl::StrCat(name, number, " is before the first microbatch, ", name, "0"));
-    return std::nullopt;
-  }
-  if (number >= microbatches) {
-    Find(Code::kPastLast, span,
-         microbatches == 0 ? absl::StrCat(name, number, ", but no microbatch runs through its pipe")
-                           : absl::StrCat(name, number, " is past the last microbatch, ", name,
-                                          microbatches - 1));
-    return std::nullopt;
-  }
+  WorkCounter& counter =
+      IsOwn(demand.kind)
+          ? counters.own.try_emplace(demand.kind, WorkCounter(plan_->slices)).first->second
+      : demand.kind == ActionKind::kForward   ? counters.forward
+      : demand.kind == ActionKind::kRecompute ? counters.recompute
+      : demand.kind == ActionKind::kOffload   ? counters.offload
+                                              : counters.input_gradient;
+  const bool backward = demand.kind == ActionKind::kBackward ||
+                        demand.kind == ActionKind::kInputGradient ||
+                        demand.kind == ActionKind::kRecompute;
+  const SliceNumber number = counter.Next(demand.microbatch, demand.slice, backward);
+  if (!Exists(demand, number, span)) return std::nullopt;
   Action action;
   action.kind = demand.kind;
   action.stage = demand.stage;
-  action.microbatch = MicrobatchId(static_cast<int32_t>(number));
+  action.microbatch =
+      MicrobatchId(static_cast<int32_t>(number.microbatch * plan_->slices + number.slice));
   if (counter.Take(number)) return action;
   Diagnostic& finding =
-      Find(Code::kDoneTwice, span, absl::StrCat(name, number, " is done a second time"));
+      Find(Code::kDoneTwice, span, absl::StrCat(NameOf(demand, number), " is done a second time"));
   NoteEarlier(action, &finding);
   return std::nullopt;
+}
+
+// A W takes the oldest that fits. A U takes of the oldest microbatch the last slice, whose gradient
+// comes first.
+const Deferred::Entry* RankWork::TakeSlice(const Demand& demand, Deferred* left) {
+  const int64_t slices = plan_->slices;
+  const int32_t stage = demand.stage.value;
+  if (demand.slice || demand.kind == ActionKind::kWeightGradient) {
+    return left->TakeFirst(stage, [&](int64_t number) {
+      return (!demand.slice || number % slices == *demand.slice) &&
+             (!demand.microbatch || number / slices == *demand.microbatch);
+    });
+  }
+  int64_t oldest = -1, last = -1;
+  const auto look = [&](int64_t number) {
+    if (oldest < 0 && (!demand.microbatch || number / slices == *demand.microbatch)) {
+      oldest = number / slices;
+    }
+    if (number / slices == oldest) last = std::max(last, number);
+    return false;
+  };
+  left->TakeFirst(stage, look);
+  return last < 0 ? nullptr : left->Take(stage, last);
 }
 
 // `demand` is a W or a U.
@@ -210,6 +253,8 @@ std::optional<Action> RankWork::NumberLeft(const Demand& demand, Span span) {
   const Deferred::Entry* entry = nullptr;
   if (!demand.stage.valid()) {
     entry = left.TakeOldest();
+  } else if (plan_->slices > 1) {
+    entry = TakeSlice(demand, &left);
   } else if (demand.microbatch) {
     entry = left.Take(demand.stage.value, *demand.microbatch);
   } else {
@@ -230,14 +275,15 @@ void RankWork::FindNothingOffloaded(const Demand& demand, Span span) {
   const std::string stage = PrintStage(plan_->pipes, demand.stage);
   Find(Code::kNothingDeferred, span,
        demand.microbatch
-           ? absl::StrCat(stage, "U", *demand.microbatch, " is not on the host: no D has copied it")
+           ? absl::StrCat(NameOf(demand, {*demand.microbatch, demand.slice.value_or(0)}),
+                          " is not on the host: no D has copied it")
            : absl::StrCat("a U of stage ", stage, ", of which no D has left anything on the host"));
 }
 
 void RankWork::FindNothingDeferred(const Demand& demand, Span span) {
   std::string text = "a bare W, but nothing is deferred on this rank";
   if (demand.microbatch) {
-    text = absl::StrCat(PrintStage(plan_->pipes, demand.stage), "W", *demand.microbatch,
+    text = absl::StrCat(NameOf(demand, {*demand.microbatch, demand.slice.value_or(0)}),
                         " is not deferred");
   } else if (demand.stage.valid()) {
     text = absl::StrCat("a W of stage ", PrintStage(plan_->pipes, demand.stage),
@@ -251,11 +297,13 @@ void RankWork::FindNothingDeferred(const Demand& demand, Span span) {
          absl::StrCat(Print(*plan_, action), " shares its '&', and defers only after it"), ""});
     return;
   }
-  if (demand.microbatch && *demand.microbatch >= 0 && *demand.microbatch < plan_->microbatches) {
+  if (demand.microbatch && *demand.microbatch >= 0 &&
+      *demand.microbatch < plan_->microbatches / plan_->slices) {
     Action action;
     action.kind = ActionKind::kWeightGradient;
     action.stage = demand.stage;
-    action.microbatch = MicrobatchId(static_cast<int32_t>(*demand.microbatch));
+    action.microbatch = MicrobatchId(
+        static_cast<int32_t>(*demand.microbatch * plan_->slices + demand.slice.value_or(0)));
     NoteEarlier(action, &finding);
   }
 }

@@ -19,6 +19,7 @@ namespace stringline {
 struct Demand {
   ActionKind kind = ActionKind::kForward;
   StageId stage;                      // none for a bare W
+  std::optional<int64_t> slice;       // given by '[ ]'
   std::optional<int64_t> microbatch;  // given by '@'
 };
 
@@ -81,12 +82,15 @@ class RankWork {
     int32_t id = -1;  // in Plan::iterations; -1 until an action is performed in the pass
   };
   struct StageCounters {
-    Counter forward;
-    Counter input_gradient;
-    Counter recompute;
-    Counter offload;
+    explicit StageCounters(int slices)
+        : forward(slices), input_gradient(slices), recompute(slices), offload(slices) {}
+
+    WorkCounter forward;
+    WorkCounter input_gradient;
+    WorkCounter recompute;
+    WorkCounter offload;
     int updates = 0;
-    std::map<ActionKind, Counter> own;
+    std::map<ActionKind, WorkCounter> own;
   };
 
   // True if the plan may have one more action; otherwise a finding at `span`.
@@ -96,6 +100,12 @@ class RankWork {
   std::optional<Action> Number(const Demand& demand, Span span);
   std::optional<Action> NumberCounted(const Demand& demand, Span span);
   std::optional<Action> NumberLeft(const Demand& demand, Span span);
+  // The finding for a microbatch or a slice that does not exist; false then.
+  bool Exists(const Demand& demand, SliceNumber number, Span span);
+  // The entry that a W or a U of a microbatch in slices takes.
+  const Deferred::Entry* TakeSlice(const Demand& demand, Deferred* left);
+  // "3F7", "3F7.1": the demand as an action of this number.
+  std::string NameOf(const Demand& demand, SliceNumber number) const;
   // False after a finding if the demand is an R of a stage that keeps everything.
   bool Recomputes(const Demand& demand, Span span);
   void NoteEarlier(const Action& action, Diagnostic* finding);

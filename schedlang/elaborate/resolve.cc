@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -111,12 +112,15 @@ DerivedStep::Then::What ChangeOf(const ast::Name& word) {
   return word.text == "recompute" ? What::kRecompute : What::kOffload;
 }
 
+std::string NameOf(const ast::Part& part) {
+  return part.letter == 0 ? part.name : std::string(1, part.letter);
+}
+
 // A finding for a copy or an own action beside others in a group.
 void CheckAlone(const ast::Group& group, const ast::Part& part, Diagnostics* diagnostics) {
   if (group.parts.size() == 1) return;
-  const std::string name = part.letter == 0 ? part.name : std::string(1, part.letter);
   diagnostics->Add(Code::kMisplaced, part.span,
-                   absl::StrCat("'", name, "' shares no group: ",
+                   absl::StrCat("'", NameOf(part), "' shares no group: ",
                                 part.letter == 0 ? "an own action runs alone"
                                                  : "a copy runs beside computations by itself"));
 }
@@ -201,6 +205,28 @@ void CheckSteps(const Program& program, Span steps, std::optional<Span> pad,
                    "it, '--steps 3' performs this order three times");
 }
 
+Step::Kind CountOfWord(absl::string_view word) {
+  if (word == "steps") return Step::Kind::kSteps;
+  return word == "versions" ? Step::Kind::kVersions : Step::Kind::kSlices;
+}
+
+// Orders of slices are written out, too, and chunks cut a microbatch another way. `named`: the
+// first action that names its slice.
+void CheckSlices(const Program& program, std::optional<Span> slices, std::optional<Span> named,
+                 std::optional<Span> chunks, Diagnostics* diagnostics) {
+  if (!slices) {
+    if (!named) return;
+    diagnostics->Add(Code::kMisplaced, *named,
+                     "a slice, and 'slices e;' does not say how many there are");
+    return;
+  }
+  if (chunks) diagnostics->Add(Code::kMisplaced, *chunks, "'chunks' cannot stand beside 'slices'");
+  if (program.mode == RankMode::kSequence || program.mode == RankMode::kTimetable) return;
+  diagnostics->Add(Code::kMisplaced, *slices,
+                   "'slices' stands in a schedule whose rank block lists actions, in order or by "
+                   "slots: greedy and searched orders are of whole microbatches");
+}
+
 class Resolver {
  public:
   Resolver(const ast::Schedule& schedule, const std::string& rank_variable,
@@ -282,7 +308,9 @@ class Resolver {
     if (program_.split) CheckSplit(program_, diagnostics_);
     CheckChoices(program_, diagnostics_);
     CheckRows(program_, diagnostics_);
-    if (first_.steps) CheckSteps(program_, *first_.steps, first_.pad, diagnostics_);
+    const auto steps = first_.counts[Step::Kind::kSteps];
+    if (steps) CheckSteps(program_, *steps, first_.pad, diagnostics_);
+    CheckSlices(program_, first_.counts[Step::Kind::kSlices], slice_, first_.chunks, diagnostics_);
     if (first_.ahead && first_.unshard) FindGatheredTwice(*first_.unshard, diagnostics_);
     const bool placed = first_.stages || !program_.pipes.empty() || program_.place;
     if (placed && first_.rank) return;
@@ -445,10 +473,9 @@ class Resolver {
   }
 
   void Resolve(const ast::Steps& steps, Place place, std::vector<Step>* out) {
-    const bool versions = steps.word.text == "versions";
-    AddCount(steps, place, versions ? "'versions'" : "'steps'",
-             versions ? Step::Kind::kVersions : Step::Kind::kSteps,
-             versions ? &first_.versions : &first_.steps, out);
+    const Step::Kind kind = CountOfWord(steps.word.text);
+    const std::string what = absl::StrCat("'", steps.word.text, "'");
+    AddCount(steps, place, what.c_str(), kind, &first_.counts[kind], out);
   }
 
   void Resolve(const ast::OwnValue& value, Place place, std::vector<Step>*) {
@@ -561,10 +588,9 @@ class Resolver {
         continue;
       }
       out.kind = KindOf(group, part, program_, diagnostics_);
-      if (part.stage) {
-        out.stage =
-            ResolveStage(*part.stage, part.letter == 0 ? part.name : std::string(1, part.letter));
-      }
+      if (part.stage) out.stage = ResolveStage(*part.stage, NameOf(part), &out.slice);
+      if (part.slice) out.slice = expressions_.Resolve(*part.slice);
+      if (out.slice >= 0 && !slice_) slice_ = part.span;
       if (part.microbatch) out.microbatch = expressions_.Resolve(*part.microbatch);
       parts.push_back(out);
     }
@@ -572,8 +598,8 @@ class Resolver {
   }
 
   // Resolves the stage of an action, named `action` in findings.
-  int32_t ResolveStage(const ast::Expr& stage, std::string action) {
-    const int32_t node = expressions_.Resolve(stage);
+  int32_t ResolveStage(const ast::Expr& stage, std::string action, int32_t* slice) {
+    const int32_t node = expressions_.ResolveStage(stage, slice);
     if (!expressions_.pipe_stages().Names(node)) bare_.push_back({stage.span, std::move(action)});
     return node;
   }
@@ -601,7 +627,8 @@ class Resolver {
 
   PartStep ResolveCollective(const ast::Collective& collective) {
     PartStep part{.span = collective.span, .kind = KindOfCollective(collective)};
-    part.stage = ResolveStage(collective.stage, collective.word.text);
+    part.stage = ResolveStage(collective.stage, collective.word.text, &part.slice);
+    if (part.slice >= 0) Misplaced(collective.span, "this acts on a whole stage: it has no slices");
     part.place = static_cast<uint32_t>(program_.places.size());
     program_.places.push_back(collective.span);
     return part;
@@ -640,9 +667,10 @@ class Resolver {
   std::vector<BareStage> bare_;  // stages without a pipe
   // The first of each of these statements.
   struct {
-    std::optional<Span> stages, split, recompute, pad, chunks, ahead, steps, versions, unshard,
-        rank;
+    std::optional<Span> stages, split, recompute, pad, chunks, ahead, unshard, rank;
+    std::map<Step::Kind, std::optional<Span>> counts;  // 'steps', 'versions', 'slices'
   } first_;
+  std::optional<Span> slice_;  // the first action that names its slice
 };
 
 }  // namespace

@@ -48,7 +48,33 @@ Operator OpOf(ast::Operator op) {
   return Operator::kNumber;
 }
 
+// The `name[k]` with which an expression ends, outside of parentheses; null for another end.
+const ast::Index* BracketsAtEnd(const ast::Expr& expr) {
+  const ast::Expr* last = &expr;
+  for (;;) {
+    const ast::Expr* next = nullptr;
+    if (const auto* index = std::get_if<ast::Index>(&last->node)) return index;
+    if (const auto* unary = std::get_if<ast::Unary>(&last->node)) next = unary->operand.get();
+    if (const auto* binary = std::get_if<ast::Binary>(&last->node)) next = binary->right.get();
+    if (const auto* choice = std::get_if<ast::Conditional>(&last->node)) next = choice->no.get();
+    if (next == nullptr || next->span.end != expr.span.end) return nullptr;
+    last = next;
+  }
+}
+
 }  // namespace
+
+int32_t ExpressionResolver::ResolveStage(const ast::Expr& stage, int32_t* slice) {
+  brackets_ = BracketsAtEnd(stage);
+  if (brackets_ != nullptr && !scope_->IsOther(brackets_->pipe.text, Symbol::Kind::kPipe)) {
+    brackets_ = nullptr;
+  }
+  slice_ = -1;
+  const int32_t node = Resolve(stage);
+  brackets_ = nullptr;
+  *slice = slice_;
+  return node;
+}
 
 int32_t ExpressionResolver::ResolveAt(const ast::Expr& expr, int* deepest) {
   int below = 0;
@@ -187,6 +213,10 @@ ExpressionNode ExpressionResolver::MakeNode(const ast::Call& call, Span span, in
 }
 
 ExpressionNode ExpressionResolver::MakeNode(const ast::Index& index, Span, int* deepest) {
+  if (&index == brackets_) {
+    slice_ = Resolve(*index.index);
+    return MakeNode(ast::Reference{index.pipe.text}, index.pipe.span, deepest);
+  }
   const Symbol* symbol = scope_->Find(index.pipe.text, index.pipe.span);
   ExpressionNode node{.op = Operator::kPipeStage};
   node.b = ResolveAt(*index.index, deepest);

@@ -19,6 +19,10 @@ class ExpressionResolver {
   // The node of the expression. After a finding the node exists, but has no meaning.
   int32_t Resolve(const ast::Expr& expr) { return ResolveAt(expr, nullptr); }
 
+  // The same of an action's stage, which `[k]` may follow. Behind a name that is no pipe these
+  // brackets name a slice: then *slice is the node of k, and the stage goes up to the name.
+  int32_t ResolveStage(const ast::Expr& stage, int32_t* slice);
+
   // The function defined by a `let` with parameters; its name is not defined yet, so its body
   // cannot use it.
   int32_t ResolveFunction(const ast::Let& let);
@@ -48,6 +52,8 @@ class ExpressionResolver {
   Scope* scope_;
   Diagnostics* diagnostics_;
   PipeStages pipe_stages_;
+  const ast::Index* brackets_ = nullptr;  // of a slice, behind the stage that is being resolved
+  int32_t slice_ = -1;                    // their node
 };
 
 }  // namespace stringline

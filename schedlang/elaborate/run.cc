@@ -196,6 +196,14 @@ class Runner {
   }
 
   bool TightenOrFind(Timetable* timetable) {
+    if (plan_->slices > 1) {
+      diagnostics_
+          ->Add(Code::kMisplaced, tighten_span_,
+                "'tighten' moves whole microbatches, and these have slices; write the slots so "
+                "that none is left free")
+          .where = PrintParameters(*plan_);
+      return false;
+    }
     // A block of a few slots, repeated M times and begun a little later on every rank, is a row of
     // some slots for each microbatch and rank.
     const auto actions = static_cast<int64_t>(timetable->actions.size());
@@ -341,11 +349,9 @@ class Runner {
       }
       demand->stage = StageId(static_cast<int32_t>(stage));
     }
-    if (part.microbatch >= 0) {
-      demand->microbatch = evaluator_->Evaluate(part.microbatch);
-      return Evaluated();
-    }
-    return true;
+    if (part.slice >= 0) demand->slice = evaluator_->Evaluate(part.slice);
+    if (part.microbatch >= 0) demand->microbatch = evaluator_->Evaluate(part.microbatch);
+    return Evaluated();
   }
 
   bool WriteDown(const Demand& demand, Span span, bool joined) {

@@ -41,6 +41,12 @@ class Scope {
   void BeginFunction(const std::string& name) { function_ = name; }
   void EndFunction() { function_.clear(); }
 
+  // True if the name is visible here and of another kind.
+  bool IsOther(const std::string& name, Symbol::Kind kind) const {
+    const auto known = symbols_.find(name);
+    return known != symbols_.end() && known->second.kind != kind;
+  }
+
   // The meaning of the name here. An unknown name is a finding the first time; null then and later.
   const Symbol* Find(const std::string& name, Span span);
 

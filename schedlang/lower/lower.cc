@@ -156,8 +156,14 @@ class Lowering {
 
 // True if `first` gives a value that `later` needs on the same rank.
 bool Feeds(const Plan& plan, const Action& first, const Action& later) {
-  if (first.microbatch != later.microbatch) return false;
   const Values gives = EffectsOf(plan, first).gives, needs = EffectsOf(plan, later).needs;
+  if (first.microbatch != later.microbatch) {
+    if (plan.slices == 1 || first.stage != later.stage) return false;
+    const int ahead = later.microbatch.value - first.microbatch.value;
+    const bool reads_keys = first.kind == ActionKind::kForward && later.kind == first.kind &&
+                            ahead == 1 && plan.SliceOf(later) > 0;
+    return reads_keys || ((gives & needs & kSliceKeyGrad) != 0 && ahead == -1);
+  }
   const Stage& stage = plan.stage(first.stage);
   if (later.stage == first.stage) return (gives & needs & (kSaved | kKept | kStash)) != 0;
   if (later.stage == stage.next) return (gives & kOutput) && (needs & kInput);

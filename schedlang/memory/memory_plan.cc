@@ -170,11 +170,13 @@ class Planner {
     const bool back = action.kind == ActionKind::kFetch;
     ForEachOf(gives, [&](StageValue value) {
       if (ClassOf(value) == MemoryClass::kMessages) return;
-      const Moment death = DeathOf(action.stage, action.microbatch, value, back);
+      Action of = action;
+      of.microbatch = GivenTo(action.microbatch, value);
+      const Moment death = DeathOf(action.stage, of.microbatch, value, back);
       if (IsOnHost(value)) {
         PlaceOnHost(action, start, death);
       } else {
-        PlaceValue(action, value, start, death, back);
+        PlaceValue(of, value, start, death, back);
       }
     });
     if (action.kind == ActionKind::kBackward && stages_[action.stage.value].in_parts) {
@@ -216,7 +218,8 @@ class Planner {
   // `of` names the stage and microbatch of the value.
   void PlaceValue(const Action& of, StageValue value, const Clock& birth, Moment death,
                   bool back = false) {
-    const int64_t bytes = AlignUp(stages_[of.stage.value].of_microbatch[value]);
+    const int64_t bytes = AlignUp(stages_[of.stage.value].of_microbatch[value] *
+                                  SlicesIn(plan_, of.microbatch, value));
     if (bytes == 0) return;
     const int rank = plan_.stage(of.stage).rank.value;
     for (Placed& placed : placed_) {

@@ -1,3 +1,6 @@
+// The rows of values.def are turned into a row for each action, one table for each place of a slice
+// and each sort of stage. Live values are a set of bits by stage and microbatch, which Perform
+// changes; what a neighbour's stage or slice gets is put there at once.
 #include "schedlang/plan/effects.h"
 
 #include <algorithm>
@@ -49,7 +52,7 @@ constexpr std::array<ValueRow, kValueRows> RowsOfValues() {
 }
 constexpr std::array<ValueRow, kValueRows> kRowsOfValues = RowsOfValues();
 
-constexpr EffectsByKind EffectsOfAll(bool remakes) {
+constexpr EffectsByKind EffectsOfAll(SliceAt at, bool remakes) {
   EffectsByKind all = {};
   for (int kind = 0; kind < kActionKinds; ++kind) {
     const Kinds bit = SetOf(static_cast<ActionKind>(kind));
@@ -67,17 +70,27 @@ constexpr EffectsByKind EffectsOfAll(bool remakes) {
       *values &= static_cast<Values>(~others);
     }
   }
+  const bool whole = at == SliceAt::kWhole;
+  const Values none = (remakes ? 0 : kKept) | (whole ? kSliceKeys | kSliceKeyGrad : 0);
+  const Values not_given = none | (at == SliceAt::kFirst ? kSliceKeyGrad : 0);
+  const Values not_needed = none | (at == SliceAt::kLast ? kSliceKeyGrad : 0);
   for (Effects& effects : all) {
-    if (remakes) continue;
-    effects.needs &= static_cast<Values>(~kKept);
-    effects.releases &= static_cast<Values>(~kKept);
+    effects.needs &= static_cast<Values>(~not_needed);
+    effects.gives &= static_cast<Values>(~not_given);
+    effects.releases &= static_cast<Values>(~not_needed);
   }
   return all;
 }
 
 }  // namespace
 
-constinit const std::array<EffectsByKind, 2> kEffects = {EffectsOfAll(false), EffectsOfAll(true)};
+constinit const std::array<EffectsByKind, 8> kEffects = [] {
+  std::array<EffectsByKind, 8> all = {};
+  for (size_t i = 0; i < all.size(); ++i) {
+    all[i] = EffectsOfAll(static_cast<SliceAt>(i / 2), i % 2 == 1);
+  }
+  return all;
+}();
 
 StageValue MessageOf(ActionKind send_or_recv) {
   SL_CHECK(IsMessage(send_or_recv)) << PrintedKind(send_or_recv);
@@ -94,6 +107,7 @@ const Effects& EffectsOfOwn(const Plan& plan, const Action& own) {
 LiveValues::LiveValues(const Plan& plan)
     : plan_(plan),
       microbatches_(static_cast<size_t>(plan.microbatches)),
+      slices_(plan.slices),
       live_(plan.stages.size() * microbatches_, 0),
       elsewhere_(live_.size()),
       data_is_given_((plan.rows.given() & kInput) != 0),
@@ -131,7 +145,7 @@ void LiveValues::Perform(const Action& action) {
   if (IsOwn(action.kind)) [[unlikely]]
     return PerformOwn(action);
   const Stage& stage = plan_.stage(action.stage);
-  const Effects& effects = EffectsOf(action.kind, stage.remakes);
+  const Effects& effects = EffectsOfBuiltIn(action);
   Values gives = effects.gives;
   Values& own = live_[Index(action.stage, action.microbatch)];
   own &= ~effects.releases;
@@ -151,6 +165,10 @@ void LiveValues::Perform(const Action& action) {
       gives &= ~kInGrad;
       live_[Index(stage.previous, action.microbatch)] |= kOutGrad;
     }
+  }
+  if (gives & kSliceKeyGrad) [[unlikely]] {
+    gives &= ~kSliceKeyGrad;
+    live_[Index(action.stage, action.microbatch) - 1] |= kSliceKeyGrad;
   }
   own |= gives;
 }
@@ -179,10 +197,13 @@ std::string Describe(const Plan& plan, StageId stage, MicrobatchId microbatch, V
   const auto* const row = std::find_if(kRowsOfValues.begin(), kRowsOfValues.end(),
                                        [&](const ValueRow& r) { return (values & r.value) != 0; });
   SL_CHECK(row != kRowsOfValues.end()) << "describes nothing";
+  // Only the F behind it lacks the keys of a slice.
+  const MicrobatchId of(microbatch.value - (row->value == kSliceKeys ? 1 : 0));
+  const std::string number = PrintMicrobatch(plan.slices, of);
   if (row->value & kOwnValues) {
-    return absl::StrCat(
-        "'", NameOf(plan.rows, static_cast<StageValue>(std::countr_zero(row->value))),
-        "' of stage ", PrintStage(plan.pipes, stage), ", microbatch ", microbatch.value);
+    return absl::StrCat("'",
+                        NameOf(plan.rows, static_cast<StageValue>(std::countr_zero(row->value))),
+                        "' of stage ", PrintStage(plan.pipes, stage), ", microbatch ", number);
   }
   const Stage& place = plan.stage(stage);
   StageId named = stage;
@@ -190,7 +211,7 @@ std::string Describe(const Plan& plan, StageId stage, MicrobatchId microbatch, V
   if (row->whose == Whose::kNext) named = place.next;
   return absl::StrCat(named.valid() ? row->words : row->words_at_end, " of stage ",
                       PrintStage(plan.pipes, named.valid() ? named : stage), ", microbatch ",
-                      microbatch.value);
+                      number);
 }
 
 }  // namespace stringline

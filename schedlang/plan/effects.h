@@ -20,6 +20,10 @@
 // with R (Stage::remakes) an F gives `kept` and `to remake` in place of `saved`, D and U move
 // `kept`, and all that follow need it; it lives until B or W.
 //
+// In a plan with slices (Plan::slices) F gives the keys of its slice, which stay until its B or I;
+// the F of the next slice needs them. A B or I gives the gradient of all keys before its slice,
+// which is the key gradient of the slice before, and ends with its B or I.
+//
 // A schedule's own actions (rows.h) are further rows of the table. For them F gives `result` until
 // B or I, and B or I `sent back`, which stays.
 //
@@ -48,23 +52,46 @@ namespace stringline {
 
 using EffectsByKind = std::array<Effects, kActionKinds>;
 
-// In a stage without R, and in one with it.
-extern const std::array<EffectsByKind, 2> kEffects;
+// The place of a slice in its microbatch; whole: a plan without slices.
+enum class SliceAt : uint8_t { kWhole, kFirst, kBetween, kLast };
+inline SliceAt SliceAtOf(const Plan& plan, MicrobatchId microbatch) {
+  if (plan.slices == 1) return SliceAt::kWhole;
+  const int slice = microbatch.value % plan.slices;
+  if (slice == 0) return SliceAt::kFirst;
+  return slice + 1 == plan.slices ? SliceAt::kLast : SliceAt::kBetween;
+}
+
+// By SliceAt, each in a stage without R and in one with it.
+extern const std::array<EffectsByKind, 8> kEffects;
 
 // `remakes`: in a stage with R.
-inline const Effects& EffectsOf(ActionKind kind, bool remakes = false) {
-  return kEffects[remakes ? 1 : 0][static_cast<size_t>(kind)];
+inline const Effects& EffectsOf(ActionKind kind, bool remakes = false,
+                                SliceAt at = SliceAt::kWhole) {
+  return kEffects[static_cast<size_t>(at) * 2 + (remakes ? 1 : 0)][static_cast<size_t>(kind)];
 }
-// On the rank of the stage.
+// On the rank of the stage, of some slice.
 inline const Effects& EffectsOf(const Plan& plan, StageId stage, ActionKind kind) {
   const bool remakes = plan.stage(stage).remakes;
-  return IsOwn(kind) ? plan.rows.of(kind).effects[remakes ? 1 : 0] : EffectsOf(kind, remakes);
+  if (IsOwn(kind)) return plan.rows.of(kind).effects[remakes ? 1 : 0];
+  return EffectsOf(kind, remakes, plan.slices > 1 ? SliceAt::kBetween : SliceAt::kWhole);
 }
 const Effects& EffectsOfOwn(const Plan& plan, const Action& own);
 inline const Effects& EffectsOf(const Plan& plan, const Action& action) {
   if (IsOwn(action.kind)) [[unlikely]]
     return EffectsOfOwn(plan, action);
-  return EffectsOf(action.kind, plan.stage(action.stage).remakes);
+  return EffectsOf(action.kind, plan.stage(action.stage).remakes,
+                   SliceAtOf(plan, action.microbatch));
+}
+
+// The microbatch of a value that an action on `microbatch` gives: with slices, the gradient of keys
+// is that of the slice before.
+constexpr MicrobatchId GivenTo(MicrobatchId microbatch, StageValue value) {
+  return MicrobatchId(microbatch.value - (value == StageValue::kSliceKeyGrad ? 1 : 0));
+}
+// The bytes of a value are those of a slice times this: a gradient of keys has those of its slice
+// and of all before it.
+inline int64_t SlicesIn(const Plan& plan, MicrobatchId microbatch, StageValue value) {
+  return value == StageValue::kSliceKeyGrad ? microbatch.value % plan.slices + 1 : 1;
 }
 
 // The values that D and U move between a rank and its host.
@@ -110,8 +137,9 @@ class LiveValues {
   Values Missing(const Action& action) const {
     if (IsOwn(action.kind)) [[unlikely]]
       return MissingOfOwn(action);
-    const Values needs = EffectsOf(action.kind, plan_.stage(action.stage).remakes).needs;
-    return needs == 0 ? 0 : needs & ~of(action.stage, action.microbatch);
+    const Values needs = EffectsOfBuiltIn(action).needs;
+    if (needs == 0) return 0;
+    return (needs & ~of(action.stage, action.microbatch)) | MissingOfSliceBefore(action);
   }
   // The same for group[part]. Parts of a group run at once, so values given by earlier parts are
   // not yet live, and values released by earlier parts are no longer available.
@@ -125,7 +153,7 @@ class LiveValues {
           group[k].stage == group[part].stage && group[k].microbatch == group[part].microbatch;
       if (same) there &= static_cast<Values>(~EffectsOf(plan_, group[k]).releases);
     }
-    return needs & ~there;
+    return (needs & ~there) | MissingOfSliceBefore(group[part]);
   }
   // Takes the releases of the action, then adds its gives, as the neighbour stage's value if the
   // neighbour lives on the same rank.
@@ -142,6 +170,16 @@ class LiveValues {
     return action.on < 0 ? Index(action.stage, action.microbatch) : IndexElsewhere(action);
   }
   size_t IndexElsewhere(const Action& action) const;
+  const Effects& EffectsOfBuiltIn(const Action& action) const {
+    const bool remakes = plan_.stage(action.stage).remakes;
+    if (slices_ == 1) return EffectsOf(action.kind, remakes);
+    return EffectsOf(action.kind, remakes, SliceAtOf(plan_, action.microbatch));
+  }
+  // The keys of the slice before, which an F needs.
+  Values MissingOfSliceBefore(const Action& action) const {
+    if (slices_ == 1 || action.kind != ActionKind::kForward || plan_.SliceOf(action) == 0) return 0;
+    return kSliceKeys & ~live_[Index(action.stage, action.microbatch) - 1];
+  }
   // Own actions give no value to a neighbour.
   Values MissingOfOwn(const Action& own) const;
   void PerformOwn(const Action& own);
@@ -149,6 +187,7 @@ class LiveValues {
 
   const Plan& plan_;
   size_t microbatches_;
+  const int slices_;
   // The values on the ranks of the stages, by stage and microbatch; behind them those that each
   // rank has of a stage, by seat, rank and microbatch. The rank of the stage has no part of that.
   std::vector<Values> live_;
@@ -159,7 +198,7 @@ class LiveValues {
 };
 
 // "activation of stage 1, microbatch 0": the lowest value in `values`, in words. A stage's input is
-// named for the stage that produces it.
+// named for the stage that produces it, and the keys that an F lacks for the slice before.
 std::string Describe(const Plan& plan, StageId stage, MicrobatchId microbatch, Values values);
 
 // The change in live stage activations on the rank, as memory is counted in the literature:

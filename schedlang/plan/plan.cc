@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 
 namespace stringline {
@@ -34,7 +35,7 @@ void AppendStages(const Plan& plan, std::string* out) {
     if (p < plan.pipes.size() && static_cast<int>(s) == plan.pipes[p].first_stage.value) {
       const Pipe& pipe = plan.pipes[p++];
       absl::StrAppend(out, s == 0 ? "" : "\n", "pipe ", pipe.name,
-                      " M=", pipe.microbatches / plan.steps);
+                      " M=", pipe.microbatches / plan.steps / plan.slices);
       absl::StrAppend(out, " stages");
     }
     absl::StrAppend(out, " ", plan.stages[s].rank.value);
@@ -130,15 +131,26 @@ std::string PrintStage(absl::Span<const Pipe> pipes, StageId stage) {
   return absl::StrCat(stage.value);
 }
 
-std::string PrintAction(absl::Span<const Pipe> pipes, const OwnRows& rows, ActionKind kind,
-                        StageId stage, MicrobatchId microbatch) {
+std::string PrintMicrobatch(int slices, MicrobatchId microbatch) {
+  if (slices == 1) return absl::StrCat(microbatch.value);
+  return absl::StrCat(microbatch.value / slices, ".", microbatch.value % slices);
+}
+
+std::string PrintActivations(int slices, int count) {
+  return absl::StrFormat("%.4g", static_cast<double>(count) / slices);
+}
+
+std::string PrintAction(absl::Span<const Pipe> pipes, const OwnRows& rows, int slices,
+                        ActionKind kind, StageId stage, MicrobatchId microbatch) {
   std::string out = absl::StrCat(PrintStage(pipes, stage), PrintedKind(rows, kind));
-  if (microbatch.valid()) absl::StrAppend(&out, microbatch.value);
+  if (!microbatch.valid()) return out;
+  absl::StrAppend(&out, PrintMicrobatch(IsOfMicrobatch(kind) ? slices : 1, microbatch));
   return out;
 }
 
 std::string Print(const Plan& plan, const Action& action) {
-  return PrintAction(plan.pipes, plan.rows, action.kind, action.stage, action.microbatch);
+  return PrintAction(plan.pipes, plan.rows, plan.slices, action.kind, action.stage,
+                     action.microbatch);
 }
 
 std::string PrintGroup(const Plan& plan, absl::Span<const Action> actions, size_t index) {
@@ -163,6 +175,7 @@ std::string Print(const Plan& plan) {
   if (plan.steps > 1 || plan.versions > 1) {
     absl::StrAppend(&out, "steps ", plan.steps, " versions ", plan.versions, "\n");
   }
+  if (plan.slices > 1) absl::StrAppend(&out, "slices ", plan.slices, "\n");
   absl::StrAppend(&out, Print(plan.rows));
   AppendStages(plan, &out);
   if (plan.split.kind != Split::Kind::kEven) absl::StrAppend(&out, Print(plan.split), "\n");

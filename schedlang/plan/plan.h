@@ -17,6 +17,9 @@
 //   stages 0
 //   rank 0: 0F0 0B0 0UPDATE0 0F1 0B1 0UPDATE1
 //
+// A plan whose microbatches have slices says how many in a line `slices 4`; there 1F3.2 is the
+// forward of slice 2 of microbatch 3.
+//
 // A schedule's own values and actions have a line each, `value …` and `action …` (rows.h), before
 // the stages; an action that each rank does stands in the lists of all of them.
 //
@@ -59,9 +62,10 @@ struct Action {
   // The rank of an own action that every rank does (rows.h); -1: the stage's.
   int16_t on = -1;
   StageId stage;
-  MicrobatchId microbatch;  // in its pipe; of an UPDATE its step; none for a collective
-  uint32_t place = 0;       // index into Plan::places: the place in the source
-  int32_t iteration = -1;   // index into Plan::iterations: the innermost loop pass; -1 for none
+  // In its pipe, its slices counted (Plan::slices); of an UPDATE its step; none for a collective.
+  MicrobatchId microbatch;
+  uint32_t place = 0;      // index into Plan::places: the place in the source
+  int32_t iteration = -1;  // index into Plan::iterations: the innermost loop pass; -1 for none
 };
 
 // Pass `i` of a loop, inside pass `outer` of the loop around it (-1: no loop).
@@ -88,7 +92,7 @@ struct Pipe {
   StageId first_stage;
   int stages = 0;
   int first_microbatch = 0;  // the microbatches of the pipes before it, of all steps
-  int microbatches = 0;      // of all steps of the plan
+  int microbatches = 0;      // of all steps of the plan, their slices counted
 };
 
 // The assignment of the model's layers to stages.
@@ -168,17 +172,22 @@ inline constexpr int kMostChunks = 16;
 inline constexpr int kMostStagesAhead = 1'000'000;
 inline constexpr int kMostSteps = 10'000;
 inline constexpr int kMostVersions = 64;
+inline constexpr int kMostSlices = 1024;
 
 struct Plan {
   std::string schedule;               // its name
   std::vector<Parameter> parameters;  // P, M, then the options in the order declared
-  int microbatches = 0;               // of all steps
+  int microbatches = 0;               // of all steps, their slices counted
   // A plan may hold several steps of training, each with as many microbatches: those of step k of a
   // stage follow those of step k - 1.
   int steps = 1;
   // The versions of its weights that a stage holds. Its F, R, B and I of step k read the weights
   // behind UPDATE k - versions, or the first ones: weights that are at most versions - 1 steps old.
   int versions = 1;
+  // The slices of each microbatch's sequence. Numbers of microbatches count slices: slice k of
+  // microbatch m is number m * slices + k, here, in pipes and in actions. Its F reads the keys of
+  // the slices before it, and its B or I their gradients from the slices behind it.
+  int slices = 1;
   std::vector<Stage> stages;
   std::vector<Pipe> pipes;  // empty: a single pipe, of all stages and microbatches
   OwnRows rows;             // the schedule's own values and actions
@@ -222,6 +231,10 @@ struct Plan {
     if (action.kind == ActionKind::kUpdate) return action.microbatch.value;
     return action.microbatch.value / (microbatches_of(action.stage) / steps);
   }
+  // The slice of an action on a microbatch.
+  int SliceOf(const Action& action) const {
+    return slices == 1 ? 0 : action.microbatch.value % slices;
+  }
   // The microbatch of all steps which a plan of that step alone would number `microbatch`, counted
   // through all pipes.
   MicrobatchId OfStep(int step, int32_t microbatch) const;
@@ -256,9 +269,13 @@ inline absl::Span<const Action> GroupAt(absl::Span<const Action> actions, size_t
 
 // The stage as messages name it: "3", or "up[1]" in plans with pipes.
 std::string PrintStage(absl::Span<const Pipe> pipes, StageId stage);
-// "3F7", "up[1]F7"; "3UNSHARD".
-std::string PrintAction(absl::Span<const Pipe> pipes, const OwnRows& rows, ActionKind kind,
-                        StageId stage, MicrobatchId microbatch);
+// "7", or "7.1" in a plan whose microbatches have slices.
+std::string PrintMicrobatch(int slices, MicrobatchId microbatch);
+// "3", or "1.75" where 7 slices of a quarter each are counted: activations in microbatches.
+std::string PrintActivations(int slices, int count);
+// "3F7", "up[1]F7", "3F7.1"; "3UNSHARD".
+std::string PrintAction(absl::Span<const Pipe> pipes, const OwnRows& rows, int slices,
+                        ActionKind kind, StageId stage, MicrobatchId microbatch);
 std::string Print(const Plan& plan, const Action& action);
 // "0F3&1B0": the group that begins at actions[index].
 std::string PrintGroup(const Plan& plan, absl::Span<const Action> actions, size_t index);

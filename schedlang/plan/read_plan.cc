@@ -24,8 +24,8 @@ class PlanReader {
   }
 
   std::optional<Plan> Read() {
-    if (!ReadHeader() || !ReadSteps() || !ReadRows() || !ReadStages() || !RowsFit() ||
-        !ReadExtras())
+    if (!ReadHeader() || !ReadSteps() || !ReadSlicesLine() || !ReadRows() || !ReadStages() ||
+        !RowsFit() || !ReadExtras())
       return std::nullopt;
     for (int64_t rank = 0; rank < ranks_; ++rank) {
       const size_t line = static_cast<size_t>(rank) + next_;
@@ -97,6 +97,20 @@ class PlanReader {
     return true;
   }
 
+  // "slices 4", if microbatches have slices.
+  bool ReadSlicesLine() {
+    if (next_ >= lines_.size() || lines_[next_][0].text != "slices") return true;
+    const std::vector<Word>& words = lines_[next_++];
+    const auto slices = ReadSlices(words);
+    if (!slices) return Complain(words[0].span, BadSlices());
+    if (int64_t{*slices} * plan_.steps * plan_.microbatches > kMostRanks) {
+      return Complain(words[1].span,
+                      absl::StrCat("slices of all microbatches are over ", kMostRanks));
+    }
+    plan_.slices = *slices;
+    return true;
+  }
+
   // The lines of the schedule's own values and actions. The ranks of values are by stage: the
   // stages follow, so those of a value are counted by ReadStages.
   bool ReadRows() {
@@ -131,7 +145,7 @@ class PlanReader {
     }
     if (!plan_.pipes.empty()) {
       if (!PipesFit(lines_[first][0].span)) return false;
-      CountMicrobatchesOfSteps(&plan_);
+      CountStepsAndSlices(&plan_);
       return FitsMemory(lines_[first][0].span, plan_.stages.size());
     }
     const bool is_there = first < lines_.size();
@@ -140,7 +154,7 @@ class PlanReader {
                       "expected 'stages' and the rank of every stage");
     }
     next_ = first + 1;
-    CountMicrobatchesOfSteps(&plan_);
+    CountStepsAndSlices(&plan_);
     return ReadPlacement(absl::MakeConstSpan(lines_[first]).subspan(1));
   }
 
@@ -243,7 +257,7 @@ class PlanReader {
       Action action;
       action.joined = joined;
       action.place = place;
-      if (!ReadAction(plan_.pipes, plan_.rows, &rest, &action))
+      if (!ReadAction(plan_.pipes, plan_.rows, plan_.slices, &rest, &action))
         return Complain(word.span, "expected an action like 3F7");
       if (plan_.rows.IsOfEveryRank(action.kind)) action.on = static_cast<int16_t>(rank.value);
       if (!Allowed(rank, word, action)) return false;
@@ -260,8 +274,9 @@ class PlanReader {
                                               plan_.stages.size(), " stages"));
     }
     const bool updates = action.kind == ActionKind::kUpdate;
-    const int most = updates ? plan_.steps : plan_.microbatches_of(action.stage);
-    if (action.microbatch.value >= most) {
+    const int slices = updates ? 1 : plan_.slices;
+    const int most = updates ? plan_.steps : plan_.microbatches_of(action.stage) / slices;
+    if (action.microbatch.value / slices >= most) {
       return Complain(word.span,
                       absl::StrCat(Print(plan_, action), ": there ", most == 1 ? "is" : "are",
                                    " only ", most, updates ? " step" : " microbatch",

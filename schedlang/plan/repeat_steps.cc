@@ -45,21 +45,23 @@ Plan WithUpdates(Plan plan) {
   return plan;
 }
 
-}  // namespace
-
-void CountMicrobatchesOfSteps(Plan* plan) {
-  plan->microbatches *= plan->steps;
+void Multiply(Plan* plan, int by) {
+  plan->microbatches *= by;
   for (Pipe& pipe : plan->pipes) {
-    pipe.first_microbatch *= plan->steps;
-    pipe.microbatches *= plan->steps;
+    pipe.first_microbatch *= by;
+    pipe.microbatches *= by;
   }
 }
+
+}  // namespace
+
+void CountStepsAndSlices(Plan* plan) { Multiply(plan, plan->steps * plan->slices); }
 
 Plan RepeatActions(const Plan& plan, int steps) {
   SL_CHECK(plan.steps == 1 && steps >= 1) << plan.steps << " " << steps;
   Plan out = plan;
   out.steps = steps;
-  CountMicrobatchesOfSteps(&out);
+  Multiply(&out, steps);
   out.actions.clear();
   out.first = {0};
   for (int r = 0; r < plan.ranks(); ++r) {

@@ -14,7 +14,8 @@ Plan RepeatSteps(const Plan& plan, int steps);
 // The same of a plan of one step, lowered or not, without adding UPDATEs.
 Plan RepeatActions(const Plan& plan, int steps);
 
-// Multiplies the microbatches of the plan and of its pipes, counted for one step, by its steps.
-void CountMicrobatchesOfSteps(Plan* plan);
+// Multiplies the microbatches of the plan and of its pipes, counted as a schedule counts them, by
+// its steps and slices.
+void CountStepsAndSlices(Plan* plan);
 
 }  // namespace stringline

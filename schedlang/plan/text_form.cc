@@ -5,6 +5,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 namespace stringline {
 namespace {
@@ -86,8 +88,18 @@ std::optional<int64_t> ValueOf(const std::vector<Parameter>& parameters, absl::s
   return std::nullopt;
 }
 
-bool ReadAction(absl::Span<const Pipe> pipes, const OwnRows& rows, absl::string_view* text,
-                Action* action) {
+std::optional<int> ReadSlices(const std::vector<Word>& words) {
+  const auto slices = words.size() == 2 ? ReadNumber(words[1].text, kMostSlices) : std::nullopt;
+  if (!slices || *slices < 2) return std::nullopt;
+  return static_cast<int>(*slices);
+}
+
+std::string BadSlices() {
+  return absl::StrCat("expected 'slices N' with 2 to ", kMostSlices, " slices of a microbatch");
+}
+
+bool ReadAction(absl::Span<const Pipe> pipes, const OwnRows& rows, int slices,
+                absl::string_view* text, Action* action) {
   const auto stage = CutStage(pipes, text);
   size_t n = 0;
   while (n < text->size() && (absl::ascii_isupper((*text)[n]) || (*text)[n] == '_')) ++n;
@@ -108,6 +120,11 @@ bool ReadAction(absl::Span<const Pipe> pipes, const OwnRows& rows, absl::string_
   const auto microbatch = CutNumber(text);
   if (!microbatch) return false;
   action->microbatch = MicrobatchId(*microbatch);
+  if (slices == 1 || !IsOfMicrobatch(action->kind)) return true;
+  if (!absl::ConsumePrefix(text, ".")) return false;
+  const auto slice = CutNumber(text);
+  if (!slice || *slice >= slices || *microbatch > (INT32_MAX - *slice) / slices) return false;
+  action->microbatch = MicrobatchId(*microbatch * slices + *slice);
   return true;
 }
 

@@ -30,9 +30,15 @@ std::optional<Parameter> ReadParameter(absl::string_view text);
 // The value of a parameter, or nothing.
 std::optional<int64_t> ValueOf(const std::vector<Parameter>& parameters, absl::string_view name);
 
-// Reads an action's printed form ("3F7", "0SEND_F1"; "up[3]F7" in a plan with pipes) from the front
+// "slices 4": a line of a plan or a timeline whose microbatches have slices. Nothing for another
+// number than 2 to kMostSlices; BadSlices says so.
+std::optional<int> ReadSlices(const std::vector<Word>& words);
+std::string BadSlices();
+
+// Reads an action's printed form ("3F7", "0SEND_F1"; "up[3]F7" in a plan with pipes, "3F7.1" in
+// one with slices) from the front
 // of *text and cuts it off. False, with *text unspecified, if *text begins otherwise.
-bool ReadAction(absl::Span<const Pipe> pipes, const OwnRows& rows, absl::string_view* text,
-                Action* action);
+bool ReadAction(absl::Span<const Pipe> pipes, const OwnRows& rows, int slices,
+                absl::string_view* text, Action* action);
 
 }  // namespace stringline

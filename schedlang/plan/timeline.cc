@@ -55,7 +55,7 @@ bool ReadWithin(absl::string_view mark, const Event& event, absl::string_view* t
 // and the observed times if the timeline is `observed` and they differ.
 bool ReadEvent(const Timeline& of, absl::string_view* text, Event* event, ObservedTimes* observed) {
   Action action;
-  if (!ReadAction(of.pipes, of.rows, text, &action)) return false;
+  if (!ReadAction(of.pipes, of.rows, of.slices, text, &action)) return false;
   event->kind = action.kind;
   event->stage = action.stage;
   event->microbatch = action.microbatch;
@@ -125,7 +125,7 @@ void PrintParts(const Timeline& timeline, std::string* out) {
       const PartEvent& part = timeline.parts[p];
       const Event& e = timeline.events[part.event];
       absl::StrAppend(
-          out, " ", PrintAction(timeline.pipes, timeline.rows, e.kind, e.stage, e.microbatch), ":",
+          out, " ", PrintAction(timeline, e), ":",
           Print(LayerPart{part.part, part.layer, part.chunk}), "@", part.start_ns, "+",
           part.end_ns - part.start_ns,
           PrintObserved(timeline.observed_parts, p, e.kind, part.start_ns, part.end_ns));
@@ -289,6 +289,11 @@ std::optional<Complaint> ReadAllParts(absl::Span<const std::vector<Word>> lines,
 
 }  // namespace
 
+std::string PrintAction(const Timeline& timeline, const Event& event) {
+  return PrintAction(timeline.pipes, timeline.rows, timeline.slices, event.kind, event.stage,
+                     event.microbatch);
+}
+
 Timeline TimelineOf(const Plan& plan, std::string origin) {
   Timeline timeline;
   timeline.origin = std::move(origin);
@@ -296,6 +301,7 @@ Timeline TimelineOf(const Plan& plan, std::string origin) {
   timeline.parameters = plan.parameters;
   timeline.pipes = plan.pipes;
   timeline.rows = plan.rows;
+  timeline.slices = plan.slices;
   timeline.first = plan.first;
   timeline.events.reserve(plan.actions.size());
   for (const Action& action : plan.actions) {
@@ -312,6 +318,7 @@ std::string Print(const Timeline& timeline) {
     absl::StrAppend(&out, "layout ", NameOf(timeline.layout), "\n");
   }
   if (!timeline.observed.empty()) absl::StrAppend(&out, "observed\n");
+  if (timeline.slices > 1) absl::StrAppend(&out, "slices ", timeline.slices, "\n");
   absl::StrAppend(&out, Print(timeline.rows));
   for (const Pipe& p : timeline.pipes) {
     absl::StrAppend(&out, "pipe ", p.name, " M=", p.microbatches, " stages=", p.stages, "\n");
@@ -320,8 +327,7 @@ std::string Print(const Timeline& timeline) {
     absl::StrAppend(&out, "rank ", r, ":");
     for (uint32_t i = timeline.first[r]; i < timeline.first[r + 1]; ++i) {
       const Event& e = timeline.events[i];
-      absl::StrAppend(&out, e.joined ? "&" : " ",
-                      PrintAction(timeline.pipes, timeline.rows, e.kind, e.stage, e.microbatch));
+      absl::StrAppend(&out, e.joined ? "&" : " ", PrintAction(timeline, e));
       absl::StrAppend(&out, "@", e.start_ns, "+", e.end_ns - e.start_ns);
       if (e.first_bucket_ns > 0) absl::StrAppend(&out, ">", e.first_bucket_ns - e.start_ns);
       if (e.waited_ns > 0) absl::StrAppend(&out, "~", e.waited_ns);
@@ -364,6 +370,12 @@ std::optional<Timeline> ReadTimeline(const Source& source, Diagnostics* diagnost
   }
   const bool observed = l < lines.size() && lines[l].size() == 1 && lines[l][0].text == "observed";
   if (observed) ++l;
+  if (l < lines.size() && lines[l][0].text == "slices") {
+    const auto slices = ReadSlices(lines[l]);
+    if (!slices) return complain(lines[l][0].span, BadSlices());
+    timeline.slices = *slices;
+    ++l;
+  }
   for (; l < lines.size() && BeginsRow(lines[l]); ++l) {
     if (!ReadRow(lines[l], kMostRanksOfRows, &timeline.rows)) {
       return complain(lines[l][0].span,
@@ -439,7 +451,17 @@ int MicrobatchOfStep(const Timeline& timeline, const Event& event) {
   if (event.kind == ActionKind::kUpdate) return event.microbatch.value;
   const int first =
       timeline.pipes.empty() ? 0 : timeline.pipes[PipeOf(timeline, event.stage)].first_microbatch;
-  return event.microbatch.value + first;
+  return (event.microbatch.value + first) / timeline.slices;
+}
+
+int SliceOf(const Timeline& timeline, const Event& event) {
+  return IsOfMicrobatch(event.kind) ? event.microbatch.value % timeline.slices : 0;
+}
+
+std::string PrintNumber(const Timeline& timeline, const Event& event) {
+  const int microbatch = MicrobatchOfStep(timeline, event);
+  if (timeline.slices == 1 || !IsOfMicrobatch(event.kind)) return absl::StrCat(microbatch);
+  return absl::StrCat(microbatch, ".", SliceOf(timeline, event));
 }
 
 int64_t MakespanOf(const Timeline& timeline) {

@@ -10,10 +10,10 @@
 // and gradients reduced bucket by bucket (buckets.h), `0UNSHARD@0+500>100` has its first bucket
 // after 100, and `0B7@1000+500~200` spent 200 of its 500 waiting for buckets. With pipes, a line
 // `pipe down M=4 stages=4` for each comes before the ranks; `layout pair` stands before those if
-// the layout of communicators is not `edge`, and before the pipes the lines of a schedule's own
-// rows (rows.h). Parts of actions follow at the end, a line a rank:
-// `parts 0: 0F8:F.attn@0+300 0F8:F.dispatch@300+100 …`; from a stage's second layer on they carry
-// the layer's number: `0F8:F.attn.1@900+300`.
+// the layout of communicators is not `edge`, and before the pipes `slices 4` if microbatches have
+// slices, and the lines of a schedule's own rows (rows.h). Parts of actions follow at the end, a
+// line a rank: `parts 0: 0F8:F.attn@0+300 0F8:F.dispatch@300+100 …`; from a stage's second layer on
+// they carry the layer's number: `0F8:F.attn.1@900+300`.
 //
 // A measured timeline has starts reconstructed by the rules of its plan
 // (executor/engine/when_ready.h). It keeps the observed times, too: a line `observed` stands after
@@ -82,6 +82,7 @@ struct Timeline {
   std::vector<Parameter> parameters;
   std::vector<Pipe> pipes;                // as Plan::pipes
   OwnRows rows;                           // as Plan::rows
+  int slices = 1;                         // as Plan::slices; microbatches count them
   CommLayout layout = CommLayout::kEdge;  // the messages that share a lane
   std::vector<PartEvent> parts;           // by event, then time
   // Events of rank r: events[first[r]] .. events[first[r + 1] - 1], in the order of the rank's
@@ -112,8 +113,15 @@ std::optional<Reconstruction> ReconstructionOf(const Timeline& timeline);
 // The index of the stage's pipe; 0 without pipes.
 int PipeOf(const Timeline& timeline, StageId stage);
 // The event's microbatch, numbered through the whole step: those of the second pipe after those of
-// the first, as papers draw them. Action names count in their pipe.
+// the first, as papers draw them. Action names count in their pipe. Of an UPDATE its step.
 int MicrobatchOfStep(const Timeline& timeline, const Event& event);
+// The slice of an event on a microbatch; 0 for another.
+int SliceOf(const Timeline& timeline, const Event& event);
+// "3", "3.1": both as pictures number the event.
+std::string PrintNumber(const Timeline& timeline, const Event& event);
+
+// "3F7", "3F7.1": the event's action.
+std::string PrintAction(const Timeline& timeline, const Event& event);
 
 // The plan's actions as events, in the same places, all at time 0.
 Timeline TimelineOf(const Plan& plan, std::string origin);
@@ -139,8 +147,9 @@ struct Bubbles {
   double span_rate = 0;  // (span - the busiest rank's work) / span
   struct Rank {
     int64_t busy_ns = 0;
-    int64_t idle_ns = 0;       // makespan - busy
-    int peak_activations = 0;  // stage activations alive at once, by the order of the plan
+    int64_t idle_ns = 0;  // makespan - busy
+    // Stage activations alive at once, by the order of the plan; with slices, so many of them.
+    int peak_activations = 0;
   };
   std::vector<Rank> ranks;
 };

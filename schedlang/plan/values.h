@@ -76,6 +76,10 @@ enum class MemoryClass : uint8_t {
   kMessages,
 };
 inline constexpr int kMemoryClasses = static_cast<int>(MemoryClass::kMessages) + 1;
+// True for memory that a microbatch takes, and false for a stage's own.
+constexpr bool IsOfMicrobatch(MemoryClass memory_class) {
+  return memory_class > MemoryClass::kUnsharded;
+}
 // True for memory of the host, which no sum of a device's memory contains.
 constexpr bool IsOnHost(StageValue value) {
   return value == StageValue::kHosted ||

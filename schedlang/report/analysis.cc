@@ -275,6 +275,7 @@ std::optional<Plan> PlanOf(const Timeline& timeline) {
   plan.parameters = timeline.parameters;
   plan.pipes = timeline.pipes;
   plan.rows = timeline.rows;
+  plan.slices = timeline.slices;
   plan.first = timeline.first;
   plan.lowered = true;
   for (const Pipe& pipe : plan.pipes) {

@@ -413,7 +413,7 @@ absl::StatusOr<uint32_t> FindAction(const Plan& plan, absl::string_view text) {
   };
   Action action;
   absl::string_view rest = text;
-  if (!ReadAction(plan.pipes, plan.rows, &rest, &action) || !rest.empty()) {
+  if (!ReadAction(plan.pipes, plan.rows, plan.slices, &rest, &action) || !rest.empty()) {
     return error("is no action of this plan; write stage, kind and microbatch, as in ",
                  plan.actions.empty() ? "0F0" : Print(plan, plan.actions.front()),
                  StagesOfPipes(plan));
@@ -432,8 +432,8 @@ absl::StatusOr<uint32_t> FindAction(const Plan& plan, absl::string_view text) {
                  plan.steps - 1);
   }
   if (action.microbatch.value >= microbatches) {
-    return error("is on microbatch ", action.microbatch.value, ", but there are only 0 .. ",
-                 microbatches - 1);
+    return error("is on microbatch ", action.microbatch.value / plan.slices,
+                 ", but there are only 0 .. ", microbatches / plan.slices - 1);
   }
   std::vector<std::string> there;
   for (uint32_t i = 0; i < plan.actions.size(); ++i) {

@@ -103,11 +103,14 @@ class RankMemoryWalk {
     for (int v = 0; v < kStageValues; ++v) {
       const auto value = static_cast<StageValue>(v);
       const std::tuple key(e.stage.value, e.microbatch.value, value);
-      if (gives & SetOf(value)) given_[key] = e.start_ns;
+      if (gives & SetOf(value)) {
+        given_[{e.stage.value, GivenTo(e.microbatch, value).value, value}] = e.start_ns;
+      }
       if ((releases & SetOf(value)) == 0) continue;
       const auto from = given_.find(key);
       if (from == given_.end()) continue;
-      Hold(from->second, e.end_ns, ClassOf(value), BytesOf(e.stage, value));
+      Hold(from->second, e.end_ns, ClassOf(value),
+           BytesOf(e.stage, value) * SlicesIn(plan_, e.microbatch, value));
       given_.erase(from);
     }
   }

@@ -213,6 +213,11 @@ absl::StatusOr<Problem> ProblemOf(const Plan& stages, const CostModel& costs,
 
 absl::StatusOr<Words> WordsOf(const Plan& plan) {
   Words words(static_cast<size_t>(plan.ranks()));
+  if (plan.slices > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("its microbatches have ", plan.slices,
+                     " slices, and a search orders whole ones; begin without `slices`"));
+  }
   for (int r = 0; r < plan.ranks(); ++r) {
     const auto actions = plan.of(RankId(r));
     for (size_t i = 0; i < actions.size();) {

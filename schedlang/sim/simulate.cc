@@ -169,7 +169,7 @@ class LaneClock {
       ++end;
     } while (end < last && plan_.actions[end].joined);
     const int64_t cost_ns =
-        end == begin + 1 && plan_.chunks == 1
+        end == begin + 1 && plan_.chunks == 1 && costs_.scores.empty()
             ? costs_of_[static_cast<int>(plan_.actions[begin].kind)]
                        [plan_.actions[begin].stage.value]
             : GroupCost(costs_, absl::MakeConstSpan(plan_.actions).subspan(begin, end - begin));

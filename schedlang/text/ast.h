@@ -129,7 +129,7 @@ struct Pad {
   Expr count;
 };
 
-// `steps count;` `versions count;`
+// `steps count;` `versions count;` `slices count;`
 struct Steps {
   Span span;
   Name word;
@@ -187,7 +187,10 @@ struct Part {
   Span span;
   char letter = 0;  // 0: the next action of the order called `name`, or the own action
   std::string name;
-  std::optional<Expr> stage;       // none for a bare W
+  std::optional<Expr> stage;  // none for a bare W
+  // After the stage, in '[ ]'. Behind a name the brackets belong to the stage's expression, as
+  // those of a stage of a pipe do: `F r [k]` (ExpressionResolver::ResolveStage).
+  std::optional<Expr> slice;
   std::optional<Expr> microbatch;  // after '@'
 };
 

@@ -15,7 +15,7 @@
 //              | 'pad' 'microbatches' 'to' expression end
 //              | 'chunks' expression end
 //              | 'unshard' 'ahead' ':' expression end
-//              | ( 'steps' | 'versions' ) expression end
+//              | ( 'steps' | 'versions' | 'slices' ) expression end
 //              | 'value' name 'of' name
 //                [ 'on' ( 'host' | 'each' 'rank' | 'rank' expression ) ] end
 //              | 'action' name name [ 'on' name ] [ 'by' 'each' 'rank' | 'with' 'all' 'ranks' ]
@@ -47,9 +47,10 @@
 //   part_name  = ( letter | number [ '.' letter ] ) '.' name
 //   stages     = 'stages' expression 'on' [ 'reversed' ] name [ '->' expression ] end
 //   group      = part { '&' part } end
-//   part       = ( 'F' | 'B' | 'I' | 'R' | 'D' | 'U' ) expression [ '@' expression ]
-//              | 'W' [ expression [ '@' expression ] ]
-//              | name [ expression [ '@' expression ] ]
+//   part       = ( 'F' | 'B' | 'I' | 'R' | 'D' | 'U' ) of
+//              | 'W' [ of ]
+//              | name [ of ]
+//   of         = expression [ '[' expression ']' ] [ '@' expression ]
 //   value_of   = name name
 //   cost       = ( letter | 'p2p' | 'saved_for_I' | 'saved_for_W' | 'stash' | 'input' ) value
 //   value      = list | by_stage | expression
@@ -480,6 +481,7 @@ const auto if_else_def =
 
 const auto stage_and_microbatch =
     x3::expect[expression[extend<&Part::stage>]] >>
+    -(Word("[") > expression[extend<&Part::slice>] > Word("]")[kClose]) >>
     -(Word("@") > expression[extend<&Part::microbatch>]);
 
 const auto part_def =

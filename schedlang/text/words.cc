@@ -52,6 +52,10 @@ constexpr WordRow kWords[] = {
      "`steps e;`: the ranks' orders are of e steps of training, each of M microbatches"},
     {"versions", WordSort::kInPlace,
      "`versions e;`: a stage holds e versions of its weights, the latest and those before it"},
+    {"slices", WordSort::kInPlace,
+     "`slices e;`: microbatches have e slices of their sequence; `F s [k]` is the forward of slice "
+     "k, "
+     "which needs the keys of the slices before it"},
     {"value", WordSort::kInPlace,
      "`value name of s;`: a value of the schedule's own, of each microbatch; also `on host`, "
      "`on each rank`, `on rank e`"},
@@ -213,8 +217,8 @@ bool IsActionLetter(absl::string_view text) {
 bool IsFurtherLetter(absl::string_view text) { return text == "R" || text == "D" || text == "U"; }
 
 bool BeginsInPlace(absl::string_view text) {
-  return text == "steps" || text == "versions" || text == "update" || text == "value" ||
-         text == "action";
+  return text == "steps" || text == "versions" || text == "slices" || text == "update" ||
+         text == "value" || text == "action";
 }
 
 bool IsKeyword(absl::string_view text) {

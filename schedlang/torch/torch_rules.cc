@@ -152,7 +152,7 @@ class FaultFinder {
       return;
     }
     ComplainAt(wait.span, absl::StrCat("a wait, but no ",
-                                       PrintAction({}, {}, wait.of, wait.stage, wait.microbatch),
+                                       PrintAction({}, {}, 1, wait.of, wait.stage, wait.microbatch),
                                        " is under way; torch refuses the file"));
   }
 

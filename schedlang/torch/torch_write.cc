@@ -34,6 +34,11 @@ class TorchWriter {
       Complain(plan_.header, absl::StrCat("torch's schedules are of one step, and this plan has ",
                                           plan_.steps, "; export one step of it"));
     }
+    if (plan_.slices > 1) {
+      Complain(plan_.header,
+               absl::StrCat("torch's runtime passes whole microbatches, and these have ",
+                            plan_.slices, " slices; it cannot be exported"));
+    }
     for (const Action& action : plan_.actions) {
       const absl::string_view lack = LackOf(action.kind);
       if (lack.empty()) continue;

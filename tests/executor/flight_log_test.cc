@@ -59,7 +59,7 @@ class RecordedSteps {
 };
 
 std::string NameOf(const Event& event) {
-  return PrintAction({}, {}, event.kind, event.stage, event.microbatch);
+  return PrintAction({}, {}, 1, event.kind, event.stage, event.microbatch);
 }
 
 TEST(FlightLog, HasTheWholeOfAFewSteps) {

@@ -145,7 +145,7 @@ class PageTest(unittest.TestCase):
         for dark in (False, True):
             paint = self.inside(["paint"], f"makePaint('{'dark' if dark else 'light'}', 1).rgb")
             numbers = self.inside(["data"], "[...Array(UPDATE + 1).keys(), OFFLOAD, FETCH]")
-            kinds = [paint[4 * kind:4 * kind + 4] for kind in numbers]
+            kinds = [paint[8 * kind:8 * kind + 8] for kind in numbers]
             for sight in colour_sight.SIGHTS:
                 self.assertGreater(colour_sight.least_distance(kinds, sight), 12, (sight, dark))
 
@@ -218,6 +218,23 @@ class PageTest(unittest.TestCase):
             tone = self.inside(["data", "paint"],
                                f"makePaint('light', 1).rgb[toneAt({kind}, 0, 0)]")
             self.assertTrue(self.has_colour(tone), kind)
+
+    def test_slices_have_numbers_and_shades(self):
+        self.open("slices")
+        self.find("1F2.3")
+        details = self.text("details")
+        for part in ("1F2.3", "microbatch\n2.3", "Needs", "0F2.3"):
+            self.assertIn(part, details)
+        self.find("1F2")  # as 1F2.0
+        self.assertIn("1F2.0", self.text("details"))
+        self.find("2B0.3")
+        self.assertIn("1B0.3", self.text("details"))
+        self.key("Escape")
+        self.shoot("slices")
+        for slice_ in (0, 1):
+            tone = self.inside(["data", "paint"],
+                               f"makePaint('light', 1).rgb[toneAt(0, 0, 0, {slice_})]")
+            self.assertTrue(self.has_colour(tone), slice_)
 
     def test_pipes_are_numbered_through_the_step(self):
         self.open("pipes")

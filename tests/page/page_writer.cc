@@ -136,6 +136,7 @@ int WritePages(const std::string& folder) {
                     "F=10,B=20,p2p=3,unshard=4,reduce=6",
                     CommLayout::kShared});
   write("stages", {"interleaved.sched", {"P=4", "M=8", "V=4"}, costs});
+  write("slices", {"seq1f1b.sched", {"P=3", "M=3", "K=4"}, "F=8,B=16,p2p=1,attention=40%"});
   write("lent", {"bpipe.sched", {"P=6", "M=10"}, "F=10,B=20,EVICT=8,LOAD=8,p2p=2"});
   write("large", {"1f1b.sched", {"P=64", "M=512"}, costs});
   write("million", {"1f1b.sched", {"P=64", "M=2650"}, costs});

@@ -25,10 +25,13 @@ Action Make(ActionKind kind, int stage, int microbatch) {
   return {.kind = kind, .stage = StageId(stage), .microbatch = MicrobatchId(microbatch)};
 }
 
-Plan PlanOf(const std::vector<int>& rank_of_stage, int microbatches, const Lists& lists) {
+// `microbatches`: their slices counted.
+Plan PlanOf(const std::vector<int>& rank_of_stage, int microbatches, const Lists& lists,
+            int slices = 1) {
   Plan plan;
   plan.schedule = "family";
-  plan.parameters = {{"P", static_cast<int64_t>(lists.size())}, {"M", microbatches}};
+  plan.parameters = {{"P", static_cast<int64_t>(lists.size())}, {"M", microbatches / slices}};
+  plan.slices = slices;
   plan.microbatches = microbatches;
   const int stages = static_cast<int>(rank_of_stage.size());
   for (int s = 0; s < stages; ++s) {
@@ -106,6 +109,8 @@ class Family {
   explicit Family(const std::function<void(const Plan&)>& visit) : visit_(visit) {}
 
   int64_t count() const { return count_; }
+  // Of each microbatch of the next plans.
+  void SetSlices(int slices) { slices_ = slices; }
 
   // Every order of the given work, lowered by us; with every way to join neighbours if asked for.
   void Orders(const std::vector<int>& rank_of_stage, int microbatches, Lists lists, bool joins) {
@@ -113,7 +118,7 @@ class Family {
       const size_t gaps = lists.size() == 1 && joins ? lists[0].size() - 1 : 0;
       for (uint32_t mask = 0; mask < (1u << gaps); ++mask) {
         for (size_t i = 0; i < gaps; ++i) lists[0][i + 1].joined = (mask >> i) & 1;
-        Visit(Lower(PlanOf(rank_of_stage, microbatches, lists)));
+        Visit(Lower(PlanOf(rank_of_stage, microbatches, lists, slices_)));
       }
       Unjoin(&lists);
     });
@@ -155,6 +160,7 @@ class Family {
 
   const std::function<void(const Plan&)>& visit_;
   int64_t count_ = 0;
+  int slices_ = 1;
 };
 
 int Pick(std::mt19937_64& random, size_t n) {
@@ -199,9 +205,9 @@ void Deliver(const Plan& shape, const Action& action, LiveValues* live) {
 
 // The actions of all ranks, in an order in which each can follow the last.
 std::vector<Action> RandomOrder(const std::vector<int>& rank_of_stage, int ranks, int microbatches,
-                                std::mt19937_64& random) {
+                                int slices, std::mt19937_64& random) {
   const int stages = static_cast<int>(rank_of_stage.size());
-  Plan shape = PlanOf(rank_of_stage, microbatches, Lists(ranks));
+  Plan shape = PlanOf(rank_of_stage, microbatches, Lists(ranks), slices);
   for (Stage& stage : shape.stages) stage.remakes = Pick(random, 3) == 0;
   std::vector<std::vector<char>> split(stages, std::vector<char>(microbatches));
   for (auto& row : split) {
@@ -432,6 +438,14 @@ int64_t ForEachSmallPlan(const std::function<void(const Plan&)>& visit) {
   family.Orders({0, 1, 1, 0}, 1, {WorkOf({0, 3}, 1, false), WorkOf({1, 2}, 1, false)}, false);
   family.Orders({0, 1, 2}, 1, {WorkOf({0}, 1, true), WorkOf({1}, 1, true), WorkOf({2}, 1, true)},
                 false);
+  family.SetSlices(2);
+  family.Orders({0}, 2, {WorkOf({0}, 2, false)}, true);
+  family.Orders({0}, 2, {WorkOf({0}, 2, true)}, true);
+  family.Orders({0}, 2, {WithR(WorkOf({0}, 2, false))}, false);
+  family.Orders({0, 1}, 2, {WorkOf({0}, 2, false), WorkOf({1}, 2, false)}, false);
+  family.SetSlices(3);
+  family.Orders({0}, 3, {WorkOf({0}, 3, false)}, false);
+  family.SetSlices(1);
   Lists lowered = {WorkOf({0}, 1, false), WorkOf({1}, 1, false)};
   lowered[0].push_back(Make(ActionKind::kSendForward, 0, 0));
   lowered[0].push_back(Make(ActionKind::kRecvBackward, 0, 0));
@@ -447,16 +461,16 @@ int64_t ForEachSmallPlan(const std::function<void(const Plan&)>& visit) {
   return family.count();
 }
 
-Plan RandomPlan(std::mt19937_64& random, bool with_rows) {
+Plan RandomPlan(std::mt19937_64& random, bool with_rows, int slices) {
   const int ranks = 1 + Pick(random, 4);
   const int stages = std::max(ranks, 1 + Pick(random, 6));
-  const int microbatches = 1 + Pick(random, 4);
+  const int microbatches = slices == 1 ? 1 + Pick(random, 4) : (1 + Pick(random, 2)) * slices;
   std::vector<int> rank_of_stage(stages);
   for (int s = 0; s < stages; ++s) rank_of_stage[s] = s < ranks ? s : Pick(random, ranks);
   for (int s = stages - 1; s > 0; --s)
     std::swap(rank_of_stage[s], rank_of_stage[Pick(random, s + 1)]);
 
-  std::vector<Action> order = RandomOrder(rank_of_stage, ranks, microbatches, random);
+  std::vector<Action> order = RandomOrder(rank_of_stage, ranks, microbatches, slices, random);
   OwnRows rows;
   if (with_rows) {
     const bool gives_loss = Pick(random, 2) == 0;
@@ -475,7 +489,7 @@ Plan RandomPlan(std::mt19937_64& random, bool with_rows) {
     for (int i = 0; i < damages; ++i) Damage(&lists, random);
     RepairGroups(&lists);
   }
-  Plan plan = PlanOf(rank_of_stage, microbatches, lists);
+  Plan plan = PlanOf(rank_of_stage, microbatches, lists, slices);
   plan.rows = rows;
   const int steps = 1 + (Pick(random, 3) == 0 ? 1 : 0);
   if (steps > 1) {

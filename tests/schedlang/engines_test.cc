@@ -71,5 +71,28 @@ TEST(Engines, AgreeOnRandomPlansWithRows) {
   EXPECT_GT(judged, plans / 30);
 }
 
+// The same of plans whose microbatches have slices; every third one has rows, too.
+TEST(Engines, AgreeOnRandomPlansWithSlices) {
+  const uint64_t seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  int good = 0, judged = 0;
+  const int plans = std::getenv("STRINGLINE_LONG") != nullptr ? 100'000 : 3'000;
+  for (int i = 0; i < plans; ++i) {
+    const Plan plan = RandomPlan(random, /*with_rows=*/i % 3 == 0, /*slices=*/2 + i % 2);
+    const bool ends = Ends(plan);
+    good += ends;
+    ASSERT_EQ(Checks(plan), ends) << "plan " << i << "\n" << Print(plan);
+    if (plan.actions.size() > 60) continue;
+    const Verdict verdict = JudgeExhaustively(plan, {}, 5'000);
+    if (verdict == Verdict::kTooLarge) continue;
+    ++judged;
+    ASSERT_EQ(verdict == Verdict::kGood, ends) << "plan " << i << "\n" << Print(plan);
+  }
+  EXPECT_GT(good, plans / 8);
+  EXPECT_LT(good, plans * 7 / 8);
+  EXPECT_GT(judged, plans / 30);
+}
+
 }  // namespace
 }  // namespace stringline

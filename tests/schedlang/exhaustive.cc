@@ -21,8 +21,8 @@ using Value = std::tuple<char, int, int>;  // the kind of value, its stage and m
 // The values that an action takes and gives on its own rank: a activation in, o activation out, s
 // saved, k kept for R, h on the host, g gradient in, i gradient out, t stash, w weight gradient, v
 // a version of the weights (behind so many updates, in place of a microbatch); in a plan with rows
-// y what F made, z what B or I made, r the right to be offloaded, and capitals for the rows' own
-// values.
+// y what F made (with slices also < the keys of a slice and > the gradient of all keys up to it), z
+// what B or I made, r the right to be offloaded, and capitals for the rows' own values.
 struct Use {
   std::vector<Value> takes, gives;
   std::vector<Value> needs;  // and leaves there
@@ -210,8 +210,29 @@ class JudgedPlan {
     }
   }
 
+  // An F reads the keys of the slice before; a B or I takes the gradient of its keys, which the
+  // slice behind gives.
+  void AddForSlices(const Action& a, Use* use) const {
+    const int s = a.stage.value, m = a.microbatch.value, k = m % plan_.slices;
+    if (a.kind == ActionKind::kForward) {
+      use->gives.push_back({'<', s, m});
+      if (k > 0) use->needs.push_back({'<', s, m - 1});
+    }
+    if (a.kind != ActionKind::kBackward && a.kind != ActionKind::kInputGradient) return;
+    use->takes.push_back({'<', s, m});
+    if (k + 1 < plan_.slices) use->takes.push_back({'>', s, m});
+    if (k > 0) use->gives.push_back({'>', s, m - 1});
+  }
+
   bool OnSameRank(StageId a, StageId b) const {
     return b.valid() && plan_.stages[a.value].rank == plan_.stages[b.value].rank;
+  }
+
+  Use UseOn(const Action& a, int rank) const {
+    Use use = IsOwn(a.kind) ? UseOfOwn(a, rank) : UseOf(a);
+    if (!plan_.rows.actions.empty()) AddForRows(a, &use);
+    if (plan_.slices > 1) AddForSlices(a, &use);
+    return use;
   }
 
   Use UseOf(const Action& a) const {
@@ -301,8 +322,7 @@ class JudgedPlan {
             (end - begin != 1 || !Update(actions[i], &there))) {
           return false;
         }
-        Use use = IsOwn(actions[i].kind) ? UseOfOwn(actions[i], r) : UseOf(actions[i]);
-        if (!plan_.rows.actions.empty()) AddForRows(actions[i], &use);
+        const Use use = UseOn(actions[i], r);
         for (const std::vector<Value>* values : {&use.takes, &use.needs}) {
           for (const Value& value : *values) {
             if (there.count(value) == 0) return false;

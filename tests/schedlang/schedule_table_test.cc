@@ -56,6 +56,7 @@ struct TableRow {
   bool pairs = false;   // the costs of an F & B differ from F + B
   bool chunks = false;  // it has a V
   bool copies = false;  // its D and U take as long as the shorter of F and B
+  int slices = 1;       // its K: costs of a case are then a slice's
 };
 
 bool HoldsAlways(const TableCase&) { return true; }
@@ -72,6 +73,8 @@ int64_t VMin(int p, bool memory) {
   if (row == said.end()) return -1;
   return memory ? row->second.second : row->second.first;
 }
+
+constexpr int kSlices = 4;
 
 const TableRow kTable[] = {
     {"gpipe", "(P-1)(F+B)", TableBubble::kIdlest, HoldsAlways, ClassicBubble, "M", HoldsAlways,
@@ -95,6 +98,21 @@ const TableRow kTable[] = {
     {"pipedream_2bw", "(P-1)(F+B), once for all steps", TableBubble::kIdlest, HoldsAlways,
      ClassicBubble, "P, and weights twice", HoldsAlways,
      [](const TableCase& c) -> int64_t { return c.p; }},
+    {"terapipe", "(P-1)(F+B)/K", TableBubble::kIdlest, HoldsAlways, ClassicBubble, "M", HoldsAlways,
+     [](const TableCase& c) -> int64_t { return c.m * kSlices; }, false, false, false, kSlices},
+    {"seq1f1b", "(P-1)(F+B)/K", TableBubble::kIdlest, HoldsAlways, ClassicBubble, "(P+K-1)/K",
+     HoldsAlways, [](const TableCase& c) -> int64_t { return c.p + kSlices - 1; }, false, false,
+     false, kSlices},
+    {"svpp", "(P-1)(F+B)/K, of stages V times smaller", TableBubble::kIdlest, HoldsAlways,
+     ClassicBubble, "(V max(P, K) + min(P, K) - 1)/K", HoldsAlways,
+     [](const TableCase& c) -> int64_t {
+       return c.v * std::max(c.p, kSlices) + std::min(c.p, kSlices) - 1;
+     },
+     false, true, false, kSlices},
+    {"slimpipe", "(P-1)(F+B)/K, of stages V times smaller", TableBubble::kIdlest, HoldsAlways,
+     ClassicBubble, "V+2(P-1)/K", HoldsAlways,
+     [](const TableCase& c) -> int64_t { return c.v * kSlices + 2 * (c.p - 1); }, false, true,
+     false, kSlices},
     {"looped_bfs", "(P-1)(F+B), of stages V times smaller", TableBubble::kIdlest, HoldsAlways,
      ClassicBubble, "V M", HoldsAlways, [](const TableCase& c) -> int64_t { return c.v * c.m; },
      false, true},
@@ -180,11 +198,13 @@ std::optional<Bubbles> TableStep(const TableRow& row, const TableCase& c) {
   const auto file = Parse(*source, &diagnostics);
   std::vector<Parameter> parameters = {{"P", c.p}, {"M", c.m}};
   if (row.chunks) parameters.push_back({"V", c.v});
+  if (row.slices > 1) parameters.push_back({"K", row.slices});
   const auto plan = Elaborate(*file, "", parameters, &diagnostics);
   if (!plan) return std::nullopt;
   const Plan lowered = Lower(*plan);
   CostSpec spec{
       {{"F", {c.f}}, {"I", {c.i}}, {"W", {c.w}}, {"B", {c.b()}}, {"FB", {c.fb}}, {"p2p", {0}}}};
+  for (auto& [key, values] : spec.values) values[0] *= row.slices;
   // Own actions take no time.
   for (const OwnAction& own : plan->rows.actions) spec.values[own.name] = {0};
   if (row.copies) spec.values["D"] = spec.values["U"] = {std::min(c.f, c.b())};

@@ -72,7 +72,8 @@ constexpr const char* kLibrary[] = {
     "kimi_k2",    "gis",         "zb_h1",          "zb_h2",
     "zb_v",       "dualpipe_v",  "v_half",         "v_min",
     "hanayo",     "chimera",     "dualpipe",       "bpipe",
-    "vocab_1f1b",
+    "vocab_1f1b", "terapipe",    "seq1f1b",        "svpp",
+    "slimpipe",
 };
 
 struct ExplainTally {

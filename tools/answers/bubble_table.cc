@@ -25,10 +25,11 @@ Json BubblesAsJson(const Session& step, const Bubbles& bubbles, const Analysis& 
   Json ranks = Json::array();
   for (size_t r = 0; r < bubbles.ranks.size(); ++r) {
     const Bubbles::Rank& rank = bubbles.ranks[r];
-    ranks.push_back({{"peak_activations", rank.peak_activations},
-                     {"busy_us", Microseconds(rank.busy_ns)},
-                     {"idle_us", Microseconds(rank.idle_ns)},
-                     {"causes_us", CausesAsJson(analysis.causes[r])}});
+    ranks.push_back(
+        {{"peak_activations", ActivationsAsJson(timeline.slices, rank.peak_activations)},
+         {"busy_us", Microseconds(rank.busy_ns)},
+         {"idle_us", Microseconds(rank.idle_ns)},
+         {"causes_us", CausesAsJson(analysis.causes[r])}});
   }
   Json json = {{"ok", true},
                {"schedule", timeline.schedule},
@@ -83,9 +84,10 @@ void PrintBubbles(const Session& step, const Bubbles& bubbles, std::ostream& out
     const Bubbles::Rank& rank = bubbles.ranks[r];
     const double share =
         bubbles.makespan_ns == 0 ? 0 : static_cast<double>(rank.busy_ns) / bubbles.makespan_ns;
-    out << absl::StreamFormat("  %4d %13s %13s %5d  %s %5.1f %%\n", r, PrintTime(rank.busy_ns),
-                              PrintTime(rank.idle_ns), rank.peak_activations, PrintBar(share, kBar),
-                              100 * share);
+    out << absl::StreamFormat("  %4d %13s %13s %5s  %s %5.1f %%\n", r, PrintTime(rank.busy_ns),
+                              PrintTime(rank.idle_ns),
+                              PrintActivations(timeline.slices, rank.peak_activations),
+                              PrintBar(share, kBar), 100 * share);
   }
 }
 

@@ -138,7 +138,8 @@ void PrintProof(const Plan& lowered, const Source& source, const CheckOptions& o
   }
   out << "; a rank needs at most " << receive_buffers
       << (receive_buffers == 1 ? " receive buffer" : " receive buffers") << " and holds "
-      << activations << (activations == 1 ? " activation\n" : " activations\n");
+      << PrintActivations(lowered.slices, activations)
+      << (activations == lowered.slices ? " activation\n" : " activations\n");
   PrintBytesOfRanks(lowered, options, out);
   if (HasSteps(lowered)) out << "    " << PrintAge(lowered) << "\n";
   if (!options.lazy && NeedsConnections(lowered, options)) {
@@ -171,7 +172,7 @@ Json ProofAsJson(const Plan& lowered, const Source& source, const CheckOptions& 
                {"layout", NameOf(options.layout)},
                {"buffers", options.buffers},
                {"receive_buffers", MostReceiveBuffersOf(lowered)},
-               {"activations", MostActivationsOf(lowered)},
+               {"activations", ActivationsAsJson(lowered.slices, MostActivationsOf(lowered))},
                {"hangs_when_lazy", NeedsConnections(lowered, options)},
                {"notes", std::move(notes)},
                {"findings", Json::array()}};

@@ -45,7 +45,7 @@ Json SimSweepAsJson(const SimSweepReport& report, SpellField spell) {
         entry["busiest_bubble"] = step.busiest_bubble;
         entry["idlest_bubble"] = step.idlest_bubble;
         entry["span_bubble"] = step.span_bubble;
-        entry["peak_activations"] = step.peak_activations;
+        entry["peak_activations"] = ActivationsAsJson(step.slices, step.peak_activations);
         entry["actions"] = step.actions;
         entry["stages"] = step.stages;
         if (step.fit != OrderFit::kNoCosts) entry["ordered_for"] = NameOf(step.fit);

@@ -89,9 +89,12 @@ std::vector<MemoryClass> ClassesOf(const MemoryCurves& memory) {
     const auto memory_class = static_cast<MemoryClass>(c);
     if (IsOnHost(memory_class)) continue;
     const bool is_own = memory_class >= MemoryClass::kOwn0 && memory_class < MemoryClass::kMessages;
-    const bool seen = !(is_own || memory_class == MemoryClass::kKept) ||
-                      std::any_of(memory.ranks.begin(), memory.ranks.end(),
-                                  [c](const MemoryCurve& curve) { return curve.at_peak[c] > 0; });
+    const bool of_some = is_own || memory_class == MemoryClass::kKept ||
+                         memory_class == MemoryClass::kSliceKeys ||
+                         memory_class == MemoryClass::kSliceKeyGrad;
+    const bool seen =
+        !of_some || std::any_of(memory.ranks.begin(), memory.ranks.end(),
+                                [c](const MemoryCurve& curve) { return curve.at_peak[c] > 0; });
     if (seen) classes.push_back(memory_class);
   }
   return classes;

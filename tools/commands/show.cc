@@ -18,8 +18,7 @@ Json EventsAsJson(const Timeline& timeline, RankId rank) {
   Json list = Json::array();
   for (uint32_t i = timeline.first[rank.value]; i < timeline.first[rank.value + 1]; ++i) {
     const Event& event = timeline.events[i];
-    Json json = {{"action", PrintAction(timeline.pipes, timeline.rows, event.kind, event.stage,
-                                        event.microbatch)},
+    Json json = {{"action", PrintAction(timeline, event)},
                  {"start_us", Microseconds(event.start_ns)},
                  {"end_us", Microseconds(event.end_ns)},
                  {"joined", event.joined}};

@@ -38,8 +38,9 @@ void PrintTable(const SimSweepReport& report, std::ostream& out) {
     for (size_t s = 0; s < report.sweep.schedules.size(); ++s) {
       const SweptStep& step = report.At(s, p);
       if (step.state == SweptStep::State::kSimulated) {
-        out << absl::StreamFormat("  %13s %10s %5d", PrintTime(step.makespan_ns),
-                                  PrintShare(step.bubble), step.peak_activations);
+        out << absl::StreamFormat("  %13s %10s %5s", PrintTime(step.makespan_ns),
+                                  PrintShare(step.bubble),
+                                  PrintActivations(step.slices, step.peak_activations));
       } else {
         out << absl::StreamFormat("  %13s %10s %5s",
                                   step.state == SweptStep::State::kRefused ? "refused" : "wrong",

@@ -64,7 +64,8 @@ Json PlanAsJson(const Plan& plan) {
   Json json = {{"ok", true},
                {"schedule", plan.schedule},
                {"parameters", ParametersAsJson(plan.parameters)},
-               {"microbatches", plan.microbatches},
+               {"microbatches", plan.microbatches / plan.slices},
+               {"slices", plan.slices},
                {"steps", plan.steps},
                {"versions", plan.versions},
                {"lowered", plan.lowered},
@@ -90,6 +91,11 @@ Json ReconstructionAsJson(const Timeline& timeline) {
           {"moved", all->moved},
           {"most_us", Microseconds(all->most_ns)},
           {"unseen", all->unseen}};
+}
+
+Json ActivationsAsJson(int slices, int count) {
+  if (count % slices == 0) return count / slices;
+  return static_cast<double>(count) / slices;
 }
 
 Json Microseconds(int64_t ns) {

@@ -30,5 +30,7 @@ Json ReconstructionAsJson(const Timeline& timeline);
 
 // Nanoseconds as microseconds: an integer if whole.
 Json Microseconds(int64_t ns);
+// Activations in microbatches, where so many slices are counted: a fraction only with slices.
+Json ActivationsAsJson(int slices, int count);
 
 }  // namespace stringline

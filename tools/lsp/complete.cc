@@ -78,7 +78,8 @@ struct StatementRow {
 };
 constexpr StatementRow kStatements[] = {
     {BlockSort::kSchedule,
-     "let require stages pipe pad split recompute overlap chunks steps versions value action rank",
+     "let require stages pipe pad split recompute overlap chunks steps versions slices value "
+     "action rank",
      ""},
     {BlockSort::kEffects, "needs gives frees", ""},
     {BlockSort::kPipe, "stages microbatches", ""},

@@ -80,7 +80,12 @@ class ChromeWriter {
     const Event& event = step.timeline.events[slice.event];
     std::string arguments = absl::StrCat("\"stage\":", event.stage.value);
     if (event.microbatch.valid()) {
-      absl::StrAppend(&arguments, ",\"microbatch\":", event.microbatch.value);
+      absl::StrAppend(
+          &arguments, ",\"microbatch\":",
+          event.microbatch.value / (IsOfMicrobatch(event.kind) ? step.timeline.slices : 1));
+      if (step.timeline.slices > 1 && IsOfMicrobatch(event.kind)) {
+        absl::StrAppend(&arguments, ",\"slice\":", SliceOf(step.timeline, event));
+      }
     }
     if (step.source != nullptr) {
       const Action& action = step.plan.actions[slice.event];

@@ -96,10 +96,11 @@ Colors ChooseColors(const std::string& when, bool is_terminal) {
   return deep == "truecolor" || deep == "24bit" ? Colors::kTrue : Colors::k256;
 }
 
-Rgb PaintOf(ActionKind kind, int shade, int microbatch, double progress) {
+Rgb PaintOf(ActionKind kind, int shade, int microbatch, double progress, double slice) {
   Tone tone = ToneOf(kind);
   tone.lightness += microbatch % 2 == 0 ? kMicrobatch : -kMicrobatch;
   if (IsDark(shade)) tone.lightness += kLaterStage;
+  tone.lightness += kLightestSlice * slice;
   tone.degrees += tone.drift * progress;
   return FromOklch(tone);
 }

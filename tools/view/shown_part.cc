@@ -132,6 +132,7 @@ Timeline Crop(const Timeline& timeline, int first, int last, const ShownPart& pa
   cropped.parameters = timeline.parameters;
   cropped.pipes = timeline.pipes;
   cropped.rows = timeline.rows;
+  cropped.slices = timeline.slices;
   cropped.layout = timeline.layout;
   const int64_t to_ns = part.from_ns + part.LengthIn(EndOf(timeline));
   for (int row = first; row <= last; ++row) {

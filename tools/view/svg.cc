@@ -15,6 +15,7 @@
 #include "absl/types/span.h"
 #include "tools/view/fold.h"
 #include "tools/view/lane_rows.h"
+#include "tools/view/paint.h"
 #include "tools/view/stage_shades.h"
 #include "tools/view/svg_bands.h"
 #include "tools/view/words.h"
@@ -272,9 +273,9 @@ class SvgPicture {
     }
   }
 
-  int NumberOf(const Timeline& timeline, const Row& row, const Event& event) const {
+  std::string NumberOf(const Timeline& timeline, const Row& row, const Event& event) const {
     const bool is_stage = row.kind == LaneKind::kCollectives;
-    return is_stage ? event.microbatch.value : MicrobatchOfStep(timeline, event);
+    return is_stage ? absl::StrCat(event.microbatch.value) : PrintNumber(timeline, event);
   }
   bool IsShown(const Timeline& timeline, const Row& row, const Event& event) const {
     return row.kind == LaneKind::kCollectives ||
@@ -333,6 +334,9 @@ class SvgPicture {
     } else {
       if (!HasOwnColors(row.kind)) used_[static_cast<size_t>(event.kind)] = true;
       Box(look, row.shades[static_cast<size_t>(event.stage.value)], x, y, drawn, height);
+      if (const int slice = SliceOf(timeline, event); slice > 0) {
+        Lighten(kLightestSlice * 4 * slice / (timeline.slices - 1), x, y, drawn, height);
+      }
     }
     if (event.unfinished) Dashes(x, y, drawn, height);
     const ActionKind drawn_kind = DrawnKind(row.kind, event.kind);
@@ -360,6 +364,14 @@ class SvgPicture {
     absl::StrAppendFormat(
         &out_, "<rect x='%.2f' y='%.2f' width='%.2f' height='%.2f' fill='%s'%s%s/>\n", x, y, width,
         height, fill, width > 1.5 ? Edge() : "", round ? " rx='3'" : "");
+  }
+
+  // Later slices of a microbatch are lighter.
+  void Lighten(double by, double x, double y, double width, double height) {
+    absl::StrAppendFormat(&out_,
+                          "<rect x='%.2f' y='%.2f' width='%.2f' height='%.2f' fill='#ffffff' "
+                          "fill-opacity='%.2f'/>\n",
+                          x, y, width, height, by);
   }
 
   // Around an event that had not ended when the record was made.
@@ -411,6 +423,11 @@ class SvgPicture {
                        [](const Timeline* timeline) { return timeline->origin == "flight"; });
   }
 
+  bool HasSlices() const {
+    return std::any_of(timelines_.begin(), timelines_.end(),
+                       [](const Timeline* timeline) { return timeline->slices > 1; });
+  }
+
   // The meaning of the rows below a rank's computation, and of light boxes.
   std::vector<std::string> Notes() const {
     std::vector<std::string> notes;
@@ -423,8 +440,8 @@ class SvgPicture {
     }
     const bool updates = used_[static_cast<size_t>(ActionKind::kUpdate)];
     if (numbers_) {
-      notes.push_back(updates ? "numbers: microbatch, or the optimizer's step"
-                              : "numbers: microbatch");
+      notes.push_back(absl::StrCat("numbers: microbatch", HasSlices() ? ", and slice" : "",
+                                   updates ? ", or the optimizer's step" : ""));
     }
     if (hides_) notes.push_back("light grey: other microbatches");
     if (lanes_.contains(LaneKind::kActivations) || lanes_.contains(LaneKind::kGradients)) {

@@ -78,6 +78,7 @@ class Drawing {
     legend_.shades.Add(shades_);
     for (const OwnAction& row : step.rows.actions) legend_.own.emplace(row.kind, row.name);
     legend_.hides_microbatches = picture.part.CutsMicrobatches();
+    legend_.has_slices = legend_.has_slices || step.slices > 1;
     legend_.is_flight = legend_.is_flight || step.origin == "flight";
     for (const Event& event : step.events) {
       if (!IsCompute(event.kind)) continue;
@@ -153,9 +154,9 @@ class Drawing {
     }
   }
 
-  int NumberOf(int row, const Event& event) const {
+  std::string NumberOf(int row, const Event& event) const {
     const bool is_stage = KindOf(row) == LaneKind::kCollectives;
-    return is_stage ? event.microbatch.value : MicrobatchOfStep(step_, event);
+    return is_stage ? absl::StrCat(event.microbatch.value) : PrintNumber(step_, event);
   }
 
   Rgb PaintOfEvent(int row, const Event& event) const {
@@ -166,7 +167,9 @@ class Drawing {
     // The steps between 256 colours are too wide for a drift.
     const bool drifts = last_microbatch_ > 0 && picture_.colors != Colors::k256;
     const double progress = drifts ? static_cast<double>(microbatch) / last_microbatch_ : 0;
-    return PaintOf(DrawnKind(KindOf(row), event.kind), ShadeOf(event), microbatch, progress);
+    const double slice =
+        step_.slices == 1 ? 0 : static_cast<double>(SliceOf(step_, event)) / (step_.slices - 1);
+    return PaintOf(DrawnKind(KindOf(row), event.kind), ShadeOf(event), microbatch, progress, slice);
   }
 
   int PartsOf(int index) const {
@@ -237,7 +240,9 @@ class Drawing {
     if (!Begins(index, line)) return {};
     const Event& event = PartThatBegins(index, line);
     const std::string number = absl::StrCat(NumberOf(row, event), event.unfinished ? "?" : "");
-    const std::string last_digit = number.substr(number.size() - 1);
+    // Of a slice the number of its microbatch.
+    const std::string of_microbatch = number.substr(0, number.find('.'));
+    const std::string last_digit = of_microbatch.substr(of_microbatch.size() - 1);
     std::vector<std::string> choices;
     if (colored()) {
       choices = {number, last_digit};
@@ -256,7 +261,7 @@ class Drawing {
       const int size = static_cast<int>(glyphs.size());
       const bool letter_alone = !colored() && size == 1;
       if (size > width || (!letter_alone && own <= size - slack)) continue;
-      NoteNumber(row, letter_alone, i == 1 && number.size() > 1);
+      NoteNumber(row, letter_alone, i == 1 && of_microbatch.size() > 1);
       return glyphs;
     }
     return {};
@@ -314,7 +319,7 @@ std::string Drawing::RankLine(int row, int line, int from, int to) {
     absl::StrAppend(&text, Dim(picture_.colors), absl::StrFormat("  %3.0f%%", 100 * busy));
     if (KindOf(row) == LaneKind::kCompute) {
       const Bubbles::Rank& rank = bubbles_.ranks[RankOf(first_row_ + row)];
-      absl::StrAppendFormat(&text, "  %4d", rank.peak_activations);
+      absl::StrAppendFormat(&text, "  %4s", PrintActivations(step_.slices, rank.peak_activations));
     }
     text += Plain(picture_.colors);
   }

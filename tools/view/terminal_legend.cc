@@ -35,6 +35,7 @@ std::string KindsLine(const TerminalLegend& legend, Colors colors) {
   absl::StrAppend(&text, Dim(colors), "·", Plain(colors), " idle",
                   legend.hides_microbatches ? "   blank: other microbatches" : "",
                   legend.has_numbers ? "   numbers: microbatch" : "",
+                  legend.has_numbers && legend.has_slices ? ", and slice" : "",
                   legend.has_numbers && legend.kinds.contains(ActionKind::kUpdate)
                       ? ", or the optimizer's step"
                       : "",

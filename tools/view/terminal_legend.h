@@ -25,6 +25,7 @@ struct TerminalLegend {
   }
   ShadeNames shades;
   bool has_numbers = false;      // a cell bears a microbatch
+  bool has_slices = false;       // and its slice
   bool has_last_digits = false;  // a cell bears a number's last digit
   bool hides_microbatches = false;
   bool is_flight = false;

@@ -116,7 +116,7 @@ std::string NameOf(const Timeline& timeline, const TraceSlice& slice) {
     return Print(LayerPart{part.part, part.layer, part.chunk});
   }
   const Event& event = timeline.events[slice.event];
-  return PrintAction(timeline.pipes, timeline.rows, event.kind, event.stage, event.microbatch);
+  return PrintAction(timeline, event);
 }
 
 }  // namespace stringline

@@ -90,9 +90,7 @@ std::vector<std::string> PrintUnfinished(const Timeline& timeline, size_t most) 
         last_ns = std::max(last_ns, event.end_ns);
         continue;
       }
-      open.push_back({length_ns, absl::StrCat("not ended: ",
-                                              PrintAction(timeline.pipes, timeline.rows, event.kind,
-                                                          event.stage, event.microbatch),
+      open.push_back({length_ns, absl::StrCat("not ended: ", PrintAction(timeline, event),
                                               " on rank ", r, ", for ", PrintTime(length_ns))});
     }
   }

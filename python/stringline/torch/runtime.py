@@ -75,6 +75,11 @@ def runtime(
         raise ValueError(f"P: the group of the stages has {ranks} ranks, not {P}")
     plan = plan_of(schedule, ranks, M)
     plan.check()
+    if plan.slices > 1:
+        raise ValueError(
+            f"schedule: {plan.schedule} cuts microbatches into {plan.slices} slices, and a stage "
+            "of torch takes whole ones"
+        )
     updates = any(KINDS[kind] == "UPDATE" for kind in plan.kind)
     if updates != (update is not None):
         raise ValueError(

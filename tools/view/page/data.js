@@ -192,15 +192,23 @@ function pipeOf(t, stage) {
 
 const hasPipes = (t) => t.head.pipes.length > 1;
 
+// True for an event on a slice of a microbatch, whose number counts slices.
+const isSlice = (t, i) => t.head.slices > 1 && t.kind[i] !== UPDATE && t.microbatch[i] >= 0;
+
+// "3", or "3.1" of a slice: a number of events like this one.
+const numberWords = (t, i, number) => (isSlice(t, i)
+  ? `${Math.floor(number / t.head.slices)}.${number % t.head.slices}` : String(number));
+
 // The event's microbatch, numbered through the whole step; names of actions count in their pipe.
 function microbatchOfStep(t, i) {
   if (t.kind[i] === UPDATE) return t.microbatch[i];  // a step
-  return t.microbatch[i] + (hasPipes(t) ? t.head.pipes[pipeOf(t, t.stage[i])][3] : 0);
+  return numberWords(t, i,
+    t.microbatch[i] + (hasPipes(t) ? t.head.pipes[pipeOf(t, t.stage[i])][3] : 0));
 }
 
-// "3F7".
+// "3F7", "3F7.1".
 function actionName(t, i) {
-  const microbatch = t.microbatch[i] < 0 ? '' : t.microbatch[i];
+  const microbatch = t.microbatch[i] < 0 ? '' : numberWords(t, i, t.microbatch[i]);
   return stageName(t, t.stage[i]) + t.head.kinds[t.kind[i]][0] + microbatch;
 }
 
@@ -219,7 +227,7 @@ function groupOf(t, i) {
 
 // The event with this action's name in a timeline; NONE if missing.
 function findAction(t, text) {
-  const match = /^\s*(?:([^\s\[\]]+)\[(\d+)\]|(\d+))\s*([A-Za-z_]+?)\s*(\d*)\s*$/.exec(text);
+  const match = /^\s*(?:([^\s\[\]]+)\[(\d+)\]|(\d+))\s*([A-Za-z_]+?)\s*(\d*)(?:\.(\d+))?\s*$/.exec(text);
   if (!match) return NONE;
   let stage = Number(match[3] || match[2]);
   if (match[1] !== undefined) {
@@ -228,9 +236,11 @@ function findAction(t, text) {
     stage += pipe[1];
   }
   const kind = t.head.kinds.findIndex((k) => k[0] === match[4].toUpperCase());
-  const microbatch = match[5] === '' ? -1 : Number(match[5]);
+  const microbatch = match[5] === '' ? -1 : Number(match[5]), slice = Number(match[6] || 0);
   for (let i = 0; i < t.n; ++i) {
-    if (t.stage[i] === stage && t.kind[i] === kind && t.microbatch[i] === microbatch) return i;
+    if (t.stage[i] !== stage || t.kind[i] !== kind) continue;
+    const number = isSlice(t, i) ? microbatch * t.head.slices + slice : microbatch;
+    if (t.microbatch[i] === number) return i;
   }
   return NONE;
 }

@@ -83,6 +83,7 @@ class PageDataWriter {
       pipes.push_back({pipe.name, pipe.first_stage.value, pipe.stages, pipe.first_microbatch});
     }
     header_["pipes"] = std::move(pipes);
+    header_["slices"] = timeline_.slices;
     const StageShades shades = ShadesOf(timeline_);
     header_["shades"] = shades.of;
     header_["shade_names"] = shades.names;
@@ -125,7 +126,7 @@ class PageDataWriter {
       ranks.push_back({{"first", timeline_.first[r]},
                        {"busy", rank.busy_ns},
                        {"idle", rank.idle_ns},
-                       {"peak", rank.peak_activations},
+                       {"peak", static_cast<double>(rank.peak_activations) / timeline_.slices},
                        {"causes", page_.analysis.causes[r]},
                        {"lanes", std::move(lanes)}});
     }

@@ -34,10 +34,12 @@ const pixel = ([r, g, b]) => (255 << 24 | b << 16 | g << 8 | r) >>> 0;
 // tests/page/browser_test.py. A schedule's own computations bear their names.
 const OWN_TONES = [[0.68, 0.12, 185], [0.7, 0.16, 50], [0.76, 0.13, 345], [0.58, 0.05, 265],
                    [0.84, 0.16, 125], [0.5, 0.08, 60]];
-const KIND_TONES = [[0.735, 0.115, 240], [0.86, 0.135, 84], [0.65, 0.155, 10], [0.44, 0.1, 150],
+const KIND_TONES = [[0.735, 0.115, 240], [0.86, 0.135, 84], [0.65, 0.155, 10], [0.41, 0.1, 150],
                     [0.53, 0.17, 297], [0.32, 0.12, 330], ...OWN_TONES];
 const DARKER = -0.08;  // lightness added by an odd shade
-const toneAt = (kind, shade, microbatch) => kind * 4 + (shade & 1) * 2 + (microbatch & 1);
+const LIGHTER = 0.03;  // lightness added by an odd slice
+const toneAt = (kind, shade, microbatch, slice = 0) =>
+  kind * 8 + (slice & 1) * 4 + (shade & 1) * 2 + (microbatch & 1);
 const isMarked = (shade) => (shade & 2) !== 0;
 const COLLECTIVE_TONE = [0.62, 0.09, 195];
 const COPY_TONES = [[0.86, 0.1, 112], [0.59, 0.115, 118]];  // D and U
@@ -100,19 +102,21 @@ function makePaint(name, scale) {
     paint.css[key] = css(theme[key]);
   }
   const tone = ([l, c, h], shift) => fromOklch(l + theme.kindShift + shift, c, h);
-  // By toneAt(kind, shade, microbatch).
+  // By toneAt(kind, shade, microbatch, slice).
   const rows = [];
   for (const base of ACTION_TONES) {
-    for (let v = 0; v < 4; ++v) rows.push(tone(base, (v & 2 ? DARKER : 0) - (v & 1 ? 0.02 : 0)));
+    for (let v = 0; v < 8; ++v) {
+      rows.push(tone(base, (v & 4 ? LIGHTER : 0) + (v & 2 ? DARKER : 0) - (v & 1 ? 0.02 : 0)));
+    }
   }
   paint.rgb = rows;
   paint.fill = Uint32Array.from(rows, pixel);
   paint.edge = Uint32Array.from(rows, (rgb) => pixel(mix(rgb, theme.surface, 0.55)));
   paint.dimFill = Uint32Array.from(rows, (rgb) => pixel(mix(rgb, theme.surface, theme.dim)));
   paint.dimEdge = paint.dimFill;
-  // Black or white, whichever can be read; the same for all microbatches.
+  // Black or white, whichever can be read; the same for all microbatches and slices.
   const texts = rows.map((_, tone) =>
-    (lightOf(rows[tone & ~1]) > 0.19 ? [16, 18, 24] : [255, 255, 255]));
+    (lightOf(rows[tone & ~5]) > 0.19 ? [16, 18, 24] : [255, 255, 255]));
   paint.text = texts.map(css);
   paint.markRgb = rows.map((rgb, tone) => mix(rgb, texts[tone], 0.75));
   paint.mark = Uint32Array.from(paint.markRgb, pixel);

@@ -16,7 +16,8 @@ const rankShares = ({busiest_bubble: least, idlest_bubble: most}) =>
 
 function amountWords(t, amount) {
   if (!t.head.memory || !t.head.memory.bytes) {
-    return `${amount} stage activation${amount === 1 ? '' : 's'}`;
+    const whole = amount / t.head.slices;  // microbatches
+    return `${Number(whole.toFixed(2))} stage activation${whole === 1 ? '' : 's'}`;
   }
   const power = amount < 1024 ? 0 : Math.min(4, Math.floor(Math.log2(amount) / 10));
   const unit = ['B', 'KiB', 'MiB', 'GiB', 'TiB'][power];
@@ -38,7 +39,8 @@ function groupName(t, i) {
 
 // "3", or "11 of the step, 3 of its pipe".
 const microbatchWords = (t, i) => (hasPipes(t)
-  ? `${microbatchOfStep(t, i)} of the step, ${t.microbatch[i]} of its pipe` : t.microbatch[i]);
+  ? `${microbatchOfStep(t, i)} of the step, ${numberWords(t, i, t.microbatch[i])} of its pipe`
+  : numberWords(t, i, t.microbatch[i]));
 
 // "F.attn", or "F.attn.2" in layer 2: of a part's number.
 const partName = (t, part) =>
