@@ -294,19 +294,49 @@ class JudgedPlan {
     return use;
   }
 
+  // A rank on the way down its list.
+  struct Walk {
+    std::set<Value> there;
+    std::map<Value, std::pair<int, int>> received;  // the receive that brings each value
+    std::map<Value, int> own_givers;   // by value, one past the own action on the network
+    std::map<Value, int> own_readers;  // the same: what takes the value waits for its readers
+  };
+
+  // False if a value is not there. Adds the waits of the values to the computation.
+  bool TakeValues(const Action& a, const Use& use, int r, Walk* walk, Computation* computation) {
+    for (const std::vector<Value>* values : {&use.takes, &use.needs}) {
+      for (const Value& value : *values) {
+        if (walk->there.count(value) == 0) return false;
+        if (values == &use.takes) walk->there.erase(value);
+        const auto it = walk->received.find(value);
+        if (it != walk->received.end()) computation->receives.push_back(it->second);
+        const auto own = walk->own_givers.find(value);
+        if (own != walk->own_givers.end()) {
+          computation->owns = std::max(computation->owns, own->second);
+        }
+        const auto reader = walk->own_readers.find(value);
+        if (reader != walk->own_readers.end() && values == &use.takes) {
+          computation->owns = std::max(computation->owns, reader->second);
+        }
+        if (IsOwnNetwork(a.kind) && values == &use.needs) {
+          walk->own_readers[value] = static_cast<int>(own_[r].size()) + 1;
+        }
+      }
+    }
+    return true;
+  }
+
   // Cuts the rank's list into computations and calls, and walks the list once in the order of
   // issue.
   bool ReadRank(int r) {
-    std::set<Value> there;
+    Walk walk;
+    std::set<Value>& there = walk.there;
     for (int s = 0; s < static_cast<int>(plan_.stages.size()); ++s) {
       if (plan_.stages[s].rank.value == r) there.insert({'v', s, 0});
     }
-    std::map<Value, std::pair<int, int>> received;  // the receive that brings each value
     items_.emplace_back();
     computations_.emplace_back();
     own_.emplace_back();
-    std::map<Value, int> own_givers;   // by value, one past the own action on the network
-    std::map<Value, int> own_readers;  // the same: what takes the value waits for its readers
     const auto actions = plan_.of(RankId(r));
     for (size_t begin = 0; begin < actions.size();) {
       size_t end = begin + 1;
@@ -323,25 +353,7 @@ class JudgedPlan {
           return false;
         }
         const Use use = UseOn(actions[i], r);
-        for (const std::vector<Value>* values : {&use.takes, &use.needs}) {
-          for (const Value& value : *values) {
-            if (there.count(value) == 0) return false;
-            if (values == &use.takes) there.erase(value);
-            const auto it = received.find(value);
-            if (it != received.end()) computation.receives.push_back(it->second);
-            const auto own = own_givers.find(value);
-            if (own != own_givers.end()) {
-              computation.owns = std::max(computation.owns, own->second);
-            }
-            const auto reader = own_readers.find(value);
-            if (reader != own_readers.end() && values == &use.takes) {
-              computation.owns = std::max(computation.owns, reader->second);
-            }
-            if (IsOwnNetwork(actions[i].kind) && values == &use.needs) {
-              own_readers[value] = static_cast<int>(own_[r].size()) + 1;
-            }
-          }
-        }
+        if (!TakeValues(actions[i], use, r, &walk, &computation)) return false;
         for (const Value& value : use.drops) there.erase(value);
         computation.meeting = MeetingOf(actions[i]);
         gives.insert(gives.end(), use.gives.begin(), use.gives.end());
@@ -349,7 +361,7 @@ class JudgedPlan {
         int link = 0, number = 0;
         if (!ReadMessage(r, actions[i], &link, &number)) return false;
         const bool send = IsSend(actions[i].kind);
-        if (!send) received[use.gives[0]] = {link, number};
+        if (!send) walk.received[use.gives[0]] = {link, number};
         Call& call = calls[QueueOf(r, link)];
         call.item = item;
         call.computations_before = static_cast<int>(computations_[r].size());
@@ -365,9 +377,9 @@ class JudgedPlan {
       if (IsOwnNetwork(actions[begin].kind)) {
         computation.computations_before = static_cast<int>(computations_[r].size());
         own_[r].push_back(computation);
-        for (const Value& value : gives) own_givers[value] = static_cast<int>(own_[r].size());
+        for (const Value& value : gives) walk.own_givers[value] = static_cast<int>(own_[r].size());
       } else {
-        for (const Value& value : gives) own_givers.erase(value);
+        for (const Value& value : gives) walk.own_givers.erase(value);
       }
       if (TakesTurn(actions[begin].kind)) computations_[r].push_back(computation);
       begin = end;
