@@ -20,6 +20,21 @@ def test_ranks_and_actions():
     assert plan.explain("1B1").chain[0]["line"] == 4
 
 
+def test_slices_are_seen_in_the_names():
+    made = Schedule.build([["0F0.0", "0F0.1", "0F1.0", "0B0.1", "0F1.1", "0B0.0", "0B1.1", "0B1.0"]])
+    plan = made.plan()
+    assert (plan.slices, plan.microbatches) == (2, 2)
+    assert plan.microbatch.tolist() == [0, 1, 2, 1, 3, 0, 3, 2]
+    assert plan.check()["activations"] == 1.5
+    step = plan.simulate({"F": 4, "B": 8, "attention": "50%"})
+    assert step.slices == 2
+    assert [e - s for s, e in zip(step.start_ns, step.end_ns)] == [1500, 2500, 1500, 5000, 2500,
+                                                                   3000, 5000, 3000]
+    assert stringline.load("1f1b").plan(2, 4).slices == 1
+    with pytest.raises(ValueError, match="slices, which take different times"):
+        step.calibrate()
+
+
 def test_one_f_one_b_by_hand_is_that_of_the_library():
     P, M = 4, 8
     ranks = []

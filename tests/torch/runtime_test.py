@@ -169,11 +169,12 @@ def kinds_of(stringline, plan):
 
 
 def jobs_of_library(stringline, ranks):
-    """Jobs of all schedules but those with copies, updates or actions of their own, which are
-    refused (wrong_uses.py)."""
+    """Jobs of all schedules but those with slices, copies, updates or actions of their own, which
+    are refused (wrong_uses.py)."""
     for schedule in stringline.library():
         plan = stringline.load(schedule).plan(P=ranks, M=MICROBATCHES)
-        if not kinds_of(stringline, plan) & {"D", "UPDATE"} and not plan.own_actions:
+        refused = kinds_of(stringline, plan) & {"D", "UPDATE"} or plan.own_actions
+        if not refused and plan.slices == 1:
             for more in ({}, {"by": "loop"}):
                 yield job_of(stringline, schedule, ranks, **more)
 

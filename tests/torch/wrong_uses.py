@@ -113,6 +113,9 @@ USES = {
     "copies to the host": (
         lambda rank: runtime(ON_THE_HOST, stages([rank])),
         r"mine copies values to the host \(D\); neither torch's runtime nor this loop performs"),
+    "slices": (
+        lambda rank: runtime("seq1f1b", stages([rank]), M=4),
+        r"schedule: seq1f1b cuts microbatches into 4 slices, and a stage of torch takes whole ones"),
     "actions of the schedule's own": (
         lambda rank: runtime("vocab_1f1b", stages([rank]), M=4),
         r"vocab_1f1b has actions of its own \(.*\bS\b.*\); neither torch's runtime nor this loop"),
