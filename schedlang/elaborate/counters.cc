@@ -15,8 +15,8 @@ bool Counter::Take(int64_t number) {
   return true;
 }
 
-SliceNumber WorkCounter::Next(std::optional<int64_t> microbatch, std::optional<int64_t> slice,
-                              bool backward) const {
+SliceNumber WorkCounter::NextOfSlices(std::optional<int64_t> microbatch,
+                                      std::optional<int64_t> slice, bool backward) const {
   if (slice) {
     const Counter& counter = slices_[static_cast<size_t>(*slice)];
     return {microbatch.value_or(counter.lowest_free()), *slice};

@@ -40,13 +40,19 @@ class WorkCounter {
   // What the work takes next where these say nothing: the lowest microbatch that is not done, and
   // the first of its slices that is not; `backward`: the last one. May name what is taken.
   SliceNumber Next(std::optional<int64_t> microbatch, std::optional<int64_t> slice,
-                   bool backward) const;
+                   bool backward) const {
+    if (slices_.size() > 1) return NextOfSlices(microbatch, slice, backward);
+    return {microbatch ? *microbatch : slices_[0].lowest_free(), 0};
+  }
   // False if it was taken before.
   bool Take(SliceNumber number) {
     return slices_[static_cast<size_t>(number.slice)].Take(number.microbatch);
   }
 
  private:
+  SliceNumber NextOfSlices(std::optional<int64_t> microbatch, std::optional<int64_t> slice,
+                           bool backward) const;
+
   std::vector<Counter> slices_;
 };
 

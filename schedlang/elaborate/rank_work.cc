@@ -182,6 +182,7 @@ std::string RankWork::NameOf(const Demand& demand, SliceNumber number) const {
 
 bool RankWork::Exists(const Demand& demand, SliceNumber number, Span span) {
   const int64_t microbatches = MicrobatchesOf(demand.stage) / plan_->slices;
+  if (number.microbatch >= 0 && number.microbatch < microbatches) return true;
   const std::string name = NameOf(demand, number);
   if (number.microbatch < 0) {
     Find(
@@ -189,7 +190,6 @@ bool RankWork::Exists(const Demand& demand, SliceNumber number, Span span) {
         absl::StrCat(name, " is before the first microbatch, ", NameOf(demand, {0, number.slice})));
     return false;
   }
-  if (number.microbatch < microbatches) return true;
   Find(Code::kPastLast, span,
        microbatches == 0 ? absl::StrCat(name, ", but no microbatch runs through its pipe")
                          : absl::StrCat(name, " is past the last microbatch, ",
