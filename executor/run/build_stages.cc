@@ -82,6 +82,10 @@ absl::StatusOr<std::vector<StageProgram>> Build(const RunConfig& config, const P
                                                    " ranks"));
   }
   SL_RETURN_IF_ERROR(CheckCountable(config, static_cast<int>(pipes)));
+  if (plan.forward_only) {
+    return absl::InvalidArgumentError(
+        "the schedule is forward only, and `run` trains; 'check', 'sim' and 'rehearse' know it");
+  }
   if (plan.slices > 1) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the schedule cuts microbatches into ", plan.slices,

@@ -58,6 +58,11 @@ class Plan:
         return int(self._described[1]["slices"])
 
     @property
+    def forward_only(self) -> bool:
+        """Whether the plan has no backwards."""
+        return bool(self._described[1]["forward_only"])
+
+    @property
     def steps(self) -> int:
         """The number of training steps in the plan; one in most."""
         return int(self._described[1]["steps"])

@@ -104,7 +104,7 @@ PeakActivations PeakActivationsOf(const Plan& plan, RankId rank) {
   ForEachGroup(plan, rank, [&](uint32_t begin, uint32_t end) {
     int released = 0;
     for (uint32_t i = begin; i < end; ++i) {
-      const int change = ActivationChange(plan.rows, plan.actions[i].kind);
+      const int change = ActivationChange(plan, plan.actions[i].kind);
       (change > 0 ? live : released) += change;
     }
     if (live > peak.count) peak = {live, end - 1};
@@ -134,7 +134,8 @@ PeakBytes PeakBytesOf(const Plan& plan, RankId rank, const std::vector<StageSize
       const auto value = static_cast<StageValue>(v);
       if ((values & SetOf(value)) && !IsOnHost(value) && !IsAway(value))
         sum += bytes[action.stage.value].of_microbatch[value] *
-               SlicesIn(plan, given ? GivenTo(action.microbatch, value) : action.microbatch, value);
+               SlicesIn(plan, given ? GivenTo(plan, action.microbatch, value) : action.microbatch,
+                        value);
     }
     return sum;
   };
@@ -189,7 +190,7 @@ std::string DescribeLargestGap(const Plan& plan, RankId rank, uint32_t last,
       const auto value = static_cast<StageValue>(v);
       if ((values & SetOf(value)) == 0 || IsOnHost(value) || IsAway(value)) continue;
       const std::tuple key(action.stage, action.microbatch, value);
-      if (gives) alive.emplace(action.stage, GivenTo(action.microbatch, value), value);
+      if (gives) alive.emplace(action.stage, GivenTo(plan, action.microbatch, value), value);
       if (!gives) alive.erase(key);
     }
   };
@@ -320,7 +321,7 @@ std::string DescribeAlive(const Plan& plan, RankId rank, uint32_t last) {
     const Action& action = plan.actions[i];
     if (action.kind == ActionKind::kUnshard) gathered.insert(action.stage);
     if (action.kind == ActionKind::kReshard) gathered.erase(action.stage);
-    const int change = ActivationChange(plan.rows, action.kind);
+    const int change = ActivationChange(plan, action.kind);
     // A value released by a part of the peak's own group is still live at the peak.
     const bool releases = change < 0 && !(i <= last && last - i < GroupAt(plan.actions, i).size());
     if (change > 0) alive[action.stage].insert(action.microbatch.value);

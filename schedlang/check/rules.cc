@@ -29,7 +29,8 @@ struct Tally {
     uint8_t& count = *counts[static_cast<int>(kind)];
     count = static_cast<uint8_t>(std::min(count + 1, 2));
   }
-  bool Whole(bool remakes) const {
+  bool Whole(bool remakes, bool forward_only) const {
+    if (forward_only) return forward == 1 && backward + input + weight + again == 0;
     return forward == 1 && again == (remakes ? 1 : 0) &&
            ((backward == 1 && input == 0 && weight == 0) ||
             (backward == 0 && input == 1 && weight == 1));
@@ -206,7 +207,9 @@ void FindIncomplete(const Plan& plan, const CheckOptions&, Diagnostics* diagnost
     const int of_pipe = plan.microbatches_of(StageId(static_cast<int32_t>(s)));
     const auto row = absl::MakeConstSpan(tallies).subspan(s * m_count, of_pipe);
     const bool remakes = plan.stages[s].remakes;
-    const auto is_fault = [remakes](const Tally& t) { return !t.Whole(remakes); };
+    const auto is_fault = [remakes, &plan](const Tally& t) {
+      return !t.Whole(remakes, plan.forward_only);
+    };
     const auto fault = std::find_if(row.begin(), row.end(), is_fault);
     if (fault == row.end()) continue;
     const auto faults = std::count_if(fault, row.end(), is_fault);

@@ -133,6 +133,7 @@ class Elaboration {
     if (!CheckGiven() || !Bind() || !RunSteps()) return std::nullopt;
     plan_.microbatches = static_cast<int>(plan_.parameters[1].value);
     plan_.overlaps = program_.overlaps;
+    plan_.forward_only = program_.forward_only.has_value();
     if (!PipesAndSplitFit() || !RowsFit()) return std::nullopt;
     padded_ *= plan_.steps;
     if (!FitsLimits()) return std::nullopt;
@@ -229,6 +230,12 @@ class Elaboration {
 
   // Adds a finding, and returns false, if the change would change nothing, or the base has made it.
   bool MayChange(const Plan& plan, const ast::Schedule& base, const DerivedStep::Then& then) {
+    if (plan.forward_only) {
+      Find(Code::kMisplaced, then.span,
+           absl::StrCat("'", base.name.text, "' is forward only: nothing of it is for a backward"))
+          .where = PrintParameters(plan_);
+      return false;
+    }
     if (then.what == DerivedStep::Then::What::kDefer) return HasBackward(plan, base, then);
     const bool copies = then.what == DerivedStep::Then::What::kOffload;
     const auto is_placed = [copies](const Action& action) {
@@ -608,6 +615,10 @@ std::optional<Plan> Repeated(const Plan& plan, const Parameter& steps, int64_t m
     diagnostics->Add(code, plan.header, std::move(text)).where = PrintParameters(plan);
     return std::nullopt;
   };
+  if (plan.forward_only) {
+    return find(Code::kBadParameter, absl::StrCat("'steps' counts updates, and '", plan.schedule,
+                                                  "' is forward only: give it more microbatches"));
+  }
   if (plan.steps > 1) {
     return find(Code::kBadParameter, absl::StrCat("'", plan.schedule, "' says itself that it has ",
                                                   plan.steps, " steps: leave out 'steps'"));

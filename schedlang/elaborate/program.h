@@ -223,6 +223,7 @@ struct Program {
   std::optional<SplitStep> split;
   std::optional<RecomputeStep> recompute;
   std::optional<OffloadStep> offload;
+  std::optional<Span> forward_only;      // 'forward only'
   std::optional<Span> prefers_remaking;  // a 'prefer' with R
   std::optional<Span> place;             // the search block's `place`
   std::optional<Span> layers;            // the search block's `layers`

@@ -103,6 +103,10 @@ bool RankWork::HasRoom(Span span) {
 }
 
 bool RankWork::PerformCollective(ActionKind kind, StageId stage, uint32_t place, Span span) {
+  if (plan_->forward_only && kind == ActionKind::kReduceGrad) {
+    Find(Code::kMisplaced, span, "'reduce' in a schedule that is forward only");
+    return false;
+  }
   if (!HasRoom(span)) return false;
   Action action;
   action.kind = kind;
@@ -114,6 +118,10 @@ bool RankWork::PerformCollective(ActionKind kind, StageId stage, uint32_t place,
 }
 
 bool RankWork::PerformUpdate(StageId stage, uint32_t place, Span span) {
+  if (plan_->forward_only) {
+    Find(Code::kMisplaced, span, "'update' in a schedule that is forward only");
+    return false;
+  }
   int& updates = counters_[static_cast<size_t>(stage.value)].updates;
   if (updates < plan_->steps) {
     if (!PerformCollective(ActionKind::kUpdate, stage, place, span)) return false;
@@ -164,6 +172,11 @@ bool RankWork::Recomputes(const Demand& demand, Span span) {
 }
 
 std::optional<Action> RankWork::Number(const Demand& demand, Span span) {
+  if (plan_->forward_only && !IsOfForwardOnly(demand.kind)) {
+    Find(Code::kMisplaced, span,
+         absl::StrCat("'", PrintedKind(demand.kind), "' in a schedule that is forward only"));
+    return std::nullopt;
+  }
   if (!Recomputes(demand, span)) return std::nullopt;
   if (demand.slice && (*demand.slice < 0 || *demand.slice >= plan_->slices)) {
     Find(Code::kPastLast, span,

@@ -195,19 +195,42 @@ void CheckSplit(const Program& program, Diagnostics* diagnostics) {
                    "each of them holds; it may be even, balanced or any");
 }
 
+// Without backwards there is no gradient to wait for, to keep values for, or to update with.
+void CheckForwardOnly(const Program& program, std::optional<Span> steps, Diagnostics* diagnostics) {
+  if (!program.forward_only) return;
+  const auto find = [&](Span span, const char* what) {
+    diagnostics->Add(Code::kMisplaced, span,
+                     absl::StrCat(what, " in a schedule that is forward only"));
+  };
+  if (steps) find(*steps, "'steps' counts updates, of which there are none");
+  if (program.recompute) find(program.recompute->span, "'recompute' is for gradients");
+  if (program.mode == RankMode::kGreedy || program.mode == RankMode::kSearch) {
+    find(program.mode_span, "orders are found for forwards and backwards; list the forwards");
+  }
+}
+
 // Orders of several steps are written out, action by action.
-void CheckSteps(const Program& program, Span steps, std::optional<Span> pad,
+void CheckSteps(const Program& program, std::optional<Span> steps, std::optional<Span> pad,
                 Diagnostics* diagnostics) {
+  CheckForwardOnly(program, steps, diagnostics);
+  if (!steps) return;
   if (pad) diagnostics->Add(Code::kMisplaced, *pad, "'pad' cannot stand beside 'steps'");
   if (program.mode == RankMode::kSequence) return;
-  diagnostics->Add(Code::kMisplaced, steps,
+  diagnostics->Add(Code::kMisplaced, *steps,
                    "'steps' stands in a schedule whose rank block lists actions in order; without "
                    "it, '--steps 3' performs this order three times");
 }
 
 Step::Kind CountOfWord(absl::string_view word) {
-  if (word == "steps") return Step::Kind::kSteps;
-  return word == "versions" ? Step::Kind::kVersions : Step::Kind::kSlices;
+  using Kind = Step::Kind;
+  constexpr std::pair<absl::string_view, Kind> kWords[] = {{"steps", Kind::kSteps},
+                                                           {"versions", Kind::kVersions},
+                                                           {"slices", Kind::kSlices},
+                                                           {"chunks", Kind::kChunks},
+                                                           {"unshard", Kind::kAhead}};
+  return std::find_if(std::begin(kWords), std::end(kWords),
+                      [word](const auto& row) { return row.first == word; })
+      ->second;
 }
 
 // Orders of slices are written out, too, and chunks cut a microbatch another way. `named`: the
@@ -308,10 +331,12 @@ class Resolver {
     if (program_.split) CheckSplit(program_, diagnostics_);
     CheckChoices(program_, diagnostics_);
     CheckRows(program_, diagnostics_);
-    const auto steps = first_.counts[Step::Kind::kSteps];
-    if (steps) CheckSteps(program_, *steps, first_.pad, diagnostics_);
-    CheckSlices(program_, first_.counts[Step::Kind::kSlices], slice_, first_.chunks, diagnostics_);
-    if (first_.ahead && first_.unshard) FindGatheredTwice(*first_.unshard, diagnostics_);
+    auto& counts = first_.counts;
+    CheckSteps(program_, counts[Step::Kind::kSteps], first_.pad, diagnostics_);
+    CheckSlices(program_, counts[Step::Kind::kSlices], slice_, counts[Step::Kind::kChunks],
+                diagnostics_);
+    if (counts[Step::Kind::kAhead] && first_.unshard)
+      FindGatheredTwice(*first_.unshard, diagnostics_);
     const bool placed = first_.stages || !program_.pipes.empty() || program_.place;
     if (placed && first_.rank) return;
     const char* lacks = placed        ? "'rank' block"
@@ -472,10 +497,20 @@ class Resolver {
     if (overlap) program_.overlaps.push_back(*std::move(overlap));
   }
 
-  void Resolve(const ast::Steps& steps, Place place, std::vector<Step>* out) {
-    const Step::Kind kind = CountOfWord(steps.word.text);
-    const std::string what = absl::StrCat("'", steps.word.text, "'");
-    AddCount(steps, place, what.c_str(), kind, &first_.counts[kind], out);
+  // A statement of a schedule that stands once and has a number.
+  void Resolve(const ast::Count& count, Place place, std::vector<Step>* steps) {
+    const Step::Kind kind = CountOfWord(count.word.text);
+    const std::string what =
+        absl::StrCat("'", count.word.text, kind == Step::Kind::kAhead ? " ahead'" : "'");
+    if (!Stands(place == Place::kSchedule, count.span, what, kInSchedule)) return;
+    if (!Once(&first_.counts[kind], count.span, what)) return;
+    steps->push_back(
+        {.kind = kind, .span = count.count.span, .node = expressions_.Resolve(count.count)});
+  }
+  void Resolve(const ast::ForwardOnly& only, Place place, std::vector<Step>*) {
+    constexpr const char* kWhat = "'forward only'";
+    if (!Stands(place == Place::kSchedule, only.span, kWhat, kInSchedule)) return;
+    Once(&program_.forward_only, only.span, kWhat);
   }
 
   void Resolve(const ast::OwnValue& value, Place place, std::vector<Step>*) {
@@ -487,25 +522,12 @@ class Resolver {
     ResolveRow(action, &program_, diagnostics_);
   }
 
-  void Resolve(const ast::Chunks& chunks, Place place, std::vector<Step>* steps) {
-    AddCount(chunks, place, "'chunks'", Step::Kind::kChunks, &first_.chunks, steps);
-  }
-  void Resolve(const ast::Ahead& ahead, Place place, std::vector<Step>* steps) {
-    AddCount(ahead, place, "'unshard ahead'", Step::Kind::kAhead, &first_.ahead, steps);
-  }
   void Resolve(const ast::Pad& pad, Place place, std::vector<Step>* steps) {
-    AddCount(pad, place, "'pad'", Step::Kind::kPad, &first_.pad, steps);
+    if (!Stands(place == Place::kSchedule, pad.span, "'pad'", kInSchedule)) return;
+    if (!Once(&first_.pad, pad.span, "'pad'")) return;
+    const ast::Expr& to = pad.count;
+    steps->push_back({.kind = Step::Kind::kPad, .span = to.span, .node = expressions_.Resolve(to)});
     if (first_.pad && pipe_) Misplaced(pad.span, "'pad' cannot stand in a schedule with pipes");
-  }
-
-  // A statement of a schedule that stands once and has a number.
-  template <typename Statement>
-  void AddCount(const Statement& statement, Place place, const char* what, Step::Kind kind,
-                std::optional<Span>* first, std::vector<Step>* steps) {
-    if (!Stands(place == Place::kSchedule, statement.span, what, kInSchedule)) return;
-    if (!Once(first, statement.span, what)) return;
-    const ast::Expr& count = statement.count;
-    steps->push_back({.kind = kind, .span = count.span, .node = expressions_.Resolve(count)});
   }
 
   void Resolve(const ast::Rank& rank, Place place, std::vector<Step>*) {
@@ -667,8 +689,8 @@ class Resolver {
   std::vector<BareStage> bare_;  // stages without a pipe
   // The first of each of these statements.
   struct {
-    std::optional<Span> stages, split, recompute, pad, chunks, ahead, unshard, rank;
-    std::map<Step::Kind, std::optional<Span>> counts;  // 'steps', 'versions', 'slices'
+    std::optional<Span> stages, split, recompute, pad, unshard, rank;
+    std::map<Step::Kind, std::optional<Span>> counts;  // of ast::Count
   } first_;
   std::optional<Span> slice_;  // the first action that names its slice
 };

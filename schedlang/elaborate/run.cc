@@ -196,6 +196,13 @@ class Runner {
   }
 
   bool TightenOrFind(Timetable* timetable) {
+    if (plan_->forward_only) {
+      diagnostics_
+          ->Add(Code::kMisplaced, tighten_span_,
+                "'tighten' in a schedule that is forward only: it moves actions by their memory")
+          .where = PrintParameters(*plan_);
+      return false;
+    }
     if (plan_->slices > 1) {
       diagnostics_
           ->Add(Code::kMisplaced, tighten_span_,

@@ -194,6 +194,7 @@ Plan OrderMessages(const Plan& lowered, CommLayout layout) {
 }
 
 Plan ReduceGradients(const Plan& lowered) {
+  if (lowered.forward_only) return lowered;
   bool gathers = false;
   for (const Action& action : lowered.actions) {
     if (action.kind == ActionKind::kReduceGrad) return lowered;

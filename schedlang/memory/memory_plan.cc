@@ -171,7 +171,7 @@ class Planner {
     ForEachOf(gives, [&](StageValue value) {
       if (ClassOf(value) == MemoryClass::kMessages) return;
       Action of = action;
-      of.microbatch = GivenTo(action.microbatch, value);
+      of.microbatch = GivenTo(plan_, action.microbatch, value);
       const Moment death = DeathOf(action.stage, of.microbatch, value, back);
       if (IsOnHost(value)) {
         PlaceOnHost(action, start, death);

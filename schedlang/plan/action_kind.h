@@ -76,6 +76,12 @@ constexpr bool RunsAlone(ActionKind kind) {
 constexpr bool IsOfMicrobatch(ActionKind kind) {
   return kind != ActionKind::kUpdate && !IsCollective(kind);
 }
+// True for what a plan without backwards may hold.
+constexpr bool IsOfForwardOnly(ActionKind kind) {
+  return kind == ActionKind::kForward || IsOwn(kind) || kind == ActionKind::kSendForward ||
+         kind == ActionKind::kRecvForward || kind == ActionKind::kUnshard ||
+         kind == ActionKind::kReshard;
+}
 // True for F, B, I, W and R: what reads the weights of a stage, or gives their gradients.
 constexpr bool ComputesMicrobatch(ActionKind kind) { return kind < ActionKind::kUpdate; }
 

@@ -52,7 +52,8 @@ constexpr std::array<ValueRow, kValueRows> RowsOfValues() {
 }
 constexpr std::array<ValueRow, kValueRows> kRowsOfValues = RowsOfValues();
 
-constexpr EffectsByKind EffectsOfAll(SliceAt at, bool remakes) {
+constexpr EffectsByKind EffectsOfAll(SliceAt at, StageSort sort) {
+  const bool remakes = sort == StageSort::kRemakes;
   EffectsByKind all = {};
   for (int kind = 0; kind < kActionKinds; ++kind) {
     const Kinds bit = SetOf(static_cast<ActionKind>(kind));
@@ -79,15 +80,21 @@ constexpr EffectsByKind EffectsOfAll(SliceAt at, bool remakes) {
     effects.gives &= static_cast<Values>(~not_given);
     effects.releases &= static_cast<Values>(~not_needed);
   }
+  if (sort != StageSort::kForwardOnly) return all;
+  Effects& forward = all[static_cast<int>(ActionKind::kForward)];
+  const Values taken = whole || at == SliceAt::kFirst ? 0 : kSliceKeys;
+  const Values handed_on = whole || at == SliceAt::kLast ? 0 : kSliceKeys;
+  forward = {kInput | taken, kOutput | kMade | handed_on, kInput | taken};
   return all;
 }
 
 }  // namespace
 
-constinit const std::array<EffectsByKind, 8> kEffects = [] {
-  std::array<EffectsByKind, 8> all = {};
+constinit const std::array<EffectsByKind, 4 * kStageSorts> kEffects = [] {
+  std::array<EffectsByKind, 4 * kStageSorts> all = {};
   for (size_t i = 0; i < all.size(); ++i) {
-    all[i] = EffectsOfAll(static_cast<SliceAt>(i / 2), i % 2 == 1);
+    all[i] = EffectsOfAll(static_cast<SliceAt>(i / kStageSorts),
+                          static_cast<StageSort>(i % kStageSorts));
   }
   return all;
 }();
@@ -108,6 +115,7 @@ LiveValues::LiveValues(const Plan& plan)
     : plan_(plan),
       microbatches_(static_cast<size_t>(plan.microbatches)),
       slices_(plan.slices),
+      forward_only_(plan.forward_only),
       live_(plan.stages.size() * microbatches_, 0),
       elsewhere_(live_.size()),
       data_is_given_((plan.rows.given() & kInput) != 0),
@@ -152,7 +160,7 @@ void LiveValues::Perform(const Action& action) {
   if (gives & kOutput) {
     if (!stage.next.valid()) {
       // The loss gives its own gradient, unless an own action does.
-      gives = (gives & ~kOutput) | (loss_is_given_ ? Values{0} : kOutGrad);
+      gives = (gives & ~kOutput) | (loss_is_given_ || forward_only_ ? Values{0} : kOutGrad);
     } else if (plan_.stage(stage.next).rank == stage.rank) {
       gives &= ~kOutput;
       live_[Index(stage.next, action.microbatch)] |= kInput;
@@ -169,6 +177,10 @@ void LiveValues::Perform(const Action& action) {
   if (gives & kSliceKeyGrad) [[unlikely]] {
     gives &= ~kSliceKeyGrad;
     live_[Index(action.stage, action.microbatch) - 1] |= kSliceKeyGrad;
+  }
+  if (forward_only_ && (gives & kSliceKeys) != 0) [[unlikely]] {
+    gives &= ~kSliceKeys;
+    live_[Index(action.stage, action.microbatch) + 1] |= kSliceKeys;
   }
   own |= gives;
 }
@@ -187,7 +199,8 @@ bool LiveValues::Whole() const {
   for (size_t s = 0; s < plan_.stages.size(); ++s) {
     const auto row = live_.begin() + static_cast<std::ptrdiff_t>(s * microbatches_);
     const int count = plan_.microbatches_of(StageId(static_cast<int32_t>(s)));
-    if (std::count(row, row + count, kWeightGrad | kSentBack) != count) return false;
+    const Values left = forward_only_ ? kMade : kWeightGrad | kSentBack;
+    if (std::count(row, row + count, left) != count) return false;
   }
   return std::all_of(live_.begin() + static_cast<std::ptrdiff_t>(elsewhere_), live_.end(),
                      [](Values values) { return values == 0; });

@@ -24,6 +24,9 @@
 // the F of the next slice needs them. A B or I gives the gradient of all keys before its slice,
 // which is the key gradient of the slice before, and ends with its B or I.
 //
+// In a plan without backwards (Plan::forward_only) F gives its output only; with slices also all
+// keys so far to the slice behind, whose F takes them.
+//
 // A schedule's own actions (rows.h) are further rows of the table. For them F gives `result` until
 // B or I, and B or I `sent back`, which stays.
 //
@@ -61,37 +64,52 @@ inline SliceAt SliceAtOf(const Plan& plan, MicrobatchId microbatch) {
   return slice + 1 == plan.slices ? SliceAt::kLast : SliceAt::kBetween;
 }
 
-// By SliceAt, each in a stage without R and in one with it.
-extern const std::array<EffectsByKind, 8> kEffects;
+// The sorts of stages, which differ in the effects of their actions.
+enum class StageSort : uint8_t { kKeeps, kRemakes, kForwardOnly };  // without R, with it
+inline constexpr size_t kStageSorts = 3;
+inline StageSort SortOf(const Plan& plan, const Stage& stage) {
+  if (plan.forward_only) return StageSort::kForwardOnly;
+  return stage.remakes ? StageSort::kRemakes : StageSort::kKeeps;
+}
 
+// By SliceAt, then sort.
+extern const std::array<EffectsByKind, 4 * kStageSorts> kEffects;
+
+inline const Effects& EffectsOf(ActionKind kind, StageSort sort, SliceAt at = SliceAt::kWhole) {
+  const size_t table = static_cast<size_t>(at) * kStageSorts + static_cast<size_t>(sort);
+  return kEffects[table][static_cast<size_t>(kind)];
+}
 // `remakes`: in a stage with R.
-inline const Effects& EffectsOf(ActionKind kind, bool remakes = false,
-                                SliceAt at = SliceAt::kWhole) {
-  return kEffects[static_cast<size_t>(at) * 2 + (remakes ? 1 : 0)][static_cast<size_t>(kind)];
+inline const Effects& EffectsOf(ActionKind kind, bool remakes = false) {
+  return EffectsOf(kind, remakes ? StageSort::kRemakes : StageSort::kKeeps);
 }
 // On the rank of the stage, of some slice.
 inline const Effects& EffectsOf(const Plan& plan, StageId stage, ActionKind kind) {
-  const bool remakes = plan.stage(stage).remakes;
-  if (IsOwn(kind)) return plan.rows.of(kind).effects[remakes ? 1 : 0];
-  return EffectsOf(kind, remakes, plan.slices > 1 ? SliceAt::kBetween : SliceAt::kWhole);
+  if (IsOwn(kind)) return plan.rows.of(kind).effects[plan.stage(stage).remakes ? 1 : 0];
+  return EffectsOf(kind, SortOf(plan, plan.stage(stage)),
+                   plan.slices > 1 ? SliceAt::kBetween : SliceAt::kWhole);
 }
 const Effects& EffectsOfOwn(const Plan& plan, const Action& own);
 inline const Effects& EffectsOf(const Plan& plan, const Action& action) {
   if (IsOwn(action.kind)) [[unlikely]]
     return EffectsOfOwn(plan, action);
-  return EffectsOf(action.kind, plan.stage(action.stage).remakes,
+  return EffectsOf(action.kind, SortOf(plan, plan.stage(action.stage)),
                    SliceAtOf(plan, action.microbatch));
 }
 
 // The microbatch of a value that an action on `microbatch` gives: with slices, the gradient of keys
-// is that of the slice before.
-constexpr MicrobatchId GivenTo(MicrobatchId microbatch, StageValue value) {
-  return MicrobatchId(microbatch.value - (value == StageValue::kSliceKeyGrad ? 1 : 0));
+// is that of the slice before, and without backwards the keys are those of the slice behind.
+inline MicrobatchId GivenTo(const Plan& plan, MicrobatchId microbatch, StageValue value) {
+  if (value == StageValue::kSliceKeyGrad) return MicrobatchId(microbatch.value - 1);
+  const bool keys_go_on = value == StageValue::kSliceKeys && plan.forward_only;
+  return MicrobatchId(microbatch.value + (keys_go_on ? 1 : 0));
 }
 // The bytes of a value are those of a slice times this: a gradient of keys has those of its slice
-// and of all before it.
+// and of all before it; keys that go on from slice to slice have those of all before.
 inline int64_t SlicesIn(const Plan& plan, MicrobatchId microbatch, StageValue value) {
-  return value == StageValue::kSliceKeyGrad ? microbatch.value % plan.slices + 1 : 1;
+  const int slice = microbatch.value % plan.slices;
+  if (value == StageValue::kSliceKeyGrad) return slice + 1;
+  return value == StageValue::kSliceKeys && plan.forward_only ? slice : 1;
 }
 
 // The values that D and U move between a rank and its host.
@@ -158,7 +176,8 @@ class LiveValues {
   // Takes the releases of the action, then adds its gives, as the neighbour stage's value if the
   // neighbour lives on the same rank.
   void Perform(const Action& action);
-  // True when only weight gradients are left, one for each stage and microbatch of its pipe.
+  // True when only weight gradients are left, one for each stage and microbatch of its pipe;
+  // without backwards, when nothing is.
   bool Whole() const;
 
  private:
@@ -171,13 +190,16 @@ class LiveValues {
   }
   size_t IndexElsewhere(const Action& action) const;
   const Effects& EffectsOfBuiltIn(const Action& action) const {
-    const bool remakes = plan_.stage(action.stage).remakes;
-    if (slices_ == 1) return EffectsOf(action.kind, remakes);
-    return EffectsOf(action.kind, remakes, SliceAtOf(plan_, action.microbatch));
+    const Stage& stage = plan_.stage(action.stage);
+    if (slices_ == 1 && !forward_only_) return EffectsOf(action.kind, stage.remakes);
+    return EffectsOf(action.kind, SortOf(plan_, stage), SliceAtOf(plan_, action.microbatch));
   }
   // The keys of the slice before, which an F needs.
   Values MissingOfSliceBefore(const Action& action) const {
-    if (slices_ == 1 || action.kind != ActionKind::kForward || plan_.SliceOf(action) == 0) return 0;
+    if (slices_ == 1 || forward_only_ || action.kind != ActionKind::kForward ||
+        plan_.SliceOf(action) == 0) {
+      return 0;
+    }
     return kSliceKeys & ~live_[Index(action.stage, action.microbatch) - 1];
   }
   // Own actions give no value to a neighbour.
@@ -188,6 +210,7 @@ class LiveValues {
   const Plan& plan_;
   size_t microbatches_;
   const int slices_;
+  const bool forward_only_;
   // The values on the ranks of the stages, by stage and microbatch; behind them those that each
   // rank has of a stage, by seat, rank and microbatch. The rank of the stage has no part of that.
   std::vector<Values> live_;
@@ -216,11 +239,13 @@ constexpr int ActivationChange(ActionKind kind) {
       return 0;
   }
 }
-// The change by an action that may be a schedule's own: +1 if that gives what F saved, -1 if it
-// frees it.
-inline int ActivationChange(const OwnRows& rows, ActionKind kind) {
+// The change by an action of a plan or a timeline, which may be a schedule's own: +1 if that gives
+// what F saved, -1 if it frees it. Without backwards nothing is kept.
+template <typename PlanOrTimeline>
+int ActivationChange(const PlanOrTimeline& of, ActionKind kind) {
+  if (of.forward_only) return 0;
   if (!IsOwn(kind)) return ActivationChange(kind);
-  const OwnAction& own = rows.of(kind);
+  const OwnAction& own = of.rows.of(kind);
   return ((own.gives & kSaved) != 0 ? 1 : 0) - ((own.frees & kSaved) != 0 ? 1 : 0);
 }
 

@@ -176,6 +176,7 @@ std::string Print(const Plan& plan) {
     absl::StrAppend(&out, "steps ", plan.steps, " versions ", plan.versions, "\n");
   }
   if (plan.slices > 1) absl::StrAppend(&out, "slices ", plan.slices, "\n");
+  if (plan.forward_only) absl::StrAppend(&out, "forward only\n");
   absl::StrAppend(&out, Print(plan.rows));
   AppendStages(plan, &out);
   if (plan.split.kind != Split::Kind::kEven) absl::StrAppend(&out, Print(plan.split), "\n");

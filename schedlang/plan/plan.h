@@ -18,7 +18,7 @@
 //   rank 0: 0F0 0B0 0UPDATE0 0F1 0B1 0UPDATE1
 //
 // A plan whose microbatches have slices says how many in a line `slices 4`; there 1F3.2 is the
-// forward of slice 2 of microbatch 3.
+// forward of slice 2 of microbatch 3. A plan without backwards has a line `forward only`.
 //
 // A schedule's own values and actions have a line each, `value …` and `action …` (rows.h), before
 // the stages; an action that each rank does stands in the lists of all of them.
@@ -188,6 +188,8 @@ struct Plan {
   // microbatch m is number m * slices + k, here, in pipes and in actions. Its F reads the keys of
   // the slices before it, and its B or I their gradients from the slices behind it.
   int slices = 1;
+  // True for a plan without backwards, of which an F keeps nothing but the keys of its slice.
+  bool forward_only = false;
   std::vector<Stage> stages;
   std::vector<Pipe> pipes;  // empty: a single pipe, of all stages and microbatches
   OwnRows rows;             // the schedule's own values and actions

@@ -24,8 +24,8 @@ class PlanReader {
   }
 
   std::optional<Plan> Read() {
-    if (!ReadHeader() || !ReadSteps() || !ReadSlicesLine() || !ReadRows() || !ReadStages() ||
-        !RowsFit() || !ReadExtras())
+    if (!ReadHeader() || !ReadSteps() || !ReadSlicesLine() || !ReadForwardOnly() || !ReadRows() ||
+        !ReadStages() || !RowsFit() || !ReadExtras())
       return std::nullopt;
     for (int64_t rank = 0; rank < ranks_; ++rank) {
       const size_t line = static_cast<size_t>(rank) + next_;
@@ -109,6 +109,14 @@ class PlanReader {
     }
     plan_.slices = *slices;
     return true;
+  }
+
+  // "forward only", of a plan without backwards.
+  bool ReadForwardOnly() {
+    if (next_ >= lines_.size() || !IsForwardOnly(lines_[next_])) return true;
+    plan_.forward_only = true;
+    const Span line = lines_[next_++][0].span;
+    return !HasSteps(plan_) || Complain(line, "a plan that is forward only has one step");
   }
 
   // The lines of the schedule's own values and actions. The ranks of values are by stage: the
@@ -312,6 +320,10 @@ class PlanReader {
     if (action.kind == ActionKind::kRecompute && remade) {
       return Complain(word.span, absl::StrCat(Print(plan_, action), ": no line 'recompute' says ",
                                               "that stage ", action.stage.value, " recomputes"));
+    }
+    if (plan_.forward_only && !IsOfForwardOnly(action.kind)) {
+      return Complain(word.span,
+                      absl::StrCat(Print(plan_, action), " stands in a plan that is forward only"));
     }
     if (TakesTurn(action.kind) || IsOwnNetwork(action.kind)) return true;
     if (IsCollective(action.kind)) {

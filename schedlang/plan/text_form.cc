@@ -94,6 +94,10 @@ std::optional<int> ReadSlices(const std::vector<Word>& words) {
   return static_cast<int>(*slices);
 }
 
+bool IsForwardOnly(const std::vector<Word>& words) {
+  return words.size() == 2 && words[0].text == "forward" && words[1].text == "only";
+}
+
 std::string BadSlices() {
   return absl::StrCat("expected 'slices N' with 2 to ", kMostSlices, " slices of a microbatch");
 }

@@ -34,6 +34,8 @@ std::optional<int64_t> ValueOf(const std::vector<Parameter>& parameters, absl::s
 // number than 2 to kMostSlices; BadSlices says so.
 std::optional<int> ReadSlices(const std::vector<Word>& words);
 std::string BadSlices();
+// True for "forward only": such a line of a plan or a timeline without backwards.
+bool IsForwardOnly(const std::vector<Word>& words);
 
 // Reads an action's printed form ("3F7", "0SEND_F1"; "up[3]F7" in a plan with pipes, "3F7.1" in
 // one with slices) from the front

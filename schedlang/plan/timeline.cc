@@ -199,8 +199,8 @@ bool SumsFit(const Timeline& timeline) {
   return sum_ns < 4611686018427387904.0;  // 2^62
 }
 
-Bubbles::Rank MeasureRank(const OwnRows& rows, absl::Span<const Event> events, int64_t* first_ns,
-                          int64_t* last_ns) {
+Bubbles::Rank MeasureRank(const Timeline& timeline, absl::Span<const Event> events,
+                          int64_t* first_ns, int64_t* last_ns) {
   Bubbles::Rank rank;
   int live = 0;
   for (size_t i = 0; i < events.size();) {
@@ -212,7 +212,7 @@ Bubbles::Rank MeasureRank(const OwnRows& rows, absl::Span<const Event> events, i
     }
     if (!IsCompute(events[i].kind)) {
       // The values that a D copies leave the device, and come back with its U.
-      if (IsCopy(events[i].kind)) live += ActivationChange(rows, events[i].kind);
+      if (IsCopy(events[i].kind)) live += ActivationChange(timeline, events[i].kind);
       rank.peak_activations = std::max(rank.peak_activations, live);
       i = end;
       continue;
@@ -223,7 +223,7 @@ Bubbles::Rank MeasureRank(const OwnRows& rows, absl::Span<const Event> events, i
     for (; i < end; ++i) {
       start_ns = std::min(start_ns, events[i].start_ns);
       end_ns = std::max(end_ns, events[i].end_ns);
-      const int change = ActivationChange(rows, events[i].kind);
+      const int change = ActivationChange(timeline, events[i].kind);
       (change > 0 ? live : released) += change;
     }
     rank.peak_activations = std::max(rank.peak_activations, live);
@@ -302,6 +302,7 @@ Timeline TimelineOf(const Plan& plan, std::string origin) {
   timeline.pipes = plan.pipes;
   timeline.rows = plan.rows;
   timeline.slices = plan.slices;
+  timeline.forward_only = plan.forward_only;
   timeline.first = plan.first;
   timeline.events.reserve(plan.actions.size());
   for (const Action& action : plan.actions) {
@@ -319,6 +320,7 @@ std::string Print(const Timeline& timeline) {
   }
   if (!timeline.observed.empty()) absl::StrAppend(&out, "observed\n");
   if (timeline.slices > 1) absl::StrAppend(&out, "slices ", timeline.slices, "\n");
+  if (timeline.forward_only) absl::StrAppend(&out, "forward only\n");
   absl::StrAppend(&out, Print(timeline.rows));
   for (const Pipe& p : timeline.pipes) {
     absl::StrAppend(&out, "pipe ", p.name, " M=", p.microbatches, " stages=", p.stages, "\n");
@@ -376,6 +378,8 @@ std::optional<Timeline> ReadTimeline(const Source& source, Diagnostics* diagnost
     timeline.slices = *slices;
     ++l;
   }
+  timeline.forward_only = l < lines.size() && IsForwardOnly(lines[l]);
+  if (timeline.forward_only) ++l;
   for (; l < lines.size() && BeginsRow(lines[l]); ++l) {
     if (!ReadRow(lines[l], kMostRanksOfRows, &timeline.rows)) {
       return complain(lines[l][0].span,
@@ -474,8 +478,7 @@ Bubbles MeasureBubbles(const Timeline& timeline) {
   Bubbles bubbles;
   for (int r = 0; r < timeline.ranks(); ++r) {
     int64_t first_ns = std::numeric_limits<int64_t>::max(), last_ns = 0;
-    bubbles.ranks.push_back(
-        MeasureRank(timeline.rows, timeline.of(RankId(r)), &first_ns, &last_ns));
+    bubbles.ranks.push_back(MeasureRank(timeline, timeline.of(RankId(r)), &first_ns, &last_ns));
     if (first_ns > last_ns) continue;  // a rank with nothing to do
     bubbles.span_ns = std::max(bubbles.span_ns, last_ns - first_ns);
   }

@@ -11,9 +11,10 @@
 // after 100, and `0B7@1000+500~200` spent 200 of its 500 waiting for buckets. With pipes, a line
 // `pipe down M=4 stages=4` for each comes before the ranks; `layout pair` stands before those if
 // the layout of communicators is not `edge`, and before the pipes `slices 4` if microbatches have
-// slices, and the lines of a schedule's own rows (rows.h). Parts of actions follow at the end, a
-// line a rank: `parts 0: 0F8:F.attn@0+300 0F8:F.dispatch@300+100 …`; from a stage's second layer on
-// they carry the layer's number: `0F8:F.attn.1@900+300`.
+// slices, `forward only` if there are no backwards, and the lines of a schedule's own rows
+// (rows.h). Parts of actions follow at the end, a line a rank: `parts 0: 0F8:F.attn@0+300
+// 0F8:F.dispatch@300+100 …`; from a stage's second layer on they carry the layer's number:
+// `0F8:F.attn.1@900+300`.
 //
 // A measured timeline has starts reconstructed by the rules of its plan
 // (executor/engine/when_ready.h). It keeps the observed times, too: a line `observed` stands after
@@ -83,6 +84,7 @@ struct Timeline {
   std::vector<Pipe> pipes;                // as Plan::pipes
   OwnRows rows;                           // as Plan::rows
   int slices = 1;                         // as Plan::slices; microbatches count them
+  bool forward_only = false;              // as Plan::forward_only
   CommLayout layout = CommLayout::kEdge;  // the messages that share a lane
   std::vector<PartEvent> parts;           // by event, then time
   // Events of rank r: events[first[r]] .. events[first[r + 1] - 1], in the order of the rank's

@@ -276,6 +276,7 @@ std::optional<Plan> PlanOf(const Timeline& timeline) {
   plan.pipes = timeline.pipes;
   plan.rows = timeline.rows;
   plan.slices = timeline.slices;
+  plan.forward_only = timeline.forward_only;
   plan.first = timeline.first;
   plan.lowered = true;
   for (const Pipe& pipe : plan.pipes) {

@@ -17,6 +17,7 @@ class Bounder {
     least_.assign(plan.stages.size(), {kNever, kNever});
     most_forward_.assign(plan.ranks(), 0);
     most_again_ = most_forward_;
+    bound_.forward_only = plan.forward_only;
     bound_.ranks.resize(plan.ranks());
     for (int r = 0; r < plan.ranks(); ++r) Measure(r);
     MeasureWays();
@@ -36,8 +37,8 @@ class Bounder {
       if (rank.work_ns == 0 && rank.idle_ns == 0 && !used_[r]) continue;
       rank.head_ns = least[r].head_ns;
       rank.tail_ns = ends_with_weights_[r] ? 0 : least[r].tail_ns;
-      rank.idle_ns =
-          std::max<int64_t>(0, least[r].trip_ns - peak_[r] * (most_forward_[r] + most_again_[r]));
+      const int64_t warm_up_ns = peak_[r] * (most_forward_[r] + most_again_[r]);
+      if (!plan_.forward_only) rank.idle_ns = std::max<int64_t>(0, least[r].trip_ns - warm_up_ns);
       if (bound_.rank.valid() && rank.sum_ns() <= bound_.makespan_ns) continue;
       bound_.makespan_ns = rank.sum_ns();
       bound_.rank = RankId(r);
@@ -61,7 +62,7 @@ class Bounder {
       bound_.ranks[r].work_ns += cost_ns;
       int64_t released = 0;
       for (const Action& part : group) {
-        const int change = ActivationChange(part.kind);
+        const int change = ActivationChange(plan_, part.kind);
         (change > 0 ? live : released) += change;
         if (part.kind == ActionKind::kWeightGradient) {
           weights = true;
@@ -92,7 +93,8 @@ class Bounder {
   // The way to a stage; for a rank, the least of its stages.
   struct Way {
     int64_t head_ns = kNever;  // the forwards of the stages before, and the hops between
-    int64_t tail_ns = kNever;  // their backwards, likewise
+    // Their backwards, likewise; without backwards the forwards of the stages behind.
+    int64_t tail_ns = kNever;
     int64_t trip_ns = kNever;  // from the start of its forward to the start of its backward
   };
 
@@ -121,7 +123,14 @@ class Bounder {
     for (size_t s = ways_.size(); s-- > 0;) {
       const StageId stage(static_cast<int32_t>(s)), next = plan_.stage(stage).next;
       ways_[s].trip_ns = Least(stage, 0);
+      if (plan_.forward_only) ways_[s].tail_ns = 0;
       if (!next.valid()) continue;
+      if (plan_.forward_only) {
+        // Behind the last forward of a stage come those of the stages behind.
+        ways_[s].tail_ns = HopBetween(ActionKind::kSendForward, stage, next) + Least(next, 0) +
+                           ways_[next.value].tail_ns;
+        continue;
+      }
       ways_[s].trip_ns += HopBetween(ActionKind::kSendForward, stage, next) +
                           ways_[next.value].trip_ns + Least(next, 1) +
                           HopBetween(ActionKind::kSendBackward, next, stage);

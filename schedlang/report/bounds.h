@@ -31,6 +31,7 @@ struct LowerBound {
   int64_t makespan_ns = 0;
   RankId rank;  // the rank with this sum
   std::vector<RankBound> ranks;
+  bool forward_only = false;  // a rank's tail is then of the stages behind it
 };
 
 LowerBound LowerBoundOf(const Plan& plan, const CostModel& costs);

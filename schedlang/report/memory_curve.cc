@@ -55,7 +55,7 @@ class RankMemoryWalk {
   void CountActivations() {
     for (uint32_t i = plan_.first[rank_.value]; i < plan_.first[rank_.value + 1]; ++i) {
       const Event& event = timeline_.events[i];
-      const int change = ActivationChange(plan_.rows, event.kind);
+      const int change = ActivationChange(plan_, event.kind);
       Add(change > 0 ? event.start_ns : event.end_ns, MemoryClass::kSavedForInput, change);
     }
   }
@@ -104,7 +104,7 @@ class RankMemoryWalk {
       const auto value = static_cast<StageValue>(v);
       const std::tuple key(e.stage.value, e.microbatch.value, value);
       if (gives & SetOf(value)) {
-        given_[{e.stage.value, GivenTo(e.microbatch, value).value, value}] = e.start_ns;
+        given_[{e.stage.value, GivenTo(plan_, e.microbatch, value).value, value}] = e.start_ns;
       }
       if ((releases & SetOf(value)) == 0) continue;
       const auto from = given_.find(key);

@@ -213,6 +213,9 @@ absl::StatusOr<Problem> ProblemOf(const Plan& stages, const CostModel& costs,
 
 absl::StatusOr<Words> WordsOf(const Plan& plan) {
   Words words(static_cast<size_t>(plan.ranks()));
+  if (plan.forward_only) {
+    return absl::InvalidArgumentError("it is forward only, and a search orders backwards, too");
+  }
   if (plan.slices > 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("its microbatches have ", plan.slices,

@@ -129,23 +129,16 @@ struct Pad {
   Expr count;
 };
 
-// `steps count;` `versions count;` `slices count;`
-struct Steps {
+// `steps count;` `versions count;` `slices count;` `chunks count;` `unshard ahead: count;`
+struct Count {
   Span span;
   Name word;
   Expr count;
 };
 
-// `chunks count;`
-struct Chunks {
+// `forward only;`
+struct ForwardOnly {
   Span span;
-  Expr count;
-};
-
-// `unshard ahead: count;`
-struct Ahead {
-  Span span;
-  Expr count;
 };
 
 // `rank variable { … }`, and with `timetable`, `greedy` or `search` before the block
@@ -361,8 +354,7 @@ struct OwnAction {
 struct Statement {
   std::variant<Let, Require, Stages, Pipe, Pad, Rank, Order, Repeat, If, Group, Collective, At,
                Tighten, Fill, Hold, Prefer, Costs, Minimize, Within, Pairs, Iterations, Place,
-               Layers, Overlap, Split, Recompute, Offload, Chunks, Ahead, Steps, OwnValue,
-               OwnAction>
+               Layers, Overlap, Split, Recompute, Offload, Count, ForwardOnly, OwnValue, OwnAction>
       node;
 };
 

@@ -16,6 +16,7 @@
 //              | 'chunks' expression end
 //              | 'unshard' 'ahead' ':' expression end
 //              | ( 'steps' | 'versions' | 'slices' ) expression end
+//              | 'forward' 'only' end
 //              | 'value' name 'of' name
 //                [ 'on' ( 'host' | 'each' 'rank' | 'rank' expression ) ] end
 //              | 'action' name name [ 'on' name ] [ 'by' 'each' 'rank' | 'with' 'all' 'ranks' ]
@@ -283,12 +284,12 @@ constexpr auto kBy = [](auto& context) {
   x3::_val(context).by = std::string(x3::_attr(context).text);
 };
 
-using ast::Ahead, ast::At, ast::Block, ast::Chunks, ast::Collective, ast::Costs, ast::Derived,
-    ast::File, ast::Fill, ast::Group, ast::Hold, ast::If, ast::Iterations, ast::Layers, ast::Let,
-    ast::Minimize, ast::Offload, ast::Option, ast::Order, ast::OwnAction, ast::OwnValue,
+using ast::At, ast::Block, ast::Collective, ast::Costs, ast::Count, ast::Derived, ast::File,
+    ast::Fill, ast::ForwardOnly, ast::Group, ast::Hold, ast::If, ast::Iterations, ast::Layers,
+    ast::Let, ast::Minimize, ast::Offload, ast::Option, ast::Order, ast::OwnAction, ast::OwnValue,
     ast::Overlap, ast::Pad, ast::Pairs, ast::Part, ast::PerStage, ast::Pipe, ast::Place,
     ast::Prefer, ast::Rank, ast::Recompute, ast::Repeat, ast::Require, ast::Schedule, ast::Split,
-    ast::Stages, ast::Statement, ast::Steps, ast::Tighten, ast::Use, ast::Within;
+    ast::Stages, ast::Statement, ast::Tighten, ast::Use, ast::Within;
 
 const x3::rule<struct BlockTag, Block> block = "'{'";
 const x3::rule<struct StatementTag, Statement> statement = "a statement";
@@ -297,9 +298,10 @@ const x3::rule<struct RequireTag, Require> require = "'require'";
 const x3::rule<struct StagesTag, Stages> stages = "'stages'";
 const x3::rule<struct PipeTag, Pipe> pipe = "'pipe'";
 const x3::rule<struct PadTag, Pad> pad = "'pad'";
-const x3::rule<struct ChunksTag, Chunks> chunks = "'chunks'";
-const x3::rule<struct AheadTag, Ahead> ahead = "'unshard'";
-const x3::rule<struct StepsTag, Steps> steps = "'steps'";
+const x3::rule<struct ChunksTag, Count> chunks = "'chunks'";
+const x3::rule<struct AheadTag, Count> ahead = "'unshard'";
+const x3::rule<struct StepsTag, Count> steps = "'steps'";
+const x3::rule<struct ForwardOnlyTag, ForwardOnly> forward_only = "'forward only'";
 const x3::rule<struct OwnValueTag, OwnValue> own_value = "'value'";
 const x3::rule<struct EffectRowTag, OwnAction::Effect::Row> effect_row = "a value";
 const x3::rule<struct EffectTag, OwnAction::Effect> effect = "'needs', 'gives' or 'frees'";
@@ -423,16 +425,20 @@ const auto pad_def =
     expression[into<&Pad::count>] > end;
 
 const auto chunks_def =
-    Word("chunks")[into<&Chunks::span>] > expression[into<&Chunks::count>] > end;
+    Word("chunks")[into<&Count::word>][kOnlySpan] > expression[into<&Count::count>] > end;
 
 const auto ahead_def =
-    Word("unshard")[into<&Ahead::span>] >> Word("ahead") >> Word(":") >
-    expression[into<&Ahead::count>] > end;
+    Word("unshard")[into<&Count::word>][kOnlySpan] >> Word("ahead") >> Word(":") >
+    expression[into<&Count::count>] > end;
 
 // Words that are free as names: behind them stands a number, or a stage.
 const auto steps_def =
-    (&(kSteps >> !kAfterBareW) >> kSteps[into<&Steps::word>][kOnlySpan]) >
-    expression[into<&Steps::count>] > end;
+    (&(kSteps >> !kAfterBareW) >> kSteps[into<&Count::word>][kOnlySpan]) >
+    expression[into<&Count::count>] > end;
+
+// An order may have this name.
+const auto forward_only_def =
+    Word("forward")[into<&ForwardOnly::span>] >> Word("only") > end;
 
 const auto own_value_def =
     (&(Word("value") >> kNewName >> Word("of")) >> Word("value")[into<&OwnValue::span>]) >
@@ -553,9 +559,9 @@ const auto layers_def =
 
 const auto in_schedule =
     let[kIntoNode] | require[kIntoNode] | stages[kIntoNode] | pipe[kIntoNode] | pad[kIntoNode] |
-    chunks[kIntoNode] | ahead[kIntoNode] | steps[kIntoNode] | split[kIntoNode] |
-    recompute[kIntoNode] | overlap[kIntoNode] | rank[kIntoNode] | own_value[kIntoNode] |
-    own_action[kIntoNode];
+    chunks[kIntoNode] | ahead[kIntoNode] | steps[kIntoNode] | forward_only[kIntoNode] |
+    split[kIntoNode] | recompute[kIntoNode] | overlap[kIntoNode] | rank[kIntoNode] |
+    own_value[kIntoNode] | own_action[kIntoNode];
 
 // A separate parser, so that nested blocks take less of the stack.
 const auto order_rule_def =
@@ -599,12 +605,12 @@ const auto use_def = Word("use") > kFileName[kUsedPath] > Word(";");
 const auto file_def = *(use[append<&File::uses>] | schedule[append<&File::schedules>]) > kEnd;
 // clang-format on
 
-BOOST_SPIRIT_DEFINE(block, statement, let, require, stages, pipe, pad, chunks, ahead, steps, list,
-                    by_stage, for_all, own_value, effect_row, effect, own_action, split, recompute,
-                    offload, overlap_part, overlap, rank, order, repeat, arm, if_else, part, group,
-                    collective, at, tighten, fill, hold, prefer, cost, costs, minimize, within,
-                    pairs, iterations, place_row, place, layers, order_rule, end, option, argument,
-                    then, derived, schedule, use, file)
+BOOST_SPIRIT_DEFINE(block, statement, let, require, stages, pipe, pad, chunks, ahead, steps,
+                    forward_only, list, by_stage, for_all, own_value, effect_row, effect,
+                    own_action, split, recompute, offload, overlap_part, overlap, rank, order,
+                    repeat, arm, if_else, part, group, collective, at, tighten, fill, hold, prefer,
+                    cost, costs, minimize, within, pairs, iterations, place_row, place, layers,
+                    order_rule, end, option, argument, then, derived, schedule, use, file)
 
 }  // namespace
 

@@ -56,6 +56,9 @@ constexpr WordRow kWords[] = {
      "`slices e;`: microbatches have e slices of their sequence; `F s [k]` is the forward of slice "
      "k, "
      "which needs the keys of the slices before it"},
+    {"forward", WordSort::kInPlace,
+     "`forward only;`: no backwards, as for inference and validation; F keeps nothing"},
+    {"only", WordSort::kInPlace, "`forward only;`"},
     {"value", WordSort::kInPlace,
      "`value name of s;`: a value of the schedule's own, of each microbatch; also `on host`, "
      "`on each rank`, `on rank e`"},
@@ -217,8 +220,8 @@ bool IsActionLetter(absl::string_view text) {
 bool IsFurtherLetter(absl::string_view text) { return text == "R" || text == "D" || text == "U"; }
 
 bool BeginsInPlace(absl::string_view text) {
-  return text == "steps" || text == "versions" || text == "slices" || text == "update" ||
-         text == "value" || text == "action";
+  return text == "steps" || text == "versions" || text == "slices" || text == "forward" ||
+         text == "update" || text == "value" || text == "action";
 }
 
 bool IsKeyword(absl::string_view text) {

@@ -34,6 +34,11 @@ class TorchWriter {
       Complain(plan_.header, absl::StrCat("torch's schedules are of one step, and this plan has ",
                                           plan_.steps, "; export one step of it"));
     }
+    if (plan_.forward_only) {
+      Complain(plan_.header,
+               "torch's runtime computes gradients, and this is forward only; it "
+               "cannot be exported");
+    }
     if (plan_.slices > 1) {
       Complain(plan_.header,
                absl::StrCat("torch's runtime passes whole microbatches, and these have ",

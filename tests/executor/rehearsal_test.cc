@@ -175,6 +175,7 @@ constexpr const char* kLibrary[] = {
     "zb_v",       "dualpipe_v",  "v_half",         "v_min",
     "hanayo",     "chimera",     "dualpipe",       "pipedream_2bw",
     "terapipe",   "seq1f1b",     "svpp",           "slimpipe",
+    "inference",
 };
 
 // The simulator with costs calibrated from the measurement predicts the same time. For both ways at

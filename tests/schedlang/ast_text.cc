@@ -63,11 +63,11 @@ std::string Text(const ast::Stages& n) {
 std::string Text(const ast::Pipe& n) {
   return absl::StrCat("(pipe ", n.name.text, " ", Text(n.stages), " ", TextOf(n.microbatches), ")");
 }
-std::string Text(const ast::Ahead& n) { return absl::StrCat("(ahead ", TextOf(n.count), ")"); }
-std::string Text(const ast::Steps& n) {
-  return absl::StrCat("(", n.word.text, " ", TextOf(n.count), ")");
+std::string Text(const ast::Count& n) {
+  const std::string word = n.word.text == "unshard" ? "ahead" : n.word.text;
+  return absl::StrCat("(", word, " ", TextOf(n.count), ")");
 }
-std::string Text(const ast::Chunks& n) { return absl::StrCat("(chunks ", TextOf(n.count), ")"); }
+std::string Text(const ast::ForwardOnly&) { return "(forward-only)"; }
 std::string Text(const ast::Pad& n) { return absl::StrCat("(pad ", TextOf(n.count), ")"); }
 std::string Text(const ast::Rank& n) {
   return absl::StrCat("(rank ", n.variable.text, n.mode ? " " + n.mode->text : "", Text(n.body),

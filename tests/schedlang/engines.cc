@@ -205,10 +205,11 @@ void Deliver(const Plan& shape, const Action& action, LiveValues* live) {
 
 // The actions of all ranks, in an order in which each can follow the last.
 std::vector<Action> RandomOrder(const std::vector<int>& rank_of_stage, int ranks, int microbatches,
-                                int slices, std::mt19937_64& random) {
+                                int slices, bool forward_only, std::mt19937_64& random) {
   const int stages = static_cast<int>(rank_of_stage.size());
   Plan shape = PlanOf(rank_of_stage, microbatches, Lists(ranks), slices);
-  for (Stage& stage : shape.stages) stage.remakes = Pick(random, 3) == 0;
+  shape.forward_only = forward_only;
+  for (Stage& stage : shape.stages) stage.remakes = !forward_only && Pick(random, 3) == 0;
   std::vector<std::vector<char>> split(stages, std::vector<char>(microbatches));
   for (auto& row : split) {
     for (char& cell : row) cell = static_cast<char>(Pick(random, 2));
@@ -461,7 +462,7 @@ int64_t ForEachSmallPlan(const std::function<void(const Plan&)>& visit) {
   return family.count();
 }
 
-Plan RandomPlan(std::mt19937_64& random, bool with_rows, int slices) {
+Plan RandomPlan(std::mt19937_64& random, bool with_rows, int slices, bool forward_only) {
   const int ranks = 1 + Pick(random, 4);
   const int stages = std::max(ranks, 1 + Pick(random, 6));
   const int microbatches = slices == 1 ? 1 + Pick(random, 4) : (1 + Pick(random, 2)) * slices;
@@ -470,7 +471,8 @@ Plan RandomPlan(std::mt19937_64& random, bool with_rows, int slices) {
   for (int s = stages - 1; s > 0; --s)
     std::swap(rank_of_stage[s], rank_of_stage[Pick(random, s + 1)]);
 
-  std::vector<Action> order = RandomOrder(rank_of_stage, ranks, microbatches, slices, random);
+  std::vector<Action> order =
+      RandomOrder(rank_of_stage, ranks, microbatches, slices, forward_only, random);
   OwnRows rows;
   if (with_rows) {
     const bool gives_loss = Pick(random, 2) == 0;
@@ -491,7 +493,8 @@ Plan RandomPlan(std::mt19937_64& random, bool with_rows, int slices) {
   }
   Plan plan = PlanOf(rank_of_stage, microbatches, lists, slices);
   plan.rows = rows;
-  const int steps = 1 + (Pick(random, 3) == 0 ? 1 : 0);
+  plan.forward_only = forward_only;
+  const int steps = forward_only ? 1 : 1 + (Pick(random, 3) == 0 ? 1 : 0);
   if (steps > 1) {
     plan = RepeatSteps(plan, steps);
     plan.versions = 1 + Pick(random, 2);

@@ -47,16 +47,14 @@ TEST(Engines, AgreeOnRandomPlans) {
   EXPECT_LT(good, kPlans * 3 / 4) << "seed " << seed;
 }
 
-// Checker and replay agree on plans with own actions too, and with the judge, which reads the rows
-// by itself, where it can try every interleaving.
-TEST(Engines, AgreeOnRandomPlansWithRows) {
-  const uint64_t seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
+// Checker, replay and the judge, which tries every interleaving where it can, agree on random
+// plans; draw(i) gives the i-th.
+template <typename Draw>
+void ExpectAgree(const Draw& draw) {
   int good = 0, judged = 0;
   const int plans = std::getenv("STRINGLINE_LONG") != nullptr ? 100'000 : 3'000;
   for (int i = 0; i < plans; ++i) {
-    const Plan plan = RandomPlan(random, /*with_rows=*/true);
+    const Plan plan = draw(i);
     const bool ends = Ends(plan);
     good += ends;
     ASSERT_EQ(Checks(plan), ends) << "plan " << i << "\n" << Print(plan);
@@ -71,27 +69,30 @@ TEST(Engines, AgreeOnRandomPlansWithRows) {
   EXPECT_GT(judged, plans / 30);
 }
 
-// The same of plans whose microbatches have slices; every third one has rows, too.
+// The judge reads the rows of own actions by itself.
+TEST(Engines, AgreeOnRandomPlansWithRows) {
+  const uint64_t seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  ExpectAgree([&](int) { return RandomPlan(random, /*with_rows=*/true); });
+}
+
+// Microbatches have slices; every third plan has rows, too.
 TEST(Engines, AgreeOnRandomPlansWithSlices) {
   const uint64_t seed = std::random_device{}();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937_64 random(seed);
-  int good = 0, judged = 0;
-  const int plans = std::getenv("STRINGLINE_LONG") != nullptr ? 100'000 : 3'000;
-  for (int i = 0; i < plans; ++i) {
-    const Plan plan = RandomPlan(random, /*with_rows=*/i % 3 == 0, /*slices=*/2 + i % 2);
-    const bool ends = Ends(plan);
-    good += ends;
-    ASSERT_EQ(Checks(plan), ends) << "plan " << i << "\n" << Print(plan);
-    if (plan.actions.size() > 60) continue;
-    const Verdict verdict = JudgeExhaustively(plan, {}, 5'000);
-    if (verdict == Verdict::kTooLarge) continue;
-    ++judged;
-    ASSERT_EQ(verdict == Verdict::kGood, ends) << "plan " << i << "\n" << Print(plan);
-  }
-  EXPECT_GT(good, plans / 8);
-  EXPECT_LT(good, plans * 7 / 8);
-  EXPECT_GT(judged, plans / 30);
+  ExpectAgree(
+      [&](int i) { return RandomPlan(random, /*with_rows=*/i % 3 == 0, /*slices=*/2 + i % 2); });
+}
+
+TEST(Engines, AgreeOnRandomPlansWithoutBackwards) {
+  const uint64_t seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  ExpectAgree([&](int i) {
+    return RandomPlan(random, /*with_rows=*/false, /*slices=*/1 + i % 3, /*forward_only=*/true);
+  });
 }
 
 }  // namespace

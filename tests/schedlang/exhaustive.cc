@@ -112,6 +112,10 @@ class JudgedPlan {
         const auto n = [&](char kind) { return count[{kind, s, m}]; };
         if (n('R') != (remakes_[s] ? 1 : 0)) return false;
         if (n('D') > 1 || n('U') != n('D')) return false;
+        if (plan_.forward_only) {
+          if (n('F') != 1 || n('B') + n('I') + n('W') + n('D') + n('U') > 0) return false;
+          continue;
+        }
         const bool whole = n('B') == 1 && n('I') == 0 && n('W') == 0;
         const bool split = n('B') == 0 && n('I') == 1 && n('W') == 1;
         if (n('F') != 1 || (!whole && !split)) return false;
@@ -214,7 +218,11 @@ class JudgedPlan {
   // slice behind gives.
   void AddForSlices(const Action& a, Use* use) const {
     const int s = a.stage.value, m = a.microbatch.value, k = m % plan_.slices;
-    if (a.kind == ActionKind::kForward) {
+    if (a.kind == ActionKind::kForward && plan_.forward_only) {
+      // All keys so far go on to the slice behind.
+      if (k > 0) use->takes.push_back({'<', s, m});
+      if (k + 1 < plan_.slices) use->gives.push_back({'<', s, m + 1});
+    } else if (a.kind == ActionKind::kForward) {
       use->gives.push_back({'<', s, m});
       if (k > 0) use->needs.push_back({'<', s, m - 1});
     }
@@ -243,13 +251,9 @@ class JudgedPlan {
     switch (a.kind) {
       case ActionKind::kForward:
         if (stage.previous.valid()) use.takes.push_back(v('a', s));
-        if (remakes_[s]) {
-          use.gives.push_back(v('k', s));
-        } else {
-          use.gives.push_back(v('s', s));
-        }
+        if (!plan_.forward_only) use.gives.push_back(v(remakes_[s] ? 'k' : 's', s));
         if (!stage.next.valid()) {
-          use.gives.push_back(v('g', s));
+          if (!plan_.forward_only) use.gives.push_back(v('g', s));
         } else {
           use.gives.push_back(OnSameRank(a.stage, stage.next) ? v('a', stage.next.value)
                                                               : v('o', s));

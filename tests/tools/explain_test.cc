@@ -73,7 +73,7 @@ constexpr const char* kLibrary[] = {
     "zb_v",       "dualpipe_v",  "v_half",         "v_min",
     "hanayo",     "chimera",     "dualpipe",       "bpipe",
     "vocab_1f1b", "terapipe",    "seq1f1b",        "svpp",
-    "slimpipe",
+    "slimpipe",   "inference",
 };
 
 struct ExplainTally {

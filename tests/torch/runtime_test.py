@@ -169,12 +169,12 @@ def kinds_of(stringline, plan):
 
 
 def jobs_of_library(stringline, ranks):
-    """Jobs of all schedules but those with slices, copies, updates or actions of their own, which
-    are refused (wrong_uses.py)."""
+    """Jobs of all schedules but those that are refused (wrong_uses.py): with slices, copies,
+    updates or actions of their own, and without backwards."""
     for schedule in stringline.library():
         plan = stringline.load(schedule).plan(P=ranks, M=MICROBATCHES)
         refused = kinds_of(stringline, plan) & {"D", "UPDATE"} or plan.own_actions
-        if not refused and plan.slices == 1:
+        if not refused and plan.slices == 1 and not plan.forward_only:
             for more in ({}, {"by": "loop"}):
                 yield job_of(stringline, schedule, ranks, **more)
 

@@ -116,6 +116,9 @@ USES = {
     "slices": (
         lambda rank: runtime("seq1f1b", stages([rank]), M=4),
         r"schedule: seq1f1b cuts microbatches into 4 slices, and a stage of torch takes whole ones"),
+    "no backwards": (
+        lambda rank: runtime("inference", stages([rank]), M=4),
+        "schedule: inference is forward only, and torch's step has backwards"),
     "actions of the schedule's own": (
         lambda rank: runtime("vocab_1f1b", stages([rank]), M=4),
         r"vocab_1f1b has actions of its own \(.*\bS\b.*\); neither torch's runtime nor this loop"),

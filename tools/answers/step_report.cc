@@ -46,7 +46,7 @@ void PrintBound(const TimeReport& report, std::ostream& out) {
   add("waits for its first forward", rank.head_ns);
   add("work", rank.work_ns);
   add("waits for its first gradient", rank.idle_ns);
-  add("the stages before it", rank.tail_ns);
+  add(bound.forward_only ? "the stages behind it" : "the stages before it", rank.tail_ns);
   out << absl::StreamFormat("\n  this is %14s   above that\n",
                             PrintChange(Change(report.analysis.makespan_ns, bound.makespan_ns)));
 }

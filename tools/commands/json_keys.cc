@@ -178,6 +178,7 @@ constexpr JsonKey kPlan[] = {
     {"parameters.*", "integer", ""},
     {"microbatches", "integer", "of all steps"},
     {"slices", "integer", "of each microbatch; 1 in most plans"},
+    {"forward_only", "bool", "there are no backwards"},
     {"steps", "integer", "of training; most plans have one"},
     {"versions", "integer", "of its weights that a stage holds"},
     {"lowered", "bool", "with sends and receives"},

@@ -66,6 +66,7 @@ Json PlanAsJson(const Plan& plan) {
                {"parameters", ParametersAsJson(plan.parameters)},
                {"microbatches", plan.microbatches / plan.slices},
                {"slices", plan.slices},
+               {"forward_only", plan.forward_only},
                {"steps", plan.steps},
                {"versions", plan.versions},
                {"lowered", plan.lowered},

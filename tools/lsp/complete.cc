@@ -44,6 +44,7 @@ constexpr FollowRow kFollows[] = {
     {"", "place", "any line v loop wave"},
     {"", "pad", "microbatches"},
     {"pad", "microbatches", "to"},
+    {"", "forward", "only"},
     {"", "hold", "at"},
     {"hold", "at", "most"},
     {"", "fill", "W"},
@@ -78,7 +79,8 @@ struct StatementRow {
 };
 constexpr StatementRow kStatements[] = {
     {BlockSort::kSchedule,
-     "let require stages pipe pad split recompute overlap chunks steps versions slices value "
+     "let require stages pipe pad split recompute overlap chunks steps versions slices forward "
+     "value "
      "action rank",
      ""},
     {BlockSort::kEffects, "needs gives frees", ""},

@@ -390,7 +390,7 @@ class NameScan {
     if (word_ == "costs" && begins_cost && IsCostKey(tokens_[i_].text)) return true;
     const bool changes = Follows("then", 2) && (Follows("recompute") || Follows("offload"));
     return (Follows("at") && Follows("hold", 2)) || (Follows("W") && Follows("defer", 2)) ||
-           changes;
+           changes || (Follows("forward") && Is(i_, "only"));
   }
 
   // R, D and U are letters where they begin an action, and R among those that a greedy block

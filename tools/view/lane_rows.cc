@@ -70,6 +70,7 @@ class LaneSorter {
     rows_.timeline.pipes = timeline.pipes;
     rows_.timeline.rows = timeline.rows;
     rows_.timeline.slices = timeline.slices;
+    rows_.timeline.forward_only = timeline.forward_only;
     const auto is_whole = [](const Event& event) { return event.kind == ActionKind::kBackward; };
     if (std::none_of(timeline.events.begin(), timeline.events.end(), is_whole)) {
       gradient_ = ActionKind::kInputGradient;

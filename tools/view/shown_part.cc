@@ -133,6 +133,7 @@ Timeline Crop(const Timeline& timeline, int first, int last, const ShownPart& pa
   cropped.pipes = timeline.pipes;
   cropped.rows = timeline.rows;
   cropped.slices = timeline.slices;
+  cropped.forward_only = timeline.forward_only;
   cropped.layout = timeline.layout;
   const int64_t to_ns = part.from_ns + part.LengthIn(EndOf(timeline));
   for (int row = first; row <= last; ++row) {

@@ -75,6 +75,8 @@ def runtime(
         raise ValueError(f"P: the group of the stages has {ranks} ranks, not {P}")
     plan = plan_of(schedule, ranks, M)
     plan.check()
+    if plan.forward_only:
+        raise ValueError(f"schedule: {plan.schedule} is forward only, and torch's step has backwards")
     if plan.slices > 1:
         raise ValueError(
             f"schedule: {plan.schedule} cuts microbatches into {plan.slices} slices, and a stage "
