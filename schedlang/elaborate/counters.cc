@@ -62,11 +62,15 @@ const Deferred::Entry* Deferred::TakeOldest() {
   return &entry;
 }
 
-const Deferred::Entry* Deferred::TakeOldestOf(int32_t stage) {
+const Deferred::Entry* Deferred::OldestOf(int32_t stage) {
   int32_t& first = first_[stage];
   while (first >= 0 && entries_[first].done) first = entries_[first].next;
-  if (first < 0) return nullptr;
-  Entry& entry = entries_[first];
+  return first < 0 ? nullptr : &entries_[first];
+}
+
+const Deferred::Entry* Deferred::TakeOldestOf(int32_t stage) {
+  if (OldestOf(stage) == nullptr) return nullptr;
+  Entry& entry = entries_[first_[stage]];
   entry.done = true;
   return &entry;
 }

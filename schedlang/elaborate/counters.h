@@ -75,9 +75,10 @@ class Deferred {
   const Entry* TakeOldest();
   const Entry* TakeOldestOf(int32_t stage);
   const Entry* Take(int32_t stage, int64_t microbatch);
-  // The oldest of the stage for which fits(microbatch) holds. Cost: linear in those before it.
+  // The oldest of the stage for which fits(microbatch) holds. Cost: linear in those that are left.
   template <typename Fits>
   const Entry* TakeFirst(int32_t stage, Fits fits) {
+    if (OldestOf(stage) == nullptr) return nullptr;
     for (int32_t i = first_[static_cast<size_t>(stage)]; i >= 0; i = entries_[i].next) {
       Entry& entry = entries_[static_cast<size_t>(i)];
       if (entry.done || !fits(entry.microbatch)) continue;
@@ -86,6 +87,8 @@ class Deferred {
     }
     return nullptr;
   }
+  // The entry that TakeOldestOf would take.
+  const Entry* OldestOf(int32_t stage);
 
  private:
   std::vector<Entry> entries_;

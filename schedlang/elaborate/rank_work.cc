@@ -236,27 +236,28 @@ std::optional<Action> RankWork::NumberCounted(const Demand& demand, Span span) {
   return std::nullopt;
 }
 
-// A W takes the oldest that fits. A U takes of the oldest microbatch the last slice, whose gradient
-// comes first.
+// Where nothing says the slice, a W takes the oldest of all that are left, and a U, or either of a
+// given microbatch, the last slice, whose gradient comes first.
 const Deferred::Entry* RankWork::TakeSlice(const Demand& demand, Deferred* left) {
   const int64_t slices = plan_->slices;
   const int32_t stage = demand.stage.value;
-  if (demand.slice || demand.kind == ActionKind::kWeightGradient) {
-    return left->TakeFirst(stage, [&](int64_t number) {
-      return (!demand.slice || number % slices == *demand.slice) &&
-             (!demand.microbatch || number / slices == *demand.microbatch);
-    });
+  if (demand.slice && demand.microbatch) {
+    return left->Take(stage, *demand.microbatch * slices + *demand.slice);
   }
-  int64_t oldest = -1, last = -1;
-  const auto look = [&](int64_t number) {
-    if (oldest < 0 && (!demand.microbatch || number / slices == *demand.microbatch)) {
-      oldest = number / slices;
-    }
-    if (number / slices == oldest) last = std::max(last, number);
-    return false;
-  };
-  left->TakeFirst(stage, look);
-  return last < 0 ? nullptr : left->Take(stage, last);
+  if (demand.slice) {
+    return left->TakeFirst(stage, [&](int64_t number) { return number % slices == *demand.slice; });
+  }
+  const Deferred::Entry* const oldest = left->OldestOf(stage);
+  if (oldest == nullptr) return nullptr;
+  if (!demand.microbatch && demand.kind == ActionKind::kWeightGradient) {
+    return left->TakeOldestOf(stage);
+  }
+  const int64_t microbatch = demand.microbatch.value_or(oldest->microbatch / slices);
+  const Deferred::Entry* taken = nullptr;
+  for (int64_t k = slices; taken == nullptr && k-- > 0;) {
+    taken = left->Take(stage, microbatch * slices + k);
+  }
+  return taken;
 }
 
 // `demand` is a W or a U.
