@@ -188,12 +188,7 @@ absl::StatusOr<Answer> OpenedTraces(const Request& request) {
 
 absl::StatusOr<Answer> Calibrated(const Request& request) {
   const Timeline& timeline = *request.steps.at(0)->timeline;
-  if (timeline.slices > 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("its microbatches have ", timeline.slices,
-                     " slices, which take different times, and costs are of whole ones; record an "
-                     "order without `slices`"));
-  }
+  SL_RETURN_IF_ERROR(CheckCalibrates(timeline));
   const std::string title = absl::StrCat(timeline.origin, " ", TitleOf(timeline));
   return Answer{.text = Print(Calibrate(timeline), title)};
 }

@@ -192,6 +192,14 @@ Calibration Calibrate(const Timeline& timeline) {
   return calibration;
 }
 
+absl::Status CheckCalibrates(const Timeline& timeline) {
+  if (timeline.slices == 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("its microbatches have ", timeline.slices,
+                   " slices, which take different times, and costs are of whole ones; record an "
+                   "order without `slices`"));
+}
+
 std::string Print(const Calibration& calibration, const std::string& title) {
   const CostModel& costs = calibration.costs;
   std::string text = absl::StrCat("# Calibrated from ", title,

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "schedlang/costs/costs.h"
 #include "schedlang/plan/timeline.h"
 
@@ -54,6 +55,9 @@ struct Calibration {
 };
 
 Calibration Calibrate(const Timeline& timeline);
+
+// The error of a timeline whose costs no file can say: microbatches in slices.
+absl::Status CheckCalibrates(const Timeline& timeline);
 
 // As the YAML that --costs reads, with spreads as comments. `title` names the calibrated run.
 std::string Print(const Calibration& calibration, const std::string& title);

@@ -185,9 +185,10 @@ struct CostModel {
   std::vector<int64_t> update;
   std::vector<int64_t> gather_updated;
   OwnCosts own;
-  // Of a plan with slices every cost above is a slice's, on average, and `scores` has for each the
-  // attention of its queries to all keys so far, against the average. `attention` is the share of
-  // attention in a cost, by kind, then stage; none for a kind without. Empty: slices are alike.
+  // In a plan with slices every cost above is a slice's, on average, and `scores` has for each
+  // slice the attention of its queries to all keys so far, against the average. `attention` is the
+  // share of attention in a cost, by kind, then stage; none for a kind without. Empty: slices are
+  // alike.
   std::vector<double> scores;
   std::array<std::vector<double>, kComputeKinds> attention;
   CollectiveChoice collectives;     // a plan's collectives, unless the plan says them itself

@@ -8,8 +8,9 @@ namespace stringline {
 namespace {
 
 void DivideBySlices(int slices, CostModel* costs) {
-  const auto divide = [slices](std::vector<int64_t>* all) {
-    for (int64_t& one : *all) one = (one + slices / 2) / slices;
+  const auto time_of_slice = [slices](int64_t ns) { return (ns + slices / 2) / slices; };
+  const auto divide = [&](std::vector<int64_t>* all) {
+    for (int64_t& one : *all) one = time_of_slice(one);
   };
   for (auto* const of_stages :
        {&costs->forward, &costs->backward, &costs->input_gradient, &costs->weight_gradient,
@@ -20,7 +21,7 @@ void DivideBySlices(int slices, CostModel* costs) {
   }
   for (std::vector<int64_t>& own : costs->own.by_stage) divide(&own);
   for (std::vector<Hop>* const hops : {&costs->activation_hops, &costs->gradient_hops}) {
-    for (Hop& hop : *hops) hop.transfer_ns = (hop.transfer_ns + slices / 2) / slices;
+    for (Hop& hop : *hops) hop.transfer_ns = time_of_slice(hop.transfer_ns);
   }
   for (StageMemory& memory : costs->memory) {
     if (memory[MemoryClass::kSliceKeyGrad] == 0) {

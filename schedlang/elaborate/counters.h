@@ -37,8 +37,8 @@ class WorkCounter {
  public:
   explicit WorkCounter(int slices) : slices_(static_cast<size_t>(slices)) {}
 
-  // What the work takes next where these say nothing: the lowest microbatch that is not done, and
-  // the first of its slices that is not; `backward`: the last one. May name what is taken.
+  // The next microbatch and slice of the work: those given, else the lowest microbatch that is not
+  // done, and the first of its slices that is not; `backward`: the last one. May be taken already.
   SliceNumber Next(std::optional<int64_t> microbatch, std::optional<int64_t> slice,
                    bool backward) const {
     if (slices_.size() > 1) return NextOfSlices(microbatch, slice, backward);

@@ -102,11 +102,14 @@ bool RankWork::HasRoom(Span span) {
   return false;
 }
 
+bool RankWork::IsForward(ActionKind kind, const char* word, Span span) {
+  if (!plan_->forward_only || IsOfForwardOnly(kind)) return true;
+  Find(Code::kMisplaced, span, absl::StrCat("'", word, "' in a schedule that is forward only"));
+  return false;
+}
+
 bool RankWork::PerformCollective(ActionKind kind, StageId stage, uint32_t place, Span span) {
-  if (plan_->forward_only && kind == ActionKind::kReduceGrad) {
-    Find(Code::kMisplaced, span, "'reduce' in a schedule that is forward only");
-    return false;
-  }
+  if (!IsForward(kind, "reduce", span)) return false;
   if (!HasRoom(span)) return false;
   Action action;
   action.kind = kind;
@@ -118,10 +121,7 @@ bool RankWork::PerformCollective(ActionKind kind, StageId stage, uint32_t place,
 }
 
 bool RankWork::PerformUpdate(StageId stage, uint32_t place, Span span) {
-  if (plan_->forward_only) {
-    Find(Code::kMisplaced, span, "'update' in a schedule that is forward only");
-    return false;
-  }
+  if (!IsForward(ActionKind::kUpdate, "update", span)) return false;
   int& updates = counters_[static_cast<size_t>(stage.value)].updates;
   if (updates < plan_->steps) {
     if (!PerformCollective(ActionKind::kUpdate, stage, place, span)) return false;
@@ -172,11 +172,7 @@ bool RankWork::Recomputes(const Demand& demand, Span span) {
 }
 
 std::optional<Action> RankWork::Number(const Demand& demand, Span span) {
-  if (plan_->forward_only && !IsOfForwardOnly(demand.kind)) {
-    Find(Code::kMisplaced, span,
-         absl::StrCat("'", PrintedKind(demand.kind), "' in a schedule that is forward only"));
-    return std::nullopt;
-  }
+  if (!IsForward(demand.kind, PrintedKind(demand.kind), span)) return std::nullopt;
   if (!Recomputes(demand, span)) return std::nullopt;
   if (demand.slice && (*demand.slice < 0 || *demand.slice >= plan_->slices)) {
     Find(Code::kPastLast, span,
@@ -236,9 +232,10 @@ std::optional<Action> RankWork::NumberCounted(const Demand& demand, Span span) {
   return std::nullopt;
 }
 
-// Where nothing says the slice, a W takes the oldest of all that are left, and a U, or either of a
-// given microbatch, the last slice, whose gradient comes first.
-const Deferred::Entry* RankWork::TakeSlice(const Demand& demand, Deferred* left) {
+// Without a given slice a W takes the oldest of all that are left. A U, or either of a given
+// microbatch, takes the last slice, whose gradient comes first.
+const Deferred::Entry* RankWork::TakeLeft(const Demand& demand, Deferred* left) {
+  if (!demand.stage.valid()) return left->TakeOldest();
   const int64_t slices = plan_->slices;
   const int32_t stage = demand.stage.value;
   if (demand.slice && demand.microbatch) {
@@ -247,11 +244,10 @@ const Deferred::Entry* RankWork::TakeSlice(const Demand& demand, Deferred* left)
   if (demand.slice) {
     return left->TakeFirst(stage, [&](int64_t number) { return number % slices == *demand.slice; });
   }
+  const bool any_slice = slices == 1 || demand.kind == ActionKind::kWeightGradient;
+  if (!demand.microbatch && any_slice) return left->TakeOldestOf(stage);
   const Deferred::Entry* const oldest = left->OldestOf(stage);
   if (oldest == nullptr) return nullptr;
-  if (!demand.microbatch && demand.kind == ActionKind::kWeightGradient) {
-    return left->TakeOldestOf(stage);
-  }
   const int64_t microbatch = demand.microbatch.value_or(oldest->microbatch / slices);
   const Deferred::Entry* taken = nullptr;
   for (int64_t k = slices; taken == nullptr && k-- > 0;) {
@@ -264,16 +260,7 @@ const Deferred::Entry* RankWork::TakeSlice(const Demand& demand, Deferred* left)
 std::optional<Action> RankWork::NumberLeft(const Demand& demand, Span span) {
   const bool fetches = demand.kind == ActionKind::kFetch;
   Deferred& left = fetches ? offloaded_ : deferred_;
-  const Deferred::Entry* entry = nullptr;
-  if (!demand.stage.valid()) {
-    entry = left.TakeOldest();
-  } else if (plan_->slices > 1) {
-    entry = TakeSlice(demand, &left);
-  } else if (demand.microbatch) {
-    entry = left.Take(demand.stage.value, *demand.microbatch);
-  } else {
-    entry = left.TakeOldestOf(demand.stage.value);
-  }
+  const Deferred::Entry* const entry = TakeLeft(demand, &left);
   if (entry == nullptr) {
     fetches ? FindNothingOffloaded(demand, span) : FindNothingDeferred(demand, span);
     return std::nullopt;

@@ -93,6 +93,9 @@ class RankWork {
     std::map<ActionKind, WorkCounter> own;
   };
 
+  // False after a finding if the plan has no backwards, and the action, called `word`, is for them.
+  bool IsForward(ActionKind kind, const char* word, Span span);
+
   // True if the plan may have one more action; otherwise a finding at `span`.
   bool HasRoom(Span span);
 
@@ -102,8 +105,8 @@ class RankWork {
   std::optional<Action> NumberLeft(const Demand& demand, Span span);
   // The finding for a microbatch or a slice that does not exist; false then.
   bool Exists(const Demand& demand, SliceNumber number, Span span);
-  // The entry that a W or a U of a microbatch in slices takes.
-  const Deferred::Entry* TakeSlice(const Demand& demand, Deferred* left);
+  // The entry that a W or a U takes; null if none fits.
+  const Deferred::Entry* TakeLeft(const Demand& demand, Deferred* left);
   // "3F7", "3F7.1": the demand as an action of this number.
   std::string NameOf(const Demand& demand, SliceNumber number) const;
   // False after a finding if the demand is an R of a stage that keeps everything.

@@ -212,7 +212,6 @@ void CheckForwardOnly(const Program& program, std::optional<Span> steps, Diagnos
 // Orders of several steps are written out, action by action.
 void CheckSteps(const Program& program, std::optional<Span> steps, std::optional<Span> pad,
                 Diagnostics* diagnostics) {
-  CheckForwardOnly(program, steps, diagnostics);
   if (!steps) return;
   if (pad) diagnostics->Add(Code::kMisplaced, *pad, "'pad' cannot stand beside 'steps'");
   if (program.mode == RankMode::kSequence) return;
@@ -248,6 +247,18 @@ void CheckSlices(const Program& program, std::optional<Span> slices, std::option
   diagnostics->Add(Code::kMisplaced, *slices,
                    "'slices' stands in a schedule whose rank block lists actions, in order or by "
                    "slots: greedy and searched orders are of whole microbatches");
+}
+
+// The statements that stand once and have a number, by kind.
+using Counts = std::map<Step::Kind, std::optional<Span>>;
+
+void CheckCounts(const Program& program, Counts* counts, std::optional<Span> pad,
+                 std::optional<Span> named_slice, Diagnostics* diagnostics) {
+  const std::optional<Span> steps = (*counts)[Step::Kind::kSteps];
+  CheckSteps(program, steps, pad, diagnostics);
+  CheckForwardOnly(program, steps, diagnostics);
+  CheckSlices(program, (*counts)[Step::Kind::kSlices], named_slice, (*counts)[Step::Kind::kChunks],
+              diagnostics);
 }
 
 class Resolver {
@@ -332,9 +343,7 @@ class Resolver {
     CheckChoices(program_, diagnostics_);
     CheckRows(program_, diagnostics_);
     auto& counts = first_.counts;
-    CheckSteps(program_, counts[Step::Kind::kSteps], first_.pad, diagnostics_);
-    CheckSlices(program_, counts[Step::Kind::kSlices], slice_, counts[Step::Kind::kChunks],
-                diagnostics_);
+    CheckCounts(program_, &counts, first_.pad, slice_, diagnostics_);
     if (counts[Step::Kind::kAhead] && first_.unshard)
       FindGatheredTwice(*first_.unshard, diagnostics_);
     const bool placed = first_.stages || !program_.pipes.empty() || program_.place;
@@ -690,7 +699,7 @@ class Resolver {
   // The first of each of these statements.
   struct {
     std::optional<Span> stages, split, recompute, pad, unshard, rank;
-    std::map<Step::Kind, std::optional<Span>> counts;  // of ast::Count
+    Counts counts;
   } first_;
   std::optional<Span> slice_;  // the first action that names its slice
 };

@@ -196,19 +196,15 @@ class Runner {
   }
 
   bool TightenOrFind(Timetable* timetable) {
-    if (plan_->forward_only) {
-      diagnostics_
-          ->Add(Code::kMisplaced, tighten_span_,
-                "'tighten' in a schedule that is forward only: it moves actions by their memory")
-          .where = PrintParameters(*plan_);
-      return false;
-    }
-    if (plan_->slices > 1) {
-      diagnostics_
-          ->Add(Code::kMisplaced, tighten_span_,
-                "'tighten' moves whole microbatches, and these have slices; write the slots so "
-                "that none is left free")
-          .where = PrintParameters(*plan_);
+    const char* const why =
+        plan_->forward_only
+            ? "'tighten' in a schedule that is forward only: it moves actions by their memory"
+        : plan_->slices > 1
+            ? "'tighten' moves whole microbatches, and these have slices; write the slots so that "
+              "none is left free"
+            : nullptr;
+    if (why != nullptr) {
+      diagnostics_->Add(Code::kMisplaced, tighten_span_, why).where = PrintParameters(*plan_);
       return false;
     }
     // A block of a few slots, repeated M times and begun a little later on every rank, is a row of

@@ -19,6 +19,9 @@ constexpr Kinds SetOf(ActionKind kind) { return Kinds{1} << static_cast<unsigned
 
 enum class Whose : uint8_t { kOwn, kPrevious, kNext };
 
+// The lowest value of a set, all of which take memory.
+StageValue LowestIn(Values values) { return static_cast<StageValue>(std::countr_zero(values)); }
+
 struct ValueRow {
   Values value;
   Kinds given, needed, last;
@@ -102,8 +105,7 @@ constinit const std::array<EffectsByKind, 4 * kStageSorts> kEffects = [] {
 StageValue MessageOf(ActionKind send_or_recv) {
   SL_CHECK(IsMessage(send_or_recv)) << PrintedKind(send_or_recv);
   const Effects& effects = EffectsOf(send_or_recv);
-  return static_cast<StageValue>(
-      std::countr_zero(static_cast<Values>(effects.needs | effects.gives)));
+  return LowestIn(effects.needs | effects.gives);
 }
 
 const Effects& EffectsOfOwn(const Plan& plan, const Action& own) {
@@ -214,9 +216,8 @@ std::string Describe(const Plan& plan, StageId stage, MicrobatchId microbatch, V
   const MicrobatchId of(microbatch.value - (row->value == kSliceKeys ? 1 : 0));
   const std::string number = PrintMicrobatch(plan.slices, of);
   if (row->value & kOwnValues) {
-    return absl::StrCat("'",
-                        NameOf(plan.rows, static_cast<StageValue>(std::countr_zero(row->value))),
-                        "' of stage ", PrintStage(plan.pipes, stage), ", microbatch ", number);
+    return absl::StrCat("'", NameOf(plan.rows, LowestIn(row->value)), "' of stage ",
+                        PrintStage(plan.pipes, stage), ", microbatch ", number);
   }
   const Stage& place = plan.stage(stage);
   StageId named = stage;

@@ -451,11 +451,15 @@ int PipeOf(const Timeline& timeline, StageId stage) {
   return pipe;
 }
 
+int MicrobatchOf(const Timeline& timeline, const Event& event) {
+  return event.microbatch.value / (IsOfMicrobatch(event.kind) ? timeline.slices : 1);
+}
+
 int MicrobatchOfStep(const Timeline& timeline, const Event& event) {
-  if (event.kind == ActionKind::kUpdate) return event.microbatch.value;
-  const int first =
-      timeline.pipes.empty() ? 0 : timeline.pipes[PipeOf(timeline, event.stage)].first_microbatch;
-  return (event.microbatch.value + first) / timeline.slices;
+  const int microbatch = MicrobatchOf(timeline, event);
+  if (event.kind == ActionKind::kUpdate || timeline.pipes.empty()) return microbatch;
+  const Pipe& pipe = timeline.pipes[PipeOf(timeline, event.stage)];
+  return microbatch + pipe.first_microbatch / timeline.slices;
 }
 
 int SliceOf(const Timeline& timeline, const Event& event) {

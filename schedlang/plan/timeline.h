@@ -114,6 +114,8 @@ std::optional<Reconstruction> ReconstructionOf(const Timeline& timeline);
 
 // The index of the stage's pipe; 0 without pipes.
 int PipeOf(const Timeline& timeline, StageId stage);
+// The event's microbatch in its pipe; of an UPDATE its step.
+int MicrobatchOf(const Timeline& timeline, const Event& event);
 // The event's microbatch, numbered through the whole step: those of the second pipe after those of
 // the first, as papers draw them. Action names count in their pipe. Of an UPDATE its step.
 int MicrobatchOfStep(const Timeline& timeline, const Event& event);

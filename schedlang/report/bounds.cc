@@ -122,17 +122,15 @@ class Bounder {
     }
     for (size_t s = ways_.size(); s-- > 0;) {
       const StageId stage(static_cast<int32_t>(s)), next = plan_.stage(stage).next;
-      ways_[s].trip_ns = Least(stage, 0);
-      if (plan_.forward_only) ways_[s].tail_ns = 0;
-      if (!next.valid()) continue;
+      const int64_t hop_ns = next.valid() ? HopBetween(ActionKind::kSendForward, stage, next) : 0;
       if (plan_.forward_only) {
         // Behind the last forward of a stage come those of the stages behind.
-        ways_[s].tail_ns = HopBetween(ActionKind::kSendForward, stage, next) + Least(next, 0) +
-                           ways_[next.value].tail_ns;
+        ways_[s].tail_ns = next.valid() ? hop_ns + Least(next, 0) + ways_[next.value].tail_ns : 0;
         continue;
       }
-      ways_[s].trip_ns += HopBetween(ActionKind::kSendForward, stage, next) +
-                          ways_[next.value].trip_ns + Least(next, 1) +
+      ways_[s].trip_ns = Least(stage, 0);
+      if (!next.valid()) continue;
+      ways_[s].trip_ns += hop_ns + ways_[next.value].trip_ns + Least(next, 1) +
                           HopBetween(ActionKind::kSendBackward, next, stage);
     }
   }

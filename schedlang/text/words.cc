@@ -53,9 +53,8 @@ constexpr WordRow kWords[] = {
     {"versions", WordSort::kInPlace,
      "`versions e;`: a stage holds e versions of its weights, the latest and those before it"},
     {"slices", WordSort::kInPlace,
-     "`slices e;`: microbatches have e slices of their sequence; `F s [k]` is the forward of slice "
-     "k, "
-     "which needs the keys of the slices before it"},
+     "`slices e;`: microbatches have e slices of their sequence; `F s [k]` is the forward of "
+     "slice k, which needs the keys of the slices before it"},
     {"forward", WordSort::kInPlace,
      "`forward only;`: no backwards, as for inference and validation; F keeps nothing"},
     {"only", WordSort::kInPlace, "`forward only;`"},

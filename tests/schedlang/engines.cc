@@ -109,7 +109,7 @@ class Family {
   explicit Family(const std::function<void(const Plan&)>& visit) : visit_(visit) {}
 
   int64_t count() const { return count_; }
-  // Of each microbatch of the next plans.
+  // The number of slices in each microbatch of the next plans.
   void SetSlices(int slices) { slices_ = slices; }
 
   // Every order of the given work, lowered by us; with every way to join neighbours if asked for.

@@ -48,13 +48,16 @@ TEST(Engines, AgreeOnRandomPlans) {
 }
 
 // Checker, replay and the judge, which tries every interleaving where it can, agree on random
-// plans; draw(i) gives the i-th.
+// plans; draw(random, i) gives the i-th.
 template <typename Draw>
 void ExpectAgree(const Draw& draw) {
+  const uint64_t seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
   int good = 0, judged = 0;
   const int plans = std::getenv("STRINGLINE_LONG") != nullptr ? 100'000 : 3'000;
   for (int i = 0; i < plans; ++i) {
-    const Plan plan = draw(i);
+    const Plan plan = draw(random, i);
     const bool ends = Ends(plan);
     good += ends;
     ASSERT_EQ(Checks(plan), ends) << "plan " << i << "\n" << Print(plan);
@@ -71,26 +74,18 @@ void ExpectAgree(const Draw& draw) {
 
 // The judge reads the rows of own actions by itself.
 TEST(Engines, AgreeOnRandomPlansWithRows) {
-  const uint64_t seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
-  ExpectAgree([&](int) { return RandomPlan(random, /*with_rows=*/true); });
+  ExpectAgree([](auto& random, int) { return RandomPlan(random, /*with_rows=*/true); });
 }
 
 // Microbatches have slices; every third plan has rows, too.
 TEST(Engines, AgreeOnRandomPlansWithSlices) {
-  const uint64_t seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
-  ExpectAgree(
-      [&](int i) { return RandomPlan(random, /*with_rows=*/i % 3 == 0, /*slices=*/2 + i % 2); });
+  ExpectAgree([](auto& random, int i) {
+    return RandomPlan(random, /*with_rows=*/i % 3 == 0, /*slices=*/2 + i % 2);
+  });
 }
 
 TEST(Engines, AgreeOnRandomPlansWithoutBackwards) {
-  const uint64_t seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
-  ExpectAgree([&](int i) {
+  ExpectAgree([](auto& random, int i) {
     return RandomPlan(random, /*with_rows=*/false, /*slices=*/1 + i % 3, /*forward_only=*/true);
   });
 }

@@ -17,10 +17,8 @@ int RunCalibrate(const Flags& flags, const Output& output) {
   const absl::StatusOr<Session> step = OpenRecorded(flags.file);
   if (!step.ok()) return Fail(output, step.status().message());
   if (!step->timeline) return ShowFindings(output, output.err, step->diagnostics, step->source);
-  if (step->timeline->slices > 1) {
-    return Fail(output, absl::StrCat(flags.file, ": its microbatches have ", step->timeline->slices,
-                                     " slices, which take different times, and costs are of whole "
-                                     "ones; record an order without `slices`"));
+  if (const absl::Status may = CheckCalibrates(*step->timeline); !may.ok()) {
+    return Fail(output, absl::StrCat(flags.file, ": ", may.message()));
   }
   const std::string title = absl::StrCat(step->timeline->origin, " ", TitleOf(*step->timeline));
   return Deliver(Print(Calibrate(*step->timeline), title), flags.out, output);

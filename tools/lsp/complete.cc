@@ -80,8 +80,7 @@ struct StatementRow {
 constexpr StatementRow kStatements[] = {
     {BlockSort::kSchedule,
      "let require stages pipe pad split recompute overlap chunks steps versions slices forward "
-     "value "
-     "action rank",
+     "value action rank",
      ""},
     {BlockSort::kEffects, "needs gives frees", ""},
     {BlockSort::kPipe, "stages microbatches", ""},

@@ -80,9 +80,7 @@ class ChromeWriter {
     const Event& event = step.timeline.events[slice.event];
     std::string arguments = absl::StrCat("\"stage\":", event.stage.value);
     if (event.microbatch.valid()) {
-      absl::StrAppend(
-          &arguments, ",\"microbatch\":",
-          event.microbatch.value / (IsOfMicrobatch(event.kind) ? step.timeline.slices : 1));
+      absl::StrAppend(&arguments, ",\"microbatch\":", MicrobatchOf(step.timeline, event));
       if (step.timeline.slices > 1 && IsOfMicrobatch(event.kind)) {
         absl::StrAppend(&arguments, ",\"slice\":", SliceOf(step.timeline, event));
       }

@@ -46,7 +46,8 @@ Tone ToneOf(ActionKind kind) {
                            {0.58, 0.05, 265, 0}, {0.84, 0.16, 125, 0}, {0.5, 0.08, 60, 0}};
   return kOwn[static_cast<size_t>(NumberOnLane(kind)) % std::size(kOwn)];
 }
-constexpr double kLaterStage = -0.13, kMicrobatch = 0.02;  // additions to the lightness
+constexpr double kLaterStage = -0.13, kMicrobatch = 0.02,
+                 kLastSlice = 0.07;  // additions to the lightness
 
 Rgb FromOklch(const Tone& tone) {
   constexpr double kDegree = 0.017453292519943295;
@@ -100,7 +101,7 @@ Rgb PaintOf(ActionKind kind, int shade, int microbatch, double progress, double 
   Tone tone = ToneOf(kind);
   tone.lightness += microbatch % 2 == 0 ? kMicrobatch : -kMicrobatch;
   if (IsDark(shade)) tone.lightness += kLaterStage;
-  tone.lightness += kLightestSlice * slice;
+  tone.lightness += kLastSlice * slice;
   tone.degrees += tone.drift * progress;
   return FromOklch(tone);
 }

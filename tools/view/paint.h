@@ -24,7 +24,6 @@ Colors ChooseColors(const std::string& when, bool is_terminal);
 
 // A dark `shade` (stage_shades.h) is darker; `progress` runs from 0 to 1 over the
 // microbatches, and `slice` over the slices of one, of which later ones are lighter.
-inline constexpr double kLightestSlice = 0.07;  // added to the lightness of a last slice
 Rgb PaintOf(ActionKind kind, int shade, int microbatch, double progress, double slice = 0);
 
 // The nearest colour of a terminal with 256 colours.

@@ -181,9 +181,10 @@ class PerfettoWriter {
       event.AddMessage(event::kAnnotations, note);
     };
     annotate("stage", static_cast<int64_t>(of.stage.value));
-    const int slices = IsOfMicrobatch(of.kind) ? step.timeline.slices : 1;
-    if (of.microbatch.valid()) annotate("microbatch", int64_t{of.microbatch.value / slices});
-    if (slices > 1) annotate("slice", int64_t{SliceOf(step.timeline, of)});
+    if (of.microbatch.valid()) annotate("microbatch", int64_t{MicrobatchOf(step.timeline, of)});
+    if (step.timeline.slices > 1 && IsOfMicrobatch(of.kind)) {
+      annotate("slice", int64_t{SliceOf(step.timeline, of)});
+    }
     annotate("kind", std::string(MeaningOfKind(of.kind)));
     if (step.source != nullptr) {
       const Action& action = step.plan.actions[slice.event];

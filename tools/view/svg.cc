@@ -15,7 +15,6 @@
 #include "absl/types/span.h"
 #include "tools/view/fold.h"
 #include "tools/view/lane_rows.h"
-#include "tools/view/paint.h"
 #include "tools/view/stage_shades.h"
 #include "tools/view/svg_bands.h"
 #include "tools/view/words.h"
@@ -71,6 +70,7 @@ const Look& LookOf(ActionKind kind, bool grey) {
   if (!IsCopy(kind)) return (grey ? kGreyLooks : kColorLooks)[static_cast<size_t>(kind)];
   return (grey ? kGreyCopies : kColorCopies)[CopiesOut(kind) ? 0 : 1];
 }
+constexpr double kLastSlice = 0.28;  // the white over the last slice of a microbatch
 constexpr double kGapShare = 0.22, kLabels = 46, kAfter = 10, kTitle = 20, kAxis = 26, kLegend = 24,
                  kLegendLine = 16, kBetween = 14, kThin = 2, kLeast = 0.1, kNumber = 9,
                  kLeastNumber = 4.5, kDigit = 0.58, kLaneShare = 0.6, kLaneName = 7, kMark = 1.6;
@@ -335,7 +335,7 @@ class SvgPicture {
       if (!HasOwnColors(row.kind)) used_[static_cast<size_t>(event.kind)] = true;
       Box(look, row.shades[static_cast<size_t>(event.stage.value)], x, y, drawn, height);
       if (const int slice = SliceOf(timeline, event); slice > 0) {
-        Lighten(kLightestSlice * 4 * slice / (timeline.slices - 1), x, y, drawn, height);
+        Lighten(kLastSlice * slice / (timeline.slices - 1), x, y, drawn, height);
       }
     }
     if (event.unfinished) Dashes(x, y, drawn, height);

@@ -188,8 +188,7 @@ function drawGutter(context, row, y) {
 const laneWords = (name) =>
   name.replace('->', ' \u2192 ').replace(/^(\d+)-(\d+)$/, '$1 \u2194 $2');
 const amountShort = (t, amount) =>
-  (t.head.memory.bytes ? amountWords(t, amount)
-    : String(Number((amount / t.head.slices).toFixed(2))));
+  (t.head.memory.bytes ? amountWords(t, amount) : String(activationsOf(t, amount)));
 
 function drawFold(context, x, y, open) {
   context.beginPath();

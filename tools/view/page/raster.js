@@ -111,10 +111,11 @@ const MARK = 0.09;         // of a box's height: the bar of a marked shade
 const PIECE_INSET = 0.3;  // of a lane's height, above and below the pieces of a group
 
 const shadeOf = (t, i) => t.head.shades[t.stage[i]];
-const toneOf = (t, i) => (isSlice(t, i)
-  ? toneAt(t.kind[i], shadeOf(t, i), Math.floor(t.microbatch[i] / t.head.slices),
-           t.microbatch[i] % t.head.slices)
-  : toneAt(t.kind[i], shadeOf(t, i), t.microbatch[i]));
+function toneOf(t, i) {
+  const slices = isSlice(t, i) ? t.head.slices : 1;
+  return toneAt(t.kind[i], shadeOf(t, i), Math.floor(t.microbatch[i] / slices),
+                t.microbatch[i] % slices);
+}
 
 // Bins at most as wide as a pixel.
 function chooseBins(lane, at) {

@@ -14,10 +14,13 @@ const rankShares = ({busiest_bubble: least, idlest_bubble: most}) =>
   shareWords(least) === shareWords(most)
     ? '' : ` (ranks ${(100 * least).toFixed(2)} to ${shareWords(most)})`;
 
+// So many slices as activations of whole microbatches.
+const activationsOf = (t, slices) => Number((slices / t.head.slices).toFixed(2));
+
 function amountWords(t, amount) {
   if (!t.head.memory || !t.head.memory.bytes) {
-    const whole = amount / t.head.slices;  // microbatches
-    return `${Number(whole.toFixed(2))} stage activation${whole === 1 ? '' : 's'}`;
+    const whole = activationsOf(t, amount);
+    return `${whole} stage activation${whole === 1 ? '' : 's'}`;
   }
   const power = amount < 1024 ? 0 : Math.min(4, Math.floor(Math.log2(amount) / 10));
   const unit = ['B', 'KiB', 'MiB', 'GiB', 'TiB'][power];
