@@ -196,13 +196,15 @@ void CheckSplit(const Program& program, Diagnostics* diagnostics) {
 }
 
 // Without backwards there is no gradient to wait for, to keep values for, or to update with.
-void CheckForwardOnly(const Program& program, std::optional<Span> steps, Diagnostics* diagnostics) {
+void CheckForwardOnly(const Program& program, std::optional<Span> steps,
+                      std::optional<Span> versions, Diagnostics* diagnostics) {
   if (!program.forward_only) return;
   const auto find = [&](Span span, const char* what) {
     diagnostics->Add(Code::kMisplaced, span,
                      absl::StrCat(what, " in a schedule that is forward only"));
   };
-  if (steps) find(*steps, "'steps' counts updates, of which there are none");
+  if (steps) find(*steps, "'steps' counts updates, of which there are none,");
+  if (versions) find(*versions, "'versions' counts updates, of which there are none,");
   if (program.recompute) find(program.recompute->span, "'recompute' is for gradients");
   if (program.mode == RankMode::kGreedy || program.mode == RankMode::kSearch) {
     find(program.mode_span, "orders are found for forwards and backwards; list the forwards");
@@ -256,7 +258,7 @@ void CheckCounts(const Program& program, Counts* counts, std::optional<Span> pad
                  std::optional<Span> named_slice, Diagnostics* diagnostics) {
   const std::optional<Span> steps = (*counts)[Step::Kind::kSteps];
   CheckSteps(program, steps, pad, diagnostics);
-  CheckForwardOnly(program, steps, diagnostics);
+  CheckForwardOnly(program, steps, (*counts)[Step::Kind::kVersions], diagnostics);
   CheckSlices(program, (*counts)[Step::Kind::kSlices], named_slice, (*counts)[Step::Kind::kChunks],
               diagnostics);
 }

@@ -4,6 +4,7 @@
 #include "schedlang/elaborate/run.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -108,7 +109,7 @@ class Runner {
       if (!SlotsFit()) return false;
       Timetable timetable{plan_->first, std::move(plan_->actions), std::move(slots_)};
       if (tighten_ && !TightenOrFind(&timetable)) return false;
-      if (fill_) FillWeightGradients(&timetable);
+      if (fill_ && !FillOrFind(&timetable)) return false;
       plan_->first = std::move(timetable.first);
       plan_->actions = std::move(timetable.actions);
     }
@@ -142,10 +143,11 @@ class Runner {
       case Step::Kind::kAt:
         return RunAt(step);
       case Step::Kind::kTighten:
-        tighten_span_ = step.span;
-        return tighten_ = true;
+        tighten_ = step.span;
+        return true;
       case Step::Kind::kFill:
-        return fill_ = true;
+        fill_ = step.span;
+        return true;
       case Step::Kind::kGroup:
         return RunGroup(step);
       default:
@@ -195,6 +197,16 @@ class Runner {
     return true;
   }
 
+  bool FillOrFind(Timetable* timetable) {
+    if (!plan_->forward_only) {
+      FillWeightGradients(timetable);
+      return true;
+    }
+    diagnostics_->Add(Code::kMisplaced, *fill_, "'fill W' in a schedule that is forward only")
+        .where = PrintParameters(*plan_);
+    return false;
+  }
+
   bool TightenOrFind(Timetable* timetable) {
     const char* const why =
         plan_->forward_only
@@ -204,7 +216,7 @@ class Runner {
               "none is left free"
             : nullptr;
     if (why != nullptr) {
-      diagnostics_->Add(Code::kMisplaced, tighten_span_, why).where = PrintParameters(*plan_);
+      diagnostics_->Add(Code::kMisplaced, *tighten_, why).where = PrintParameters(*plan_);
       return false;
     }
     // A block of a few slots, repeated M times and begun a little later on every rank, is a row of
@@ -213,7 +225,7 @@ class Runner {
     const int64_t most = 10 * limits_.steps + 100 * actions * (plan_->ranks() + padded_);
     if (Tighten(*plan_, most, timetable)) return true;
     diagnostics_
-        ->Add(Code::kTooLong, tighten_span_,
+        ->Add(Code::kTooLong, *tighten_,
               absl::StrCat("tightening is stopped here: it looks at more than ", most, " slots"))
         .where = PrintParameters(*plan_);
     return false;
@@ -429,9 +441,8 @@ class Runner {
   // Timetables.
   std::vector<TimedDemand> timed_;  // for the current rank
   std::vector<int64_t> slots_;      // by action of the plan
-  bool tighten_ = false;
-  Span tighten_span_;
-  bool fill_ = false;
+  std::optional<Span> tighten_;
+  std::optional<Span> fill_;
   BlockRules rules_;
 };
 

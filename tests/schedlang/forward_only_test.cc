@@ -94,6 +94,8 @@ TEST(ForwardOnly, WhatIsForGradientsIsRefused) {
           "forward only; recompute all; stages P on line;");
   refused("F r", "'steps' counts updates, of which there are none",
           "forward only; steps 2; stages P on line;");
+  refused("F r", "'versions' counts updates, of which there are none",
+          "forward only; versions 2; stages P on line;");
   refused("F r", "a second 'forward only'", "forward only; forward only; stages P on line;");
   refused("forward only; F r", "'forward only' stands", "stages P on line;");
   const std::string base =
@@ -119,6 +121,11 @@ TEST(ForwardOnly, WhatIsForGradientsIsRefused) {
                                     " rank r timetable { tighten; at 0 : F r } }"),
                        ParametersOf("P=1 M=1"))
                 .find("'tighten' in a schedule that is forward only"),
+            std::string::npos);
+  EXPECT_NE(Elaborated(absl::StrCat("schedule s(P, M) { ", kStages,
+                                    " rank r timetable { at 0 : F r; fill W } }"),
+                       ParametersOf("P=1 M=1"))
+                .find("'fill W' in a schedule that is forward only"),
             std::string::npos);
   Diagnostics findings;
   EXPECT_FALSE(ReadPlan(Source("x", "plan s P=1 M=1\nforward only\nstages 0\nrank 0: 0F0 0B0\n"),

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <tuple>
@@ -12,6 +13,7 @@
 #include "tests/tools/simulated_timeline.h"
 #include "tests/tools/tool_run.h"
 #include "tools/view/svg_bands.h"
+#include "tools/view/traced.h"
 
 namespace stringline {
 namespace {
@@ -132,8 +134,8 @@ std::multiset<std::tuple<std::string, std::string, int64_t, int64_t>> Shown(
   int rank = 0;
   for (const auto& events : json["ranks"]) {
     for (const auto& event : events) {
-      const auto start = static_cast<int64_t>(event["start_us"].get<double>() * 1e3 + 0.5);
-      const auto end = static_cast<int64_t>(event["end_us"].get<double>() * 1e3 + 0.5);
+      const auto start = int64_t{std::llround(event["start_us"].get<double>() * 1e3)};
+      const auto end = int64_t{std::llround(event["end_us"].get<double>() * 1e3)};
       rows.insert(
           {absl::StrCat("rank ", rank), event["action"].get<std::string>(), start, end - start});
     }
@@ -236,10 +238,31 @@ TEST(TraceTest, CopiesHaveTracks) {
     if (event["ph"] != "X" || tracks[at].find("host") == std::string::npos) continue;
     const double start = event["ts"], length = event["dur"];
     found.insert({absl::StrCat("rank ", at.first), tracks[at], event["name"],
-                  static_cast<int64_t>(start * 1e3 + 0.5),
-                  static_cast<int64_t>(length * 1e3 + 0.5)});
+                  int64_t{std::llround(start * 1e3)}, int64_t{std::llround(length * 1e3)}});
   }
   EXPECT_EQ(found, expected);
+}
+
+// The most microbatches in flight on rank 0 of a timeline with this list.
+int64_t MostInFlight(const std::string& lines) {
+  Diagnostics findings;
+  const auto timeline =
+      ReadTimeline(Source("x", absl::StrCat("timeline simulated s P=1 M=2\n", lines)), &findings);
+  EXPECT_TRUE(timeline.has_value()) << lines;
+  return timeline ? MicrobatchesInFlight(*timeline, RankId(0)).peak : -1;
+}
+
+TEST(TraceTest, MicrobatchesInFlightAreWholeOnes) {
+  EXPECT_EQ(MostInFlight("rank 0: 0F0@0+1 0B0@1+1 0F1@2+1 0B1@3+1\n"), 1);
+  EXPECT_EQ(MostInFlight("rank 0: 0F0@0+1 0F1@1+1 0B0@2+1 0B1@3+1\n"), 2);
+  EXPECT_EQ(MostInFlight("slices 2\nrank 0: 0F0.0@0+1 0F0.1@1+1 0F1.0@2+1 0F1.1@3+1 0B0.1@4+1 "
+                         "0B0.0@5+1 0B1.1@6+1 0B1.0@7+1\n"),
+            2);
+  // The number of an UPDATE is its step.
+  EXPECT_EQ(MostInFlight("rank 0: 0F0@0+1 0B0@1+1 0F1@2+1 0B1@3+1 0UPDATE0@4+1\n"), 1);
+  EXPECT_EQ(MostInFlight("pipe a M=1 stages=1\npipe b M=1 stages=1\n"
+                         "rank 0: a[0]F0@0+1 b[0]F0@1+1 a[0]B0@2+1 b[0]B0@3+1\n"),
+            2);
 }
 
 TEST(TraceTest, ChromeHasEveryEvent) {
@@ -258,8 +281,7 @@ TEST(TraceTest, ChromeHasEveryEvent) {
       if (phase != "X") continue;
       const double start = event["ts"], length = event["dur"];
       found.insert({absl::StrCat("rank ", event["pid"].get<int>()), event["name"],
-                    static_cast<int64_t>(start * 1e3 + 0.5),
-                    static_cast<int64_t>(length * 1e3 + 0.5)});
+                    int64_t{std::llround(start * 1e3)}, int64_t{std::llround(length * 1e3)}});
       auto& ends = open[{event["pid"], event["tid"]}];
       while (!ends.empty() && ends.back() <= start + 1e-6) ends.pop_back();
       EXPECT_TRUE(ends.empty() || start + length <= ends.back() + 1e-6) << step;

@@ -7,16 +7,12 @@
 namespace stringline {
 
 MemoryCurve MicrobatchesInFlight(const Timeline& timeline, RankId rank) {
-  // By pipe and microbatch: the time of the rank's first and last work.
-  std::map<std::pair<int, int>, std::pair<int64_t, int64_t>> spans;
+  // By microbatch of the step: the time of the rank's first and last work.
+  std::map<int, std::pair<int64_t, int64_t>> spans;
   for (const Event& event : timeline.of(rank)) {
-    if (!IsCompute(event.kind)) continue;
-    int pipe = 0;
-    for (size_t p = 0; p < timeline.pipes.size(); ++p) {
-      if (event.stage >= timeline.pipes[p].first_stage) pipe = static_cast<int>(p);
-    }
+    if (!IsCompute(event.kind) || !IsOfMicrobatch(event.kind)) continue;
     const auto [span, is_new] =
-        spans.try_emplace({pipe, event.microbatch.value}, event.start_ns, event.end_ns);
+        spans.try_emplace(MicrobatchOfStep(timeline, event), event.start_ns, event.end_ns);
     if (is_new) continue;
     span->second.first = std::min(span->second.first, event.start_ns);
     span->second.second = std::max(span->second.second, event.end_ns);
