@@ -357,4 +357,26 @@ absl::StatusOr<StageProgram> MakeStageProgram(const ForwardStage& stage,
   return program;
 }
 
+StageProgram WithoutBackwards(const StageProgram& program) {
+  StageProgram without;
+  without.first = program.first;
+  without.last = program.last;
+  without.params = program.params;
+  without.input = program.input;
+  without.output = program.output;
+  without.target = program.target;
+  without.moe_layers = program.moe_layers;
+  std::vector<Port> outputs;
+  std::vector<ValueId> targets;
+  for (const Port& port : program.forward.outputs) {
+    if (port.role == Role::kSaved) continue;
+    outputs.push_back(port);
+    targets.push_back(port.value);
+  }
+  without.forward = Extract(program.forward, NodesBehind(program.forward, targets),
+                            program.forward.inputs, outputs);
+  Put(CutAtCollectives(without.forward), &without.forward, &without.forward_parts);
+  return without;
+}
+
 }  // namespace stringline

@@ -41,4 +41,8 @@ struct ForwardStage {
 absl::StatusOr<StageProgram> MakeStageProgram(const ForwardStage& stage,
                                               const StageRecompute& recompute = {});
 
+// The stage without backwards: its forward gives its outputs and saves nothing, its other programs
+// are empty. Parameters, input and output are the same, so it runs with the stage's parameters.
+StageProgram WithoutBackwards(const StageProgram& program);
+
 }  // namespace stringline

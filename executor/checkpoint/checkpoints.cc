@@ -136,10 +136,11 @@ double Checkpoints::BytesOfRanks() const {
   if (!trainer_->device()->is_host()) return 0;
   double bytes = 0;
   const int pipeline = trainer_->plan().ranks();
-  for (size_t r = 0; r < trainer_->rank_bytes().size(); ++r) {
+  const std::vector<RankBytes> of_ranks = trainer_->rank_bytes();
+  for (size_t r = 0; r < of_ranks.size(); ++r) {
     const auto rank = static_cast<int>(r);
     if (!trainer_->local().Has(rank / pipeline, RankId(rank % pipeline))) continue;
-    bytes += static_cast<double>(trainer_->rank_bytes()[r].allocated);
+    bytes += static_cast<double>(of_ranks[r].allocated);
   }
   return bytes;
 }

@@ -1,6 +1,6 @@
 // The constructor makes all groups before any memory is counted, since communicators take memory
-// themselves. Prepare places the stages of every coordinate, counts all bytes, and only then takes
-// them.
+// themselves. Place decides the places of all values of every coordinate, so that all bytes can be
+// counted; Prepare takes them.
 #include "executor/training/pipelines.h"
 
 #include <algorithm>
@@ -36,21 +36,24 @@ void Pipelines::MakeExpertGroups(int data) {
   }
 }
 
-absl::Status Pipelines::Prepare(const UpdateWork& update) {
-  for (Copy& copy : copies_) {
-    SL_ASSIGN_OR_RETURN(copy.stages, Stages::Place(job_->plan(), job_->programs(), job_->kernels(),
-                                                   job_->sharing()));
+absl::Status Pipelines::Place(const Pipelines* lender) {
+  for (size_t c = 0; c < copies_.size(); ++c) {
+    SL_ASSIGN_OR_RETURN(
+        copies_[c].stages,
+        Stages::Place(job_->plan(), job_->programs(), job_->kernels(), job_->sharing(),
+                      lender == nullptr ? nullptr : lender->copies_[c].stages.get()));
   }
-  const int places = job_->device()->places();
-  for (int place = 0; place < places; ++place) SL_RETURN_IF_ERROR(CheckRoom(place));
+  return absl::OkStatus();
+}
+
+absl::Status Pipelines::Prepare(const UpdateWork& update) {
   for (int c = 0; c < job_->mesh().coordinates(); ++c) {
     SL_RETURN_IF_ERROR(PrepareCopy(c, update));
   }
   return absl::OkStatus();
 }
 
-// ResourceExhausted if this process's ranks at `place` need more memory than is available.
-absl::Status Pipelines::CheckRoom(int place) {
+NeededMemory Pipelines::needed(int place) const {
   NeededMemory needed;
   for (int c = 0; c < job_->mesh().coordinates(); ++c) {
     std::vector<RankId> ranks;
@@ -64,13 +67,14 @@ absl::Status Pipelines::CheckRoom(int place) {
     needed.activations += one.activations;
     if (job_->groups()->SumsTakeMemory()) needed.activations += SummandBytes(c, ranks);
   }
-  return CheckMemory(needed, job_->backend()->available(place));
+  return needed;
 }
 
 // The bytes for the other members' shares in a sum: for each group of these ranks, its largest
 // bucket.
 double Pipelines::SummandBytes(int coordinate, const std::vector<RankId>& ranks) const {
   double all = 0;
+  if (job_->plan().forward_only) return all;
   for (int32_t s = 0; s < job_->stages(); ++s) {
     const StageId stage(s);
     const RankId rank = job_->plan().stage(stage).rank;

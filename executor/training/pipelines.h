@@ -1,6 +1,7 @@
 // The copies of the pipeline, one for each coordinate of the mesh, each with its groups, the memory
 // of its stages and an interpreter. After Prepare every rank of this process can run a step again
-// and again without a further allocation.
+// and again without a further allocation. The pipelines of an evaluation run with the parameters of
+// those of the training.
 #pragma once
 
 #include <cstdint>
@@ -28,10 +29,14 @@ class Pipelines {
   // Makes the groups of gradients, experts and messages; every process makes the same ones, in the
   // same order, whatever ranks it holds.
   explicit Pipelines(const TrainingJob* job);
+  // Once the groups are connected: decides the places of all values, and takes no memory. `lender`
+  // has the parameters; null: these pipelines.
+  absl::Status Place(const Pipelines* lender = nullptr);
+  // The memory of this process's ranks at a place of the device, before any is taken.
+  NeededMemory needed(int place) const;
   // The work of an UPDATE, asked for once.
   using UpdateWork = std::function<Piece(int coordinate, StageId stage, int step)>;
-  // Once the groups are connected. Counts the memory of this process's ranks, and takes it only if
-  // all of it is available (ResourceExhausted otherwise).
+  // Takes the memory and makes the interpreters.
   absl::Status Prepare(const UpdateWork& update);
 
   // Enqueues the plan's steps, of all ranks of this process.
@@ -77,7 +82,6 @@ class Pipelines {
   };
 
   void MakeExpertGroups(int data);
-  absl::Status CheckRoom(int place);
   double SummandBytes(int coordinate, const std::vector<RankId>& ranks) const;
   absl::Status PrepareCopy(int coordinate, const UpdateWork& update);
   int BetweenSteps(int coordinate) const;

@@ -35,8 +35,12 @@ std::vector<int> UpdatesBefore(const Plan& plan) {
 }  // namespace
 
 StageParams::StageParams(const Plan& plan, absl::Span<const StageProgram> programs,
-                         const StateSharing& sharing)
-    : plan_(plan), programs_(programs), sharing_(sharing), updates_before_(UpdatesBefore(plan)) {
+                         const StateSharing& sharing, const StageParams* lender)
+    : plan_(plan),
+      programs_(programs),
+      sharing_(sharing),
+      lender_(lender),
+      updates_before_(UpdatesBefore(plan)) {
   const std::set<absl::string_view> tied = TiedNames(programs);
   for (const StageProgram& program : programs) {
     std::vector<bool> alone;
@@ -50,6 +54,7 @@ StageParams::StageParams(const Plan& plan, absl::Span<const StageProgram> progra
 }
 
 StateBytes StageParams::state(StageId stage) const {
+  if (lender_ != nullptr) return {};
   return StateOf(layout(stage), pieces(stage), sharing_.sharding, plan_.versions);
 }
 
@@ -57,6 +62,11 @@ absl::Status StageParams::Allocate(StageId stage, const MeshSeat& seat, uint64_t
                                    RankAllocator* allocator) {
   shard_ = seat.shard;
   Stage& of = stages_[stage.value];
+  if (lender_ != nullptr) {
+    of.params = lender_->params(stage);
+    of.working = lender_->working(stage);
+    return absl::OkStatus();
+  }
   const RankId rank = plan_.stage(stage).rank;
   const StateBytes bytes = state(stage);
   SL_ASSIGN_OR_RETURN(of.params, allocator->Take(rank, bytes.params));

@@ -37,9 +37,10 @@ struct ReadParams {
 
 class StageParams {
  public:
-  // Lays out the stages, and takes no memory. All arguments outlive the object.
+  // Lays out the stages, and takes no memory. All arguments outlive the object. With a lender the
+  // parameters are the lender's, of the same stages on the same ranks: there is no state besides.
   StageParams(const Plan& plan, absl::Span<const StageProgram> programs,
-              const StateSharing& sharing);
+              const StateSharing& sharing, const StageParams* lender = nullptr);
 
   // Takes the memory of a stage of this process. Parameters get their first values from `seed`,
   // experts' those of the seat's expert rank.
@@ -94,6 +95,7 @@ class StageParams {
   const Plan& plan_;
   const absl::Span<const StageProgram> programs_;
   const StateSharing sharing_;
+  const StageParams* const lender_;
   std::vector<Stage> stages_;
   const std::vector<int> updates_before_;  // by action: those of its stage; empty: of one version
   int shard_ = 0;                          // of the seat

@@ -105,11 +105,11 @@ int IndexInParts(LayerPart part, int layers) {
 }  // namespace
 
 Stages::Stages(const Plan& lowered, absl::Span<const StageProgram> programs, Kernels* kernels,
-               const StateSharing& sharing)
+               const StateSharing& sharing, const Stages* lender)
     : plan_(lowered),
       programs_(programs),
       kernels_(kernels),
-      params_(lowered, programs, sharing),
+      params_(lowered, programs, sharing, lender == nullptr ? nullptr : &lender->params_),
       data_(lowered, programs),
       stages_(programs.size()),
       collectives_(&params_, kernels, sharing),
@@ -155,10 +155,10 @@ std::vector<StageSizes> Stages::Sizes() const {
 
 absl::StatusOr<std::unique_ptr<Stages>> Stages::Place(const Plan& lowered,
                                                       absl::Span<const StageProgram> programs,
-                                                      Kernels* kernels,
-                                                      const StateSharing& sharing) {
+                                                      Kernels* kernels, const StateSharing& sharing,
+                                                      const Stages* lender) {
   SL_RETURN_IF_ERROR(CheckFit(lowered, programs));
-  std::unique_ptr<Stages> stages(new Stages(lowered, programs, kernels, sharing));
+  std::unique_ptr<Stages> stages(new Stages(lowered, programs, kernels, sharing, lender));
   for (const Stage& stage : stages->stages_) {
     for (const ReadyGraph& program : stage.programs) SL_RETURN_IF_ERROR(program.status());
   }

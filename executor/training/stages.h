@@ -35,12 +35,14 @@ namespace stringline {
 class Stages final : public StageWork {
  public:
   // A program per stage of the plan, in the order of the model. Computes the place of every buffer
-  // without taking memory. All arguments outlive the object. FailedPrecondition if an action would
-  // need sharded parameters that are not gathered.
+  // without taking memory. All arguments outlive the object; the stages of an evaluation run with
+  // the parameters of `lender`. FailedPrecondition if an action would need sharded parameters that
+  // are not gathered.
   static absl::StatusOr<std::unique_ptr<Stages>> Place(const Plan& lowered,
                                                        absl::Span<const StageProgram> programs,
                                                        Kernels* kernels,
-                                                       const StateSharing& sharing = {});
+                                                       const StateSharing& sharing = {},
+                                                       const Stages* lender = nullptr);
   // The sizes that `Place` uses, by stage. `plan` need not be lowered.
   static std::vector<StageSizes> SizesOf(const Plan& plan, absl::Span<const StageProgram> programs,
                                          Kernels* kernels, const StateSharing& sharing = {});
@@ -146,7 +148,7 @@ class Stages final : public StageWork {
   };
 
   Stages(const Plan& lowered, absl::Span<const StageProgram> programs, Kernels* kernels,
-         const StateSharing& sharing);
+         const StateSharing& sharing, const Stages* lender = nullptr);
   std::vector<StageSizes> Sizes() const;
   bool Holds(absl::Span<const RankId> ranks, StageId stage) const;
   Piece Unshard(StageId stage, const Action* inside);

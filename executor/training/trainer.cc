@@ -34,8 +34,12 @@ absl::Status Trainer::Prepare() {
   // Groups come before the memory count, since communicators take memory.
   pipelines_ = std::make_unique<Pipelines>(job_.get());
   ties_ = std::make_unique<TiedSums>(job_.get(), pipelines_.get());
+  if (job_->settings().evaluation) evaluation_ = std::make_unique<Evaluation>(job_.get());
   SL_RETURN_IF_ERROR(job_->groups()->Connect());
   SL_ASSIGN_OR_RETURN(update_, ParameterUpdate::Make(job_.get(), pipelines_.get()));
+  SL_RETURN_IF_ERROR(pipelines_->Place());
+  if (evaluation_ != nullptr) SL_RETURN_IF_ERROR(evaluation_->Place(*pipelines_));
+  SL_RETURN_IF_ERROR(CheckRoom());
   SL_RETURN_IF_ERROR(pipelines_->Prepare([this](int coordinate, StageId stage, int step) {
     return update_->PieceOf(coordinate, stage, step);
   }));
@@ -45,7 +49,27 @@ absl::Status Trainer::Prepare() {
   update_->Prepare(state_.get(), norm_.get());
   if (job_->settings().record) StartFlightLog();
   SL_ASSIGN_OR_RETURN(figures_, SharedFigures::Make(job_.get(), pipelines_.get()));
+  return evaluation_ == nullptr ? absl::OkStatus() : evaluation_->Prepare();
+}
+
+// ResourceExhausted if this process's ranks need more memory than is available at their places.
+absl::Status Trainer::CheckRoom() const {
+  for (int place = 0; place < job_->device()->places(); ++place) {
+    NeededMemory needed = pipelines_->needed(place);
+    if (evaluation_ != nullptr) needed.activations += evaluation_->needed(place).all();
+    SL_RETURN_IF_ERROR(CheckMemory(needed, job_->backend()->available(place)));
+  }
   return absl::OkStatus();
+}
+
+std::vector<RankBytes> Trainer::rank_bytes() const {
+  std::vector<RankBytes> all = figures_->rank_bytes();
+  if (evaluation_ == nullptr) return all;
+  for (size_t r = 0; r < all.size(); ++r) {
+    all[r].planned += evaluation_->rank_bytes()[r].planned;
+    all[r].allocated += evaluation_->rank_bytes()[r].allocated;
+  }
+  return all;
 }
 
 void Trainer::StartFlightLog() {

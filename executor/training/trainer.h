@@ -24,6 +24,7 @@
 #include "executor/engine/flight_log.h"
 #include "executor/engine/repeated_step.h"
 #include "executor/engine/when_ready.h"
+#include "executor/training/evaluation.h"
 #include "executor/training/gradient_norm.h"
 #include "executor/training/owned_state.h"
 #include "executor/training/parameter_update.h"
@@ -68,6 +69,8 @@ class Trainer {
   // Runs a plan with UPDATEs once, with a learning rate for each of its steps. Returns the steps'
   // norms, as Update. OutOfRange, behind all of its updates, if a gradient was not finite.
   absl::StatusOr<std::vector<double>> PerformSteps(absl::Span<const double> learning_rates);
+  // Null without TrainerSettings::evaluation.
+  Evaluation* evaluation() { return evaluation_.get(); }
   // Statistics on captured and issued steps.
   const RepeatedStep& repeated_step() const { return step_; }
 
@@ -141,8 +144,8 @@ class Trainer {
   absl::Span<const StageProgram> programs() const { return job_->programs(); }
   // The same for each coordinate.
   const MemoryPlan& memory() const { return pipelines_->stages(0).memory(); }
-  // All ranks: those of coordinate 0, then those of coordinate 1, and so on.
-  const std::vector<RankBytes>& rank_bytes() const { return figures_->rank_bytes(); }
+  // All ranks: those of coordinate 0, then those of coordinate 1, and so on. With evaluations.
+  std::vector<RankBytes> rank_bytes() const;
   // The last step of a coordinate as observed, and as rewritten by when_ready.h; both need
   // settings.record.
   Timeline Observed(int coordinate = 0) const {
@@ -155,6 +158,7 @@ class Trainer {
  private:
   explicit Trainer(std::unique_ptr<TrainingJob> job);
   absl::Status Prepare();
+  absl::Status CheckRoom() const;
   void StartFlightLog();
   // Runs the plan's commands, and shares its results.
   absl::Status RunPlan();
@@ -169,6 +173,7 @@ class Trainer {
   // In the order in which they are made, each from those before it.
   std::unique_ptr<Pipelines> pipelines_;
   std::unique_ptr<TiedSums> ties_;
+  std::unique_ptr<Evaluation> evaluation_;  // null: none
   std::unique_ptr<ParameterUpdate> update_;
   std::unique_ptr<OwnedState> state_;
   std::unique_ptr<GradientNorm> norm_;

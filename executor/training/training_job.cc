@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "executor/cpu/backend.h"
 #include "schedlang/base/status.h"
+#include "stages/split.h"
 
 namespace stringline {
 namespace {
@@ -67,6 +68,38 @@ absl::Status CheckUpdates(const Plan& plan, absl::Span<const StageProgram> progr
   return absl::OkStatus();
 }
 
+absl::Status CheckTrains(const Plan& plan) {
+  if (plan.forward_only) return absl::InvalidArgumentError("the plan is forward only: no training");
+  if (plan.slices == 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the plan cuts microbatches into ", plan.slices,
+                                                 " slices, stages take whole ones"));
+}
+
+// An evaluation reads the parameters where the training has them.
+absl::Status CheckEvaluation(const Plan& plan, const std::optional<Plan>& evaluation) {
+  if (!evaluation) return absl::OkStatus();
+  const auto refuse = [&](const std::string& text) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("evaluations with ", evaluation->schedule, ": ", text));
+  };
+  if (!evaluation->forward_only) return refuse("the schedule has backwards; 'forward only' helps");
+  const size_t stages = plan.stages.size();
+  if (evaluation->stages.size() != stages || evaluation->pipes.size() != plan.pipes.size() ||
+      evaluation->ranks() != plan.ranks()) {
+    return refuse(absl::StrCat("the schedule has ", evaluation->stages.size(), " stages on ",
+                               evaluation->ranks(), " ranks, but ", plan.schedule, " has ", stages,
+                               " on ", plan.ranks(), ", which hold the parameters"));
+  }
+  for (size_t s = 0; s < stages; ++s) {
+    const Stage& one = evaluation->stages[s];
+    if (one.rank == plan.stages[s].rank && one.pipe == plan.stages[s].pipe) continue;
+    return refuse(absl::StrCat("the schedule has stage ", s, " on rank ", one.rank.value,
+                               ", but the parameters are on rank ", plan.stages[s].rank.value,
+                               " in ", plan.schedule));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 TrainingJob::TrainingJob(Plan lowered, std::vector<StageProgram> programs,
@@ -75,13 +108,16 @@ TrainingJob::TrainingJob(Plan lowered, std::vector<StageProgram> programs,
       links_(WiringOf(plan_, settings.layout)),
       programs_(std::move(programs)),
       settings_(settings),
-      backend_(std::move(backend)) {}
+      own_backend_(std::move(backend)),
+      backend_(own_backend_.get()) {}
 
 absl::StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Make(Plan lowered,
                                                                std::vector<StageProgram> programs,
                                                                const TrainerSettings& settings,
                                                                std::unique_ptr<Backend> backend) {
+  SL_RETURN_IF_ERROR(CheckTrains(lowered));
   SL_RETURN_IF_ERROR(CheckUpdates(lowered, programs, settings));
+  SL_RETURN_IF_ERROR(CheckEvaluation(lowered, settings.evaluation));
   SL_RETURN_IF_ERROR(CheckSums(lowered, settings.mesh));
   if (backend != nullptr && settings.link.duration_ns != nullptr) {
     return absl::InvalidArgumentError(
@@ -91,6 +127,19 @@ absl::StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Make(Plan lowered,
       new TrainingJob(std::move(lowered), std::move(programs), settings, std::move(backend)));
   if (job->backend_ == nullptr) SL_RETURN_IF_ERROR(job->MakeCpuBackend());
   SL_RETURN_IF_ERROR(job->GiveUp(job->FindLocalRanks()));
+  return job;
+}
+
+std::unique_ptr<TrainingJob> TrainingJob::ForEvaluation() const {
+  std::vector<StageProgram> forwards;
+  for (const StageProgram& program : programs_) forwards.push_back(WithoutBackwards(program));
+  TrainerSettings settings = settings_;
+  settings.record = false;
+  settings.evaluation.reset();
+  std::unique_ptr<TrainingJob> job(
+      new TrainingJob(*settings_.evaluation, std::move(forwards), settings, nullptr));
+  job->backend_ = backend_;
+  job->local_ = local_;
   return job;
 }
 
@@ -107,7 +156,8 @@ absl::Status TrainingJob::MakeCpuBackend() {
                         absl::StrCat(backend.status().message(),
                                      "; fewer train.threads in the run file would help"));
   }
-  backend_ = *std::move(backend);
+  own_backend_ = *std::move(backend);
+  backend_ = own_backend_.get();
   return absl::OkStatus();
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -43,17 +44,23 @@ struct TrainerSettings {
   CallTimes link;  // durations of messages and exchanges
   // Steps are captured and replayed, if the device can.
   bool capture = true;
+  // A lowered plan without backwards, with the same stages on the same ranks, for evaluations.
+  std::optional<Plan> evaluation = std::nullopt;
 };
 
 class TrainingJob {
  public:
   // `lowered` is performed as it is. InvalidArgument if it lacks the REDUCE_GRADs of copies or
-  // replicas, or if the processes hold another number of ranks than the run has. Without a backend
-  // it makes the CPU's.
+  // replicas, if the processes hold another number of ranks than the run has, or if the plan of
+  // evaluations has other stages. Without a backend it makes the CPU's.
   static absl::StatusOr<std::unique_ptr<TrainingJob>> Make(Plan lowered,
                                                            std::vector<StageProgram> programs,
                                                            const TrainerSettings& settings,
                                                            std::unique_ptr<Backend> backend);
+
+  // The job of settings().evaluation with the forwards of these programs, on the same backend; this
+  // job outlives it.
+  std::unique_ptr<TrainingJob> ForEvaluation() const;
 
   const Plan& plan() const { return plan_; }
   // The plan's dependencies, for its layout: made once for the interpreters of all copies, and for
@@ -80,7 +87,7 @@ class TrainingJob {
   Device* device() const { return backend_->device(); }
   Kernels* kernels() const { return backend_->kernels(); }
   Groups* groups() const { return backend_->groups(); }
-  Backend* backend() const { return backend_.get(); }
+  Backend* backend() const { return backend_; }
   // Null if this process holds all ranks.
   World* world() const { return backend_ == nullptr ? nullptr : backend_->world(); }
 
@@ -98,7 +105,8 @@ class TrainingJob {
   const Wiring links_;
   const std::vector<StageProgram> programs_;
   const TrainerSettings settings_;
-  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Backend> own_backend_;  // null: another job's
+  Backend* backend_;
   LocalRanks local_;
 };
 

@@ -140,7 +140,7 @@ TEST_P(CapturedRun, GivesEveryNumberOfOneThatIsNot) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Library, CapturedRun, testing::ValuesIn(LibrarySchedules()),
+INSTANTIATE_TEST_SUITE_P(Library, CapturedRun, testing::ValuesIn(TrainedSchedules()),
                          [](const auto& info) { return "S" + info.param; });
 
 // Several steps at once are the same training as steps one after the other, captured or not.

@@ -75,20 +75,26 @@ inline Plan WithSums(const Plan& lowered, const Mesh& mesh) {
   return mesh.coordinates() == 1 ? lowered : ReduceGradients(lowered);
 }
 
-// The names of all schedules of the library that a training performs, in order: those without
-// actions of their own.
-inline std::vector<std::string> LibrarySchedules() {
+// The names of the library's schedules, in order, but for those with one of these statements.
+inline std::vector<std::string> SchedulesWithout(const std::vector<std::string>& statements) {
   std::vector<std::string> names;
   for (const auto& entry :
        std::filesystem::directory_iterator(STRINGLINE_SOURCE_DIR "/schedules")) {
     if (entry.path().extension() != ".sched") continue;
     const auto text = ReadSource(entry.path().string());
-    if (text.ok() && !absl::StrContains(text->text(), "\n  action ")) {
-      names.push_back(entry.path().stem().string());
-    }
+    SL_CHECK(text.ok()) << text.status();
+    const bool says = std::any_of(statements.begin(), statements.end(), [&](const auto& one) {
+      return absl::StrContains(text->text(), absl::StrCat("\n  ", one));
+    });
+    if (!says) names.push_back(entry.path().stem().string());
   }
   std::sort(names.begin(), names.end());
   return names;
+}
+// Those without actions of their own, and of these the ones that a training performs.
+inline std::vector<std::string> LibrarySchedules() { return SchedulesWithout({"action "}); }
+inline std::vector<std::string> TrainedSchedules() {
+  return SchedulesWithout({"action ", "slices ", "forward only"});
 }
 
 }  // namespace stringline

@@ -168,8 +168,8 @@ void CheckTraining(const std::string& folder, const std::vector<int>& ranks, Che
       const std::optional<Plan> plan = PlanOfSchedule(folder, file.stem().string(), p, 2 * p);
       if (!plan.has_value()) continue;
       trained = true;
-      // Actions of a schedule's own are rehearsed, not trained.
-      if (!plan->rows.actions.empty()) continue;
+      // Actions of a schedule's own, and slices, are rehearsed, not trained.
+      if (!plan->rows.actions.empty() || plan->slices > 1 || plan->forward_only) continue;
       for (const bool experts : {false, true}) {
         CheckOne(absl::StrCat(file.stem().string(), " P=", p, experts ? " experts" : " gpt"), *plan,
                  experts, rows);
