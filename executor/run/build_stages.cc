@@ -84,7 +84,8 @@ absl::StatusOr<std::vector<StageProgram>> Build(const RunConfig& config, const P
   SL_RETURN_IF_ERROR(CheckCountable(config, static_cast<int>(pipes)));
   if (plan.forward_only) {
     return absl::InvalidArgumentError(
-        "the schedule is forward only, and 'run' trains; 'check', 'sim' and 'rehearse' know it");
+        "the schedule is forward only, and 'run' trains; evaluate.schedule of a run file may name "
+        "it, and 'check', 'sim' and 'rehearse' know it");
   }
   if (plan.slices > 1) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -62,11 +62,17 @@ class RunFile : private SectionReader {
     }
     config_->shape = config_->shape.WithMicrobatch(wishes_.microbatch);
     config_->shape.dtype = precision == 0 ? DType::kF32 : DType::kBF16;
-    SL_RETURN_IF_ERROR(CheckData(root["data"]));
+    SL_RETURN_IF_ERROR(CheckData("data", root["data"], config_->data));
+    if (const YAML::Node evaluate = root["evaluate"]) {
+      SL_RETURN_IF_ERROR(CheckData("evaluate", evaluate, config_->evaluate.data));
+    }
     SL_RETURN_IF_ERROR(TakeWords(root["model"], root["train"]));
     SL_RETURN_IF_ERROR(TakeNcclWords(root["nccl"]));
-    for (std::string* file : {&config_->schedule_file, &config_->text_file, &config_->tokens_file,
-                              &config_->checkpoint.folder}) {
+    DataFiles& data = config_->data;
+    auto& evaluate = config_->evaluate;
+    for (std::string* file :
+         {&config_->schedule_file, &data.text, &data.tokens, &evaluate.schedule_file,
+          &evaluate.data.text, &evaluate.data.tokens, &config_->checkpoint.folder}) {
       if (!file->empty()) *file = BesideFile(*file);
     }
     return absl::OkStatus();
@@ -276,24 +282,24 @@ class RunFile : private SectionReader {
     return InRange("model.capacity", factor, model["capacity"], moe->capacity);
   }
 
-  absl::Status CheckData(const YAML::Node& data) const {
-    if (config_->text_file.empty() == config_->tokens_file.empty()) {
-      return Complain(data, "data: expected one of text and tokens");
+  absl::Status CheckData(const char* section, const YAML::Node& node, const DataFiles& data) const {
+    if (data.text.empty() == data.tokens.empty()) {
+      return Complain(node, absl::StrCat(section, ": expected one of text and tokens"));
     }
     const int vocabulary = config_->shape.vocabulary();
-    if (!config_->text_file.empty() && vocabulary < 256) {
-      return Complain(data["text"], absl::StrCat("data.text: a text has 256 different bytes, but "
-                                                 "model.vocabulary is ",
-                                                 vocabulary));
+    if (!data.text.empty() && vocabulary < 256) {
+      return Complain(node["text"],
+                      absl::StrCat(section, ".text: a text has 256 different bytes, but ",
+                                   "model.vocabulary is ", vocabulary));
     }
-    const std::string& dtype = config_->tokens_dtype;
-    if (dtype.empty()) return absl::OkStatus();
-    if (config_->tokens_file.empty()) {
-      return Complain(data["dtype"], "data.dtype: only data.tokens has one");
+    if (data.dtype.empty()) return absl::OkStatus();
+    if (data.tokens.empty()) {
+      return Complain(node["dtype"],
+                      absl::StrCat(section, ".dtype: only ", section, ".tokens has one"));
     }
-    if (dtype == "uint16" || dtype == "uint32") return absl::OkStatus();
-    return Complain(data["dtype"],
-                    absl::StrCat("data.dtype: expected uint16 or uint32, got '", dtype, "'"));
+    if (data.dtype == "uint16" || data.dtype == "uint32") return absl::OkStatus();
+    return Complain(node["dtype"], absl::StrCat(section, ".dtype: expected uint16 or uint32, got '",
+                                                data.dtype, "'"));
   }
 
   RunConfig* const config_;

@@ -77,6 +77,13 @@
 // every so many steps and after SIGINT or SIGTERM in DIR/step-000200, …, and keeps the newest
 // (checkpoint/README.md).
 //
+// `evaluate` may be left out: {every: 100, text: valid.txt} prints the loss on other data after
+// every so many steps and after the last (training/evaluation.h). It takes the keys text, tokens
+// and dtype as `data` does, and sequences [those of a run of the forwards], read from places that
+// lie evenly over the data; and schedule, a file of a schedule that is forward only, with the same
+// stages on the same ranks and the parameters of `schedule` that it declares [the forwards of the
+// schedule].
+//
 // `train` also takes recompute [schedule | none | attn | experts | all]: the values that a backward
 // computes again instead of keeping, `schedule` (the default) being all in the stages for which the
 // schedule says so; and recompute_weights [false]: a deferred weight gradient computes them
@@ -106,6 +113,11 @@ namespace stringline {
 
 enum class DeviceKind { kAuto, kCpu, kCuda };
 
+// Files of data: a text, or tokens and their type ("": the file's); "" for the other.
+struct DataFiles {
+  std::string text, tokens, dtype;
+};
+
 // RunConfig::resume: from checkpoint.folder, if a checkpoint is there.
 inline constexpr char kResumeAuto[] = "auto";
 
@@ -119,9 +131,7 @@ struct RunConfig {
   std::string model_export;           // model.export; "": the same
   std::vector<int> layers_per_stage;  // model.split; empty (the default): even
   bool split_balanced = false;        // model.split of an export is `balanced`
-  std::string text_file;              // data.text, or ""
-  std::string tokens_file;            // data.tokens, or ""
-  std::string tokens_dtype;           // data.dtype; "" (the default): the file's
+  DataFiles data;                     // data.text, .tokens, .dtype
   int64_t steps = 0;                  // train.steps
   int64_t warmup_steps = 0;           // train.warmup_steps, default 0: the rate rises linearly
   double final_rate = 0;              // train.final_learning_rate, default 0: the end of a cosine
@@ -140,6 +150,14 @@ struct RunConfig {
   LinkSpeed link;                         // not of the file: how slow messages are made
   bool strict = false;                    // neither: messages wait for all actions listed before
 
+  struct {
+    int64_t every = 0;          // evaluate.every; 0: not while it trains
+    DataFiles data;             // evaluate.text, .tokens, .dtype
+    int64_t sequences = 0;      // evaluate.sequences; 0 (the default): of one run
+    std::string schedule_file;  // evaluate.schedule; "" (the default): the training's forwards
+    bool alone = false;         // not of the file: nothing else is done
+    bool wanted() const { return every > 0 || alone; }
+  } evaluate;
   CheckpointWish checkpoint;  // checkpoint.*
   std::string resume;         // not of the file: a checkpoint, a folder of them, or kResumeAuto;
                               // "": the run begins with its first step

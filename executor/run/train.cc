@@ -23,6 +23,7 @@
 #include "executor/training/measured_costs.h"
 #include "executor/training/trainer.h"
 #include "schedlang/base/clock.h"
+#include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
 #include "schedlang/sim/simulate.h"
 #include "stages/models/model.h"
@@ -68,30 +69,51 @@ absl::Status CheckSteps(const char* name, int64_t steps, const Plan& plan) {
 
 class Run {
  public:
+  // `data` is what it trains on, or evaluates alone.
   Run(const RunConfig& config, const TrainingData& data, std::unique_ptr<Trainer> trainer,
-      const TrainHooks& hooks, const AvailableMemory& before)
+      const TrainHooks& hooks, const EvaluationOfRun* evaluation, const AvailableMemory& before)
       : config_(config),
         data_(data),
         trainer_(std::move(trainer)),
         hooks_(hooks),
+        evaluation_(evaluation),
         before_(before),
         costs_(trainer_->plan()) {}
 
-  absl::StatusOr<TrainResult> AllSteps() {
-    absl::StatusOr<TrainResult> result = Steps();
+  absl::StatusOr<TrainResult> AllSteps() { return OrFailure(Steps()); }
+
+  absl::StatusOr<Evaluated> EvaluateAlone() {
+    return OrFailure([this]() -> absl::StatusOr<Evaluated> {
+      SL_RETURN_IF_ERROR(BeginAndStart());
+      Evaluated evaluated;
+      evaluated.step = resumed_.step;
+      SL_ASSIGN_OR_RETURN(evaluated.sequences, Sequences());
+      SL_ASSIGN_OR_RETURN(evaluated.loss_nats, EvaluateNow());
+      return evaluated;
+    }());
+  }
+
+ private:
+  template <typename Result>
+  Result OrFailure(Result result) {
     if (result.ok()) return result;
     const absl::Status agreed = trainer_->GiveUp(result.status());
     return hooks_.failed ? hooks_.failed(agreed, *trainer_) : agreed;
   }
 
- private:
-  absl::StatusOr<TrainResult> Steps() {
+  absl::Status BeginAndStart() {
     SL_RETURN_IF_ERROR(Begin());
     if (hooks_.start) {
       SL_RETURN_IF_ERROR(hooks_.start(*trainer_));
       SL_RETURN_IF_ERROR(trainer_->RefreshWorking());
     }
     if (hooks_.resumed && !resumed_.folder.empty()) SL_RETURN_IF_ERROR(hooks_.resumed(resumed_));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<TrainResult> Steps() {
+    SL_RETURN_IF_ERROR(BeginAndStart());
+    if (evaluation_ != nullptr) SL_RETURN_IF_ERROR(Sequences().status());
     result_.steps = reported_steps_ = resumed_.step;
     start_ns_ = reported_ns_ = NowNs();
     while (result_.steps < config_.steps && !result_.stopped) {
@@ -130,7 +152,7 @@ class Run {
 
   // The parameters with which the run begins.
   absl::Status Begin() {
-    const bool takes = config_.checkpoint.every > 0;
+    const bool takes = config_.checkpoint.every > 0 && !config_.evaluate.alone;
     std::unique_ptr<CheckpointFolder> folder;
     if (takes && is_first()) {
       SL_ASSIGN_OR_RETURN(folder, CheckpointFolder::Open(config_.checkpoint.folder, NewRunId()));
@@ -184,13 +206,15 @@ class Run {
     if (chosen.folder.empty()) return absl::OkStatus();
     SL_ASSIGN_OR_RETURN(CheckpointState state,
                         Resume(chosen.folder, config_.shape, now, trainer_.get()));
-    if (state.step >= config_.steps) {
+    if (!config_.evaluate.alone && state.step >= config_.steps) {
       return absl::InvalidArgumentError(
           absl::StrCat("`resume`: ", chosen.folder, ": the checkpoint is of step ", state.step,
                        ", but the run has ", config_.steps, " steps; more of them would help"));
     }
-    SL_RETURN_IF_ERROR(CheckSteps("train.steps less the checkpoint's", config_.steps - state.step,
-                                  trainer_->plan()));
+    if (!config_.evaluate.alone) {
+      SL_RETURN_IF_ERROR(CheckSteps("train.steps less the checkpoint's", config_.steps - state.step,
+                                    trainer_->plan()));
+    }
     history_ = state.history;
     resumed_ = {chosen.folder, state.step, std::move(chosen.skipped), std::move(state.history)};
     return absl::OkStatus();
@@ -224,7 +248,7 @@ class Run {
     const StepTime began = {NowNs(), ProcessorNs()};
     const int steps = trainer_->plan().steps;
     for (int k = 0; k < steps; ++k) SL_RETURN_IF_ERROR(FillData(step, k));
-    SL_ASSIGN_OR_RETURN(const std::vector<TrainStep> done,
+    SL_ASSIGN_OR_RETURN(std::vector<TrainStep> done,
                         trainer_->performs_updates() ? PerformSteps(step) : PerformStep(step));
     const StepTime each = {(NowNs() - began.wall_ns) / steps,
                            (ProcessorNs() - began.processor_ns) / steps};
@@ -234,17 +258,54 @@ class Run {
       history_.learning_rates.push_back(one.learning_rate);
     }
     KeepCosts(step);
+    const int64_t behind = step + steps;
+    if (evaluation_ != nullptr &&
+        (behind % config_.evaluate.every == 0 || behind == config_.steps)) {
+      SL_ASSIGN_OR_RETURN(done.back().validation_nats, EvaluateNow());
+      SL_ASSIGN_OR_RETURN(const int64_t sequences, Sequences());
+      result_.evaluations.push_back({*done.back().validation_nats, sequences, behind});
+    }
     std::optional<TrainProgress> now;  // alike for all steps of the plan
     for (const TrainStep& one : done) {
       const bool first = one.step == resumed_.step + 1, last = one.step == config_.steps;
-      if (first || last || one.step % config_.log_every == 0) {
-        if (!now) now = ProgressAt(step + steps);
+      if (first || last || one.validation_nats || one.step % config_.log_every == 0) {
+        if (!now) now = ProgressAt(behind);
         static_cast<TrainStep&>(*now) = one;
         if (hooks_.report) hooks_.report(*now);
       }
       if (hooks_.after_step) SL_RETURN_IF_ERROR(hooks_.after_step(one, *trainer_));
     }
     return absl::OkStatus();
+  }
+
+  // The sequences of an evaluation: those of some runs of its plan.
+  absl::StatusOr<int64_t> Sequences() const {
+    Evaluation& evaluation = *trainer_->evaluation();
+    const int64_t of_a_run = evaluation.microbatches() * config_.shape.microbatch();
+    const int64_t wanted = config_.evaluate.sequences == 0 ? of_a_run : config_.evaluate.sequences;
+    if (wanted % of_a_run == 0) return wanted;
+    return absl::InvalidArgumentError(
+        absl::StrCat("`evaluate.sequences` is ", wanted, ", but a run of the forwards has ",
+                     of_a_run, ", ", evaluation.microbatches(), " microbatches of ",
+                     config_.shape.microbatch(), " sequences: a multiple of that would help"));
+  }
+
+  absl::StatusOr<double> EvaluateNow() {
+    Evaluation& evaluation = *trainer_->evaluation();
+    SL_ASSIGN_OR_RETURN(const int64_t sequences, Sequences());
+    const int context = config_.shape.context(), rows = config_.shape.microbatch();
+    double sum = 0;
+    for (int64_t first = 0; first < sequences;) {
+      for (int32_t m = 0; m < evaluation.microbatches(); ++m, first += rows) {
+        const MicrobatchId microbatch(m);
+        SL_RETURN_IF_ERROR(evaluation_->data.FillEvenly(first, sequences, context,
+                                                        evaluation.tokens(microbatch),
+                                                        evaluation.targets(microbatch)));
+      }
+      SL_RETURN_IF_ERROR(evaluation.Run());
+      sum += evaluation.loss_sum();
+    }
+    return sum / static_cast<double>(sequences * context);
   }
 
   // A plan without UPDATE, and its update.
@@ -378,7 +439,8 @@ class Run {
   const TrainingData data_;
   const std::unique_ptr<Trainer> trainer_;
   const TrainHooks& hooks_;
-  const AvailableMemory before_;  // on the host, when nothing was made
+  const EvaluationOfRun* const evaluation_;  // null: none
+  const AvailableMemory before_;             // on the host, when nothing was made
   MeasuredCosts costs_;
   NetworkSums networks_;
   StepHistory history_;
@@ -390,23 +452,11 @@ class Run {
   int64_t reported_steps_ = 0;
 };
 
-}  // namespace
-
-absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
-                                  const TrainingData& data, const TrainHooks& hooks,
-                                  std::unique_ptr<Backend> backend) {
+// The trainer of a run, once everything that can be refused before is.
+absl::StatusOr<std::unique_ptr<Trainer>> MakeTrainer(const RunConfig& config, const Plan& lowered,
+                                                     std::unique_ptr<Backend> backend,
+                                                     const EvaluationOfRun* evaluation) {
   SL_RETURN_IF_ERROR(CheckShape(config.shape));
-  SL_RETURN_IF_ERROR(CheckSteps("train.steps", config.steps, lowered));
-  SL_RETURN_IF_ERROR(CheckSteps("checkpoint.every", config.checkpoint.every, lowered));
-  const AvailableMemory before = FindAvailableMemory();
-  if (data.size() <= config.shape.context()) {
-    const char* const unit = data.is_text() ? "byte" : "token";
-    return absl::InvalidArgumentError(
-        absl::StrCat(data.is_text() ? config.text_file : config.tokens_file, ": the ",
-                     data.is_text() ? "text" : "file", " has ", data.size(), " ", unit,
-                     "s, but one sequence takes ", config.shape.context(),
-                     " (model.context) and the ", unit, " after them"));
-  }
   // The need of all ranks; a process with only some of the ranks counts only their own need.
   if (backend == nullptr || backend->world() == nullptr) {
     const int pipes = static_cast<int>(std::max<size_t>(1, lowered.pipes.size()));
@@ -426,6 +476,7 @@ absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
   settings.layout = config.layout;
   if (config.strict) settings.order = MessageOrder::kListedWork;
   settings.capture = config.capture;
+  if (evaluation != nullptr) settings.evaluation = evaluation->plan;
   if (const auto* const decoder = std::get_if<DecoderShape>(&config.shape.family)) {
     settings.balance_rate = decoder->moe.balance_rate;
   }
@@ -433,9 +484,46 @@ absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
   if (backend == nullptr && (config.link.latency_ns > 0 || config.link.bytes_per_s > 0)) {
     settings.link = {LinkNs, &config.link};
   }
-  SL_ASSIGN_OR_RETURN(auto trainer,
-                      Trainer::Make(lowered, std::move(programs), settings, std::move(backend)));
-  return Run(config, data, std::move(trainer), hooks, before).AllSteps();
+  return Trainer::Make(lowered, std::move(programs), settings, std::move(backend));
+}
+
+absl::Status CheckData(const RunConfig& config, const TrainingData& data, const DataFiles& files) {
+  if (data.size() > config.shape.context()) return absl::OkStatus();
+  const char* const unit = data.is_text() ? "byte" : "token";
+  return absl::InvalidArgumentError(absl::StrCat(
+      data.is_text() ? files.text : files.tokens, ": the ", data.is_text() ? "text" : "file",
+      " has ", data.size(), " ", unit, "s, but one sequence takes ", config.shape.context(),
+      " (model.context) and the ", unit, " after them"));
+}
+
+}  // namespace
+
+absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
+                                  const TrainingData& data, const TrainHooks& hooks,
+                                  std::unique_ptr<Backend> backend,
+                                  const std::optional<EvaluationOfRun>& evaluation) {
+  const EvaluationOfRun* const wanted = evaluation ? &*evaluation : nullptr;
+  SL_CHECK((config.evaluate.every > 0) == evaluation.has_value()) << config.evaluate.every;
+  SL_RETURN_IF_ERROR(CheckSteps("train.steps", config.steps, lowered));
+  SL_RETURN_IF_ERROR(CheckSteps("checkpoint.every", config.checkpoint.every, lowered));
+  SL_RETURN_IF_ERROR(CheckSteps("evaluate.every", config.evaluate.every, lowered));
+  const AvailableMemory before = FindAvailableMemory();
+  SL_RETURN_IF_ERROR(CheckData(config, data, config.data));
+  if (wanted != nullptr) {
+    SL_RETURN_IF_ERROR(CheckData(config, wanted->data, config.evaluate.data));
+  }
+  SL_ASSIGN_OR_RETURN(auto trainer, MakeTrainer(config, lowered, std::move(backend), wanted));
+  return Run(config, data, std::move(trainer), hooks, wanted, before).AllSteps();
+}
+
+absl::StatusOr<Evaluated> Evaluate(const RunConfig& config, const Plan& lowered,
+                                   const TrainHooks& hooks, std::unique_ptr<Backend> backend,
+                                   const EvaluationOfRun& evaluation) {
+  const AvailableMemory before = FindAvailableMemory();
+  SL_RETURN_IF_ERROR(CheckData(config, evaluation.data, config.evaluate.data));
+  SL_ASSIGN_OR_RETURN(auto trainer, MakeTrainer(config, lowered, std::move(backend), &evaluation));
+  return Run(config, evaluation.data, std::move(trainer), hooks, &evaluation, before)
+      .EvaluateAlone();
 }
 
 }  // namespace stringline

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,7 @@ struct TrainStep {
   double learning_rate = 0;
   double aux_loss_nats = 0;  // the part of the minimised loss that balances experts, per token
   int64_t dropped = 0;       // slots that no expert took
+  std::optional<double> validation_nats;  // the evaluation's behind this step: mean per token
 };
 
 // The state of a run after a step.
@@ -59,7 +61,7 @@ struct TrainHooks {
   std::function<absl::Status(Trainer& trainer)> start;
   // Once, after `start`, where a checkpoint was resumed. An error ends the run.
   std::function<absl::Status(const ResumedRun& resumed)> resumed;
-  // After the first step, every config.log_every steps and after the last.
+  // After the first step, every config.log_every steps, with every evaluation and after the last.
   std::function<void(const TrainProgress&)> report;
   // Every step of a plan without UPDATE, after the gradients and before the update: sums over the
   // step's tokens, the same in every copy of a stage.
@@ -73,6 +75,19 @@ struct TrainHooks {
   std::function<absl::Status(const absl::Status& error, Trainer& trainer)> failed;
   // Once, after the last step, also where `stop` ended the run; not after an error.
   std::function<absl::Status(int64_t step, Trainer& trainer)> end;
+};
+
+// Evaluations between steps, and the data that they read.
+struct EvaluationOfRun {
+  Plan plan;  // lowered, forward only, and checked (TrainerSettings::evaluation)
+  TrainingData data;
+};
+
+// The loss on all sequences of an evaluation.
+struct Evaluated {
+  double loss_nats = 0;  // mean per token
+  int64_t sequences = 0;
+  int64_t step = 0;  // the steps that trained the parameters, as far as known
 };
 
 // The time of a whole step, including its data and its update.
@@ -89,10 +104,11 @@ struct TrainResult {
   int64_t params = 0;
   int64_t tokens_per_step = 0;
   double first_loss_nats = 0;
-  double final_loss_nats = 0;       // mean per token of the last steps, a tenth of all
-  std::vector<double> losses_nats;  // for every step, also those before a checkpoint
-  ResumedRun resumed;               // without its history
-  std::string checkpoint;           // this run's last; "": none
+  double final_loss_nats = 0;          // mean per token of the last steps, a tenth of all
+  std::vector<double> losses_nats;     // for every step, also those before a checkpoint
+  std::vector<Evaluated> evaluations;  // of this run; `step` is the one behind which they were
+  ResumedRun resumed;                  // without its history
+  std::string checkpoint;              // this run's last; "": none
   double elapsed_s = 0;
   double tokens_per_second = 0;  // over the whole run
   MemoryPlan memory;
@@ -121,8 +137,16 @@ struct TrainResult {
 // the plan's stages do not divide, data too short, a token outside the vocabulary, a plan that
 // cannot be executed, missing memory or threads, OutOfRange when the loss or a gradient is not
 // finite, and the errors of the hooks.
+// `evaluation` is there if config.evaluate asks for some.
 absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
                                   const TrainingData& data, const TrainHooks& hooks,
-                                  std::unique_ptr<Backend> backend = nullptr);
+                                  std::unique_ptr<Backend> backend = nullptr,
+                                  const std::optional<EvaluationOfRun>& evaluation = {});
+
+// Evaluates the parameters with which such a training would begin, once, and trains nothing. Calls
+// the hooks `start`, `resumed` and `failed`.
+absl::StatusOr<Evaluated> Evaluate(const RunConfig& config, const Plan& lowered,
+                                   const TrainHooks& hooks, std::unique_ptr<Backend> backend,
+                                   const EvaluationOfRun& evaluation);
 
 }  // namespace stringline

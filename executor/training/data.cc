@@ -89,17 +89,8 @@ double ConditionalEntropy(absl::string_view text) {
 
 void FillBatch(absl::string_view text, const BatchKey& key, int context, absl::Span<int32_t> tokens,
                absl::Span<int32_t> targets) {
-  const size_t length = static_cast<size_t>(context);
-  SL_CHECK(text.size() > length && tokens.size() == targets.size() && tokens.size() % length == 0)
-      << text.size() << " bytes, " << tokens.size() << " tokens, context " << context;
-  const size_t places = text.size() - length;
-  for (size_t row = 0; row * length < tokens.size(); ++row) {
-    const size_t at = HashOf(key, static_cast<int64_t>(row)) % places;
-    for (size_t i = 0; i < length; ++i) {
-      tokens[row * length + i] = static_cast<uint8_t>(text[at + i]);
-      targets[row * length + i] = static_cast<uint8_t>(text[at + i + 1]);
-    }
-  }
+  const absl::Status filled = TrainingData(text).Fill(key, context, tokens, targets);
+  SL_CHECK(filled.ok()) << filled;  // every byte is a token
 }
 
 std::string TrainingData::Identity() const {
@@ -211,24 +202,44 @@ absl::Status TokenFile::Check(int64_t first, int64_t count) const {
   return absl::OkStatus();
 }
 
-absl::Status TrainingData::Fill(const BatchKey& key, int context, absl::Span<int32_t> tokens,
-                                absl::Span<int32_t> targets) const {
-  if (file_ == nullptr) {
-    FillBatch(text_, key, context, tokens, targets);
-    return absl::OkStatus();
-  }
-  SL_CHECK(file_->size() > context && tokens.size() == targets.size()) << file_->size();
+template <typename PlaceOf>
+absl::Status TrainingData::FillRows(int context, absl::Span<int32_t> tokens,
+                                    absl::Span<int32_t> targets, PlaceOf place_of) const {
+  SL_CHECK(size() > context && tokens.size() == targets.size() &&
+           tokens.size() % static_cast<size_t>(context) == 0)
+      << size() << " tokens of data, " << tokens.size() << " wanted, context " << context;
   const int64_t rows = static_cast<int64_t>(tokens.size()) / context;
-  const auto places = static_cast<uint64_t>(file_->size() - context);
   for (int64_t row = 0; row < rows; ++row) {
-    const auto at = static_cast<int64_t>(HashOf(key, row) % places);
-    SL_RETURN_IF_ERROR(file_->Check(at, context + 1));
+    const int64_t at = place_of(row);
+    if (file_ != nullptr) SL_RETURN_IF_ERROR(file_->Check(at, context + 1));
+    const auto token = [&](int64_t i) {
+      return file_ != nullptr ? static_cast<int32_t>((*file_)[i])
+                              : static_cast<int32_t>(static_cast<uint8_t>(text_[i]));
+    };
     for (int64_t i = 0; i < context; ++i) {
-      tokens[row * context + i] = static_cast<int32_t>((*file_)[at + i]);
-      targets[row * context + i] = static_cast<int32_t>((*file_)[at + i + 1]);
+      tokens[row * context + i] = token(at + i);
+      targets[row * context + i] = token(at + i + 1);
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status TrainingData::Fill(const BatchKey& key, int context, absl::Span<int32_t> tokens,
+                                absl::Span<int32_t> targets) const {
+  const auto places = static_cast<uint64_t>(size() - context);
+  return FillRows(context, tokens, targets,
+                  [&](int64_t row) { return static_cast<int64_t>(HashOf(key, row) % places); });
+}
+
+absl::Status TrainingData::FillEvenly(int64_t first, int64_t count, int context,
+                                      absl::Span<int32_t> tokens,
+                                      absl::Span<int32_t> targets) const {
+  const int64_t places = size() - context;
+  // In two parts, since the product of a long file and many sequences passes 64 bits.
+  return FillRows(context, tokens, targets, [&](int64_t row) {
+    const int64_t i = first + row;
+    return places / count * i + places % count * i / count;
+  });
 }
 
 }  // namespace stringline

@@ -92,8 +92,17 @@ class TrainingData {
   // As FillBatch of a text. InvalidArgument: the error of TokenFile::Check.
   absl::Status Fill(const BatchKey& key, int context, absl::Span<int32_t> tokens,
                     absl::Span<int32_t> targets) const;
+  // Fills rows as Fill, but from places that lie evenly over all of the data: row r is sequence
+  // first + r of `count`, and sequence i begins at i (size - context) / count, rounded down.
+  absl::Status FillEvenly(int64_t first, int64_t count, int context, absl::Span<int32_t> tokens,
+                          absl::Span<int32_t> targets) const;
 
  private:
+  // place_of(row): the index of the row's first token.
+  template <typename PlaceOf>
+  absl::Status FillRows(int context, absl::Span<int32_t> tokens, absl::Span<int32_t> targets,
+                        PlaceOf place_of) const;
+
   absl::string_view text_;
   const TokenFile* file_ = nullptr;
 };

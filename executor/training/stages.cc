@@ -180,14 +180,12 @@ NeededMemory Stages::needed(absl::Span<const RankId> ranks) const {
     needed.params += static_cast<double>(state(stage).all());
     tallies += static_cast<double>(data_.TallyBytes(stage));
   }
+  // With the copies in host memory.
   for (const RankId rank : ranks) {
-    needed.activations += static_cast<double>(memory_.ranks[rank.value].all());
+    const RankMemory& memory = memory_.ranks[rank.value];
+    needed.activations += static_cast<double>(memory.all()) + static_cast<double>(memory.host);
   }
   needed.activations -= needed.params;
-  // Plus the copies in host memory.
-  for (const RankId rank : ranks) {
-    needed.activations += static_cast<double>(memory_.ranks[rank.value].host);
-  }
   const int64_t data =
       plan_.chunks * (programs_.front().input.bytes() + programs_.back().target.bytes());
   needed.activations += plan_.microbatches * (static_cast<double>(data) + tallies);

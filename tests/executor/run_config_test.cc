@@ -84,7 +84,7 @@ TEST(RunConfig, WhatIsNotSaidHasItsDefault) {
   EXPECT_TRUE(config->layers_per_stage.empty());
   const std::string folder = testing::TempDir();
   EXPECT_EQ(config->schedule_file.rfind(folder, 0), 0u) << config->schedule_file;
-  EXPECT_EQ(config->text_file.rfind(folder, 0), 0u) << config->text_file;
+  EXPECT_EQ(config->data.text.rfind(folder, 0), 0u) << config->data.text;
   ASSERT_EQ(config->parameters.size(), 2u);
   EXPECT_EQ(config->parameters[0].name, "P");
   EXPECT_EQ(config->parameters[0].value, 2);
@@ -237,9 +237,24 @@ TEST(RunConfig, KindsOfModelsHaveTheirKeys) {
 TEST(RunConfig, TokensAreATextsOtherForm) {
   const auto config = ReadModelAndData(kModel, "tokens: t.bin, dtype: uint32, microbatch: 2");
   ASSERT_TRUE(config.ok()) << config.status();
-  EXPECT_EQ(config->text_file, "");
-  EXPECT_EQ(config->tokens_file.rfind(testing::TempDir(), 0), 0u) << config->tokens_file;
-  EXPECT_EQ(config->tokens_dtype, "uint32");
+  EXPECT_EQ(config->data.text, "");
+  EXPECT_EQ(config->data.tokens.rfind(testing::TempDir(), 0), 0u) << config->data.tokens;
+  EXPECT_EQ(config->data.dtype, "uint32");
+}
+
+TEST(RunConfig, EvaluationsHaveDataOfTheirOwn) {
+  EXPECT_FALSE(ReadWith("", "")->evaluate.wanted());
+  const auto config = ReadWith(
+      "", "",
+      "evaluate: {every: 5, tokens: v.bin, dtype: uint16, sequences: 64, schedule: f.sched}\n");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->evaluate.every, 5);
+  EXPECT_EQ(config->evaluate.sequences, 64);
+  EXPECT_EQ(config->evaluate.data.text, "");
+  EXPECT_EQ(config->evaluate.data.tokens, testing::TempDir() + "v.bin");
+  EXPECT_EQ(config->evaluate.data.dtype, "uint16");
+  EXPECT_EQ(config->evaluate.schedule_file, testing::TempDir() + "f.sched");
+  EXPECT_EQ(config->data.dtype, "");
 }
 
 TEST(RunConfig, DeviceAndPrecisionAreWordsBesideTheSections) {

@@ -209,7 +209,7 @@ TEST(Trainer, MeasuresAndPredictsTheLastStep) {
 TEST(Trainer, ErrorsOfTheWorldAreSaid) {
   const Plan plan = LibraryPlan("1f1b", 4, 8).value();
   RunConfig config = SmallRun(1);
-  config.text_file = "words.txt";
+  config.data.text = "words.txt";
   EXPECT_EQ(Train(config, plan, std::string("sixteen bytes 16"), {}).status().message(),
             "words.txt: the text has 16 bytes, but one sequence takes 16 (model.context) and the "
             "byte after them");

@@ -91,6 +91,7 @@ File BaseOf(const std::string& kind) {
                {"train", {{"steps", "6"}, {"learning_rate", "0.125"}}},
                {"mesh", {{"data", "4"}}},
                {"checkpoint", {{"every", "5"}, {"folder", "c"}}},
+               {"evaluate", {{"every", "2"}, {"tokens", "t.bin"}, {"dtype", "uint16"}}},
                {"nccl", {}}};
   file["model"] = {{"layers", "4"}, {"width", "16"}, {"heads", "4"}, {"context", "8"}};
   if (kind == "folder") {
@@ -161,6 +162,9 @@ const Keys kOther = {
     {"mesh.replicate", "2"},
     {"checkpoint.every", "7"},
     {"checkpoint.folder", "other"},
+    {"evaluate.every", "3"},
+    {"evaluate.dtype", "uint32"},
+    {"evaluate.sequences", "24"},
     {"nccl.min_ctas", "3"},
     {"nccl.max_ctas", "5"},
     {"nccl.free_sms", "24"},

@@ -271,6 +271,7 @@ const Asked kAsked[] = {
     {"bench --list", "bench @/suite.yaml --list"},
     {"run", "run @/run.yaml --out @/made --save @/kept"},
     {"run", "run @/run.yaml --out @/made --resume @/ckpt --steps 8"},
+    {"run", "run @/run.yaml --evaluate --load @/kept"},
     {"run", "run @/tokens.yaml --out @/made"},
     {"run", "run @/hangs.yaml --out @/hangs --strict --layout pair"},
     {"schedules", "schedules"},
@@ -306,7 +307,8 @@ std::string PrepareFolder() {
             "data: {text: words.txt, microbatch: 2}\ndevice: cpu\n"
             "repetitions: 1\nsteps: 1\nwarm_up: 1\n");
   const std::string run = ReadText(folder + "/run.yaml");
-  WriteText(folder + "/run.yaml", run + "checkpoint: {every: 2, folder: ckpt}\n");
+  WriteText(folder + "/run.yaml",
+            run + "checkpoint: {every: 2, folder: ckpt}\nevaluate: {every: 3, text: words.txt}\n");
   WriteText(folder + "/tokens.bin", std::string(4000, '\1'));
   WriteText(folder + "/tokens.yaml",
             absl::StrReplaceAll(run, {{"text: words.txt", "tokens: tokens.bin, dtype: uint16"},

@@ -62,6 +62,22 @@ TEST(RunProcesses, CopiesThatShareOutTheirStateTrainAsWholeOnesDo) {
   }
 }
 
+TEST(RunProcesses, EvaluateAsOneDoes) {
+  const std::string folder =
+      PrepareRun("train:",
+                 "device: cpu\nmesh: {data: 2}\nsharding: parameters\n"
+                 "evaluate: {every: 2, text: words.txt, sequences: 32}\ntrain:");
+  ASSERT_EQ(RunProcesses(folder, "--out one").status, 0);
+  const Answer run = RunProcesses(folder, "--out many --processes 4");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(ReadText(folder + "/many/losses.csv"), ReadText(folder + "/one/losses.csv"));
+  const Answer one = RunProcesses(folder, "--evaluate"),
+               many = RunProcesses(folder, "--evaluate --processes 4");
+  EXPECT_EQ(many.status, 0) << many.err;
+  EXPECT_EQ(many.out, one.out);
+  EXPECT_TRUE(absl::StrContains(many.out, "32 sequences of 8 tokens of words.txt")) << many.out;
+}
+
 TEST(RunProcesses, SlowLinksChangeNoLoss) {
   const std::string folder = PrepareRun("train:", "device: cpu\ntrain:");
   const Answer one = RunProcesses(folder, "--out one");

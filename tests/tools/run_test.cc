@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "tests/tools/prepared_run.h"
 #include "tests/tools/tool_run.h"
@@ -46,6 +47,98 @@ TEST(RunTest, TrainsAndLeavesFilesThatAreRead) {
   EXPECT_TRUE(json["stopped"].is_null());
   EXPECT_EQ(json["saved"], nlohmann::json::array());
   EXPECT_FALSE(std::filesystem::exists(folder + "/made/here/losses.csv.part"));
+}
+
+// The words of another text, so that its losses are others.
+std::string PrepareEvaluatedRun(const std::string& evaluate) {
+  const std::string folder = PrepareRun("train:", absl::StrCat("evaluate: ", evaluate, "\ntrain:"));
+  WriteText(folder + "/valid.txt",
+            absl::StrReplaceAll(ReadText(folder + "/words.txt"), {{"the", "one"}, {"e", "o"}}));
+  return folder;
+}
+
+TEST(RunTest, EvaluatesOnOtherDataBetweenSteps) {
+  const std::string folder = PrepareEvaluatedRun("{every: 2, text: valid.txt, sequences: 16}");
+  const Answer answer = RunToolIn(folder, Words("run run.yaml --out made --save model --json"));
+  ASSERT_EQ(answer.status, 0) << answer.out << answer.err;
+  const auto json = nlohmann::json::parse(answer.out);
+  ASSERT_EQ(json["validations"].size(), 3u);
+  for (size_t k = 0; k < 3; ++k) {
+    EXPECT_EQ(json["validations"][k]["step"], 2 * (k + 1));
+    EXPECT_EQ(json["validations"][k]["sequences"], 16);
+  }
+  EXPECT_LT(json["validations"][2]["loss_nats"], json["validations"][0]["loss_nats"]);
+  const std::string losses = ReadText(folder + "/made/losses.csv");
+  EXPECT_EQ(losses.find("step,loss_nats,grad_norm,learning_rate,validation_nats\n1,"), 0u);
+  EXPECT_NE(
+      losses.find(absl::StrCat(
+          ",", absl::StrFormat("%.6f", json["validations"][2]["loss_nats"].get<double>()), "\n")),
+      std::string::npos)
+      << losses;
+  // The training is the one without evaluations.
+  WriteText(folder + "/plain.yaml",
+            absl::StrReplaceAll(ReadText(folder + "/run.yaml"),
+                                {{"evaluate: {every: 2, text: valid.txt, sequences: 16}\n", ""}}));
+  const Answer plain = RunToolIn(folder, Words("run plain.yaml --out plain --json"));
+  ASSERT_EQ(plain.status, 0) << plain.out << plain.err;
+  EXPECT_EQ(nlohmann::json::parse(plain.out)["losses"], json["losses"]);
+  EXPECT_EQ(nlohmann::json::parse(plain.out)["validations"], nlohmann::json::array());
+  // The saved parameters have the last evaluation's loss, whatever performs the forwards.
+  const auto alone = [&](const std::string& more) {
+    const Answer told = RunToolIn(folder, Words("run run.yaml --evaluate --json " + more));
+    EXPECT_EQ(told.status, 0) << told.out << told.err;
+    return nlohmann::json::parse(told.out)["validations"][0]["loss_nats"];
+  };
+  EXPECT_EQ(alone("--load model"), json["validations"][2]["loss_nats"]);
+  EXPECT_NE(alone(""), json["validations"][2]["loss_nats"]);
+  EXPECT_NE(alone("--load model --text words.txt"), json["validations"][2]["loss_nats"]);
+  EXPECT_FALSE(std::filesystem::exists(folder + "/out"));
+  const Answer text = RunToolIn(folder, Words("run run.yaml --evaluate --load model"));
+  EXPECT_NE(text.out.find("nats per byte: 16 sequences of 8 tokens of valid.txt"),
+            std::string::npos)
+      << text.out;
+}
+
+TEST(RunTest, EvaluationsMayHaveAScheduleOfTheirOwn) {
+  const std::string inference = SourceFolder() + "/schedules/inference.sched";
+  const std::string folder =
+      PrepareEvaluatedRun(absl::StrCat("{every: 3, text: valid.txt, schedule: ", inference, "}"));
+  const std::string forwards = PrepareEvaluatedRun("{every: 3, text: valid.txt}");
+  const auto validations = [](const std::string& of) {
+    const Answer answer = RunToolIn(of, Words("run run.yaml --json"));
+    EXPECT_EQ(answer.status, 0) << answer.out << answer.err;
+    return nlohmann::json::parse(answer.out)["validations"];
+  };
+  const auto own = validations(folder);
+  EXPECT_EQ(own.size(), 2u);
+  EXPECT_EQ(own, validations(forwards));
+}
+
+TEST(RunTest, BadEvaluationsGiveOneMessage) {
+  const struct {
+    const char* evaluate;
+    const char* says;
+  } bad[] = {
+      {"{every: 2}", "evaluate: expected one of text and tokens"},
+      {"{text: valid.txt}", "evaluate.every"},
+      {"{every: 2, text: none.txt}", "none.txt"},
+      {"{every: 0, text: valid.txt}", "evaluate.every: 0 is not in 1"},
+      {"{every: 2, text: valid.txt, sequence: 8}", "did you mean 'sequences'"},
+      {"{every: 2, text: valid.txt, sequences: 9}",
+       "`evaluate.sequences` is 9, but a run of the forwards has 8, 4 microbatches of 2"},
+      {"{every: 2, text: valid.txt, dtype: uint16}", "only evaluate.tokens has one"},
+      {"{every: 2, text: valid.txt, schedule: s.sched}", "the schedule has backwards"},
+      {"{every: 2, text: valid.txt, schedule: none.sched}", "none.sched"},
+  };
+  for (const auto& [evaluate, says] : bad) {
+    const std::string folder = PrepareEvaluatedRun(evaluate);
+    const Answer answer = RunToolIn(folder, Words("run run.yaml --out never"));
+    EXPECT_EQ(answer.status, 2) << evaluate << answer.out << answer.err;
+    EXPECT_NE(answer.err.find(says), std::string::npos) << evaluate << "\n" << answer.err;
+  }
+  const Answer both = RunToolIn(PrepareRun(), Words("run run.yaml --evaluate --save model"));
+  EXPECT_NE(both.status, 0);
+  EXPECT_NE(both.err.find("--save excludes --evaluate"), std::string::npos) << both.err;
 }
 
 // A finding of `check --layout` refuses the run before anything else is read.

@@ -78,7 +78,7 @@ TEST(SuiteFileTest, ACaseIsARunFile) {
     WriteText(file, of.run_file);
     const auto config = ReadRunConfig(file);
     ASSERT_TRUE(config.ok()) << config.status() << "\n" << of.run_file;
-    EXPECT_EQ(config->text_file, ScratchFolder() + "/words.txt");
+    EXPECT_EQ(config->data.text, ScratchFolder() + "/words.txt");
     EXPECT_EQ(config->mesh.data, of.config.mesh.data);
     EXPECT_EQ(config->shape.dtype, of.config.shape.dtype);
     EXPECT_EQ(config->shape.width(), of.config.shape.width());

@@ -92,7 +92,7 @@ void Write(const std::string& file, const std::string& out) {
   }
   const Plan plan = LibraryPlan(name, p, m).value();
   const auto data =
-      TokenFile::Open(config->tokens_file, config->tokens_dtype, config->shape.vocabulary());
+      TokenFile::Open(config->data.tokens, config->data.dtype, config->shape.vocabulary());
   Ok(data.status());
   Json said = {{"tokens", Json::array()}, {"targets", Json::array()}};
   TrainHooks hooks;

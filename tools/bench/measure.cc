@@ -180,7 +180,7 @@ absl::StatusOr<MeasuredCase> MeasureTorch(const PreparedCase& prepared, const To
   const std::string file = folder + "/torch_case.json", csv = folder + "/case.csv";
   Json asked = prepared.torch;
   std::error_code error;
-  asked["text"] = fs::absolute(prepared.of.config.text_file, error).string();
+  asked["text"] = fs::absolute(prepared.of.config.data.text, error).string();
   asked["csv"] = prepared.torch_csv.empty() ? "" : csv;
   SL_RETURN_IF_ERROR(WriteFileAtomically(csv, prepared.torch_csv));
   SL_RETURN_IF_ERROR(WriteFileAtomically(file, asked.dump()));

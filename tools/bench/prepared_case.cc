@@ -74,7 +74,7 @@ std::string WhyNotInTorch(const RunConfig& config) {
     return "torch's side of this suite knows no tied head: it is in another stage";
   }
   if (!config.model_folder.empty()) return "torch's side of this suite begins with drawn values";
-  if (config.text_file.empty()) return "torch's side of this suite reads texts only";
+  if (config.data.text.empty()) return "torch's side of this suite reads texts only";
   if (config.mesh.expert > 1) return "torch's side of this suite shares out no experts";
   return "";
 }
@@ -126,7 +126,7 @@ void PrepareTorch(const Suite& suite, const Session& checked, const std::vector<
 absl::StatusOr<PreparedCase> PrepareCase(const SuiteCase& of, const Suite& suite, bool again) {
   PreparedCase made{.of = of};
   const RunConfig& config = of.config;
-  const std::string& data = config.text_file.empty() ? config.tokens_file : config.text_file;
+  const std::string& data = config.data.text.empty() ? config.data.tokens : config.data.text;
   const std::string fingerprint = FingerprintOf(data);
   if (fingerprint == "none") {
     return absl::NotFoundError(absl::StrCat(suite.path, ": ", data, " cannot be read"));

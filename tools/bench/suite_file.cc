@@ -326,8 +326,8 @@ class SuiteReader {
     const RunConfig& config = made.config;
     if (!config.model_folder.empty()) whole["model"]["folder"] = WholePath(config.model_folder);
     if (!config.model_export.empty()) whole["model"]["export"] = WholePath(config.model_export);
-    if (!config.text_file.empty()) whole["data"]["text"] = WholePath(config.text_file);
-    if (!config.tokens_file.empty()) whole["data"]["tokens"] = WholePath(config.tokens_file);
+    if (!config.data.text.empty()) whole["data"]["text"] = WholePath(config.data.text);
+    if (!config.data.tokens.empty()) whole["data"]["tokens"] = WholePath(config.data.tokens);
     whole["schedule"]["file"] = kPlanOfCase;
     made.run_file = OnOneLine(whole);
     return made;

@@ -30,6 +30,7 @@
 #include "schedlang/base/made_folders.h"
 #include "schedlang/base/status.h"
 #include "schedlang/costs/median.h"
+#include "schedlang/orders/only_forwards.h"
 #include "tools/commands/command.h"
 #include "tools/io/json.h"
 #include "tools/io/requests.h"
@@ -50,9 +51,15 @@ namespace fs = std::filesystem;
 // The run file with the command line's wishes.
 absl::StatusOr<RunConfig> LoadConfig(const Flags& flags) {
   SL_ASSIGN_OR_RETURN(RunConfig config, ReadRunConfig(flags.file));
+  if (flags.evaluate) {
+    config.evaluate.alone = true;
+    config.evaluate.every = 0;
+    if (config.evaluate.data.text.empty() && config.evaluate.data.tokens.empty()) {
+      config.evaluate.data = config.data;
+    }
+  }
   if (!flags.text.empty()) {
-    config.text_file = flags.text;
-    config.tokens_file.clear();
+    (flags.evaluate ? config.evaluate.data : config.data) = {.text = flags.text};
   }
   if (!flags.load.empty()) {  // their sizes are read, their values not wanted
     config.model_folder.clear();
@@ -96,14 +103,13 @@ std::string PrintLeft(double seconds) {
 // The data of a run, held for the whole run.
 class LoadedData {
  public:
-  static absl::StatusOr<LoadedData> Load(const RunConfig& config) {
+  static absl::StatusOr<LoadedData> Load(const DataFiles& files, int vocabulary) {
     LoadedData loaded;
-    if (config.tokens_file.empty()) {
-      SL_ASSIGN_OR_RETURN(loaded.text_, ReadCorpus(config.text_file));
+    if (files.tokens.empty()) {
+      SL_ASSIGN_OR_RETURN(loaded.text_, ReadCorpus(files.text));
       loaded.entropy_ = ConditionalEntropy(loaded.text_);
     } else {
-      SL_ASSIGN_OR_RETURN(TokenFile tokens, TokenFile::Open(config.tokens_file, config.tokens_dtype,
-                                                            config.shape.vocabulary()));
+      SL_ASSIGN_OR_RETURN(TokenFile tokens, TokenFile::Open(files.tokens, files.dtype, vocabulary));
       loaded.tokens_.emplace(std::move(tokens));
     }
     return loaded;
@@ -141,9 +147,9 @@ void PrintBeginning(const Plan& plan, const RunConfig& config, const LoadedData&
         "text: %s, %d bytes\nits order-1 conditional entropy: %.4f nats per byte; a model that "
         "sees "
         "one byte back cannot get below\n\n",
-        config.text_file, size, *loaded.entropy());
+        config.data.text, size, *loaded.entropy());
   } else {
-    out << absl::StreamFormat("tokens: %s, %d of them\n\n", config.tokens_file, size);
+    out << absl::StreamFormat("tokens: %s, %d of them\n\n", config.data.tokens, size);
   }
   out << std::flush;
 }
@@ -160,11 +166,14 @@ void PrintResumed(const ResumedRun& resumed, const Output& output) {
 
 void PrintProgress(const TrainProgress& progress, std::ostream& out) {
   const std::string steps = absl::StrCat(progress.steps);
-  out << absl::StreamFormat(
-             "step %*d/%s   loss %.4f   %6.0f tokens/s   bubble %4.1f %%   %s left\n",
-             static_cast<int>(steps.size()), progress.step, steps, progress.loss_nats,
-             progress.tokens_per_second, 100 * progress.bubble, PrintLeft(progress.left_s))
-      << std::flush;
+  out << absl::StreamFormat("step %*d/%s   loss %.4f   %6.0f tokens/s   bubble %4.1f %%   %s left",
+                            static_cast<int>(steps.size()), progress.step, steps,
+                            progress.loss_nats, progress.tokens_per_second, 100 * progress.bubble,
+                            PrintLeft(progress.left_s));
+  if (progress.validation_nats) {
+    out << absl::StreamFormat("   validation %.4f", *progress.validation_nats);
+  }
+  out << "\n" << std::flush;
 }
 
 // The share of the all-to-alls hidden under computation, if any ran, and the tokens that experts
@@ -198,6 +207,11 @@ void PrintEnd(const Plan& plan, const RunConfig& config, const RecordedRun& run,
     out << absl::StreamFormat(", %s the text's order-1 conditional entropy of %.4f",
                               result.final_loss_nats < *entropy ? "below" : "not yet below",
                               *entropy);
+  }
+  if (!result.evaluations.empty()) {
+    const Evaluated& last = result.evaluations.back();
+    out << absl::StreamFormat(", validation loss %.4f on %d sequences", last.loss_nats,
+                              last.sequences);
   }
   out << "\n\n";
   const bool is_terminal = &out == &std::cout && isatty(STDOUT_FILENO) != 0;
@@ -286,6 +300,15 @@ Json StepTimesAsJson(const TrainResult& result, int64_t StepTime::*time) {
   return list;
 }
 
+Json ValidationsAsJson(const std::vector<Evaluated>& evaluations) {
+  Json list = Json::array();
+  for (const Evaluated& one : evaluations) {
+    list.push_back(
+        {{"step", one.step}, {"loss_nats", one.loss_nats}, {"sequences", one.sequences}});
+  }
+  return list;
+}
+
 Json ResumedAsJson(const ResumedRun& resumed) {
   if (resumed.folder.empty()) return nullptr;
   return {{"folder", resumed.folder}, {"step", resumed.step}, {"skipped", ListOf(resumed.skipped)}};
@@ -308,6 +331,7 @@ Json StepsAsJson(const Plan& plan, const RecordedRun& run, std::optional<double>
           {"final_loss_nats", result.final_loss_nats},
           {"order_1_entropy_nats", entropy ? Json(*entropy) : Json(nullptr)},
           {"losses", result.losses_nats},
+          {"validations", ValidationsAsJson(result.evaluations)},
           {"aux_loss", result.aux_loss_nats},
           {"dropped", result.dropped},
           {"peak_bytes", RankBytesAsJson(result.rank_bytes)},
@@ -382,11 +406,22 @@ absl::StatusOr<Identity> IdentityOf(const Flags& flags) {
   return FindIdentity(said, [](const char* name) -> const char* { return std::getenv(name); });
 }
 
-int TrainAndReport(const RunConfig& config, const Plan& plan, const RunFolders& folders,
+// The data of evaluations, if the run has some.
+absl::StatusOr<std::optional<LoadedData>> LoadValidation(const RunConfig& config) {
+  if (!config.evaluate.wanted()) return std::nullopt;
+  SL_ASSIGN_OR_RETURN(LoadedData loaded,
+                      LoadedData::Load(config.evaluate.data, config.shape.vocabulary()));
+  return loaded;
+}
+
+int TrainAndReport(const RunConfig& config, const Plan& plan,
+                   const std::optional<Plan>& of_evaluations, const RunFolders& folders,
                    const Identity& identity, bool verbose, const Output& output) {
   const IgnoredSignal file_limit(SIGXFSZ);  // a write past the limit is an error, not the end
-  const absl::StatusOr<LoadedData> loaded = LoadedData::Load(config);
-  absl::Status ready = loaded.status();
+  const absl::StatusOr<LoadedData> loaded =
+      LoadedData::Load(config.data, config.shape.vocabulary());
+  const absl::StatusOr<std::optional<LoadedData>> validation = LoadValidation(config);
+  absl::Status ready = loaded.ok() ? validation.status() : loaded.status();
   const bool first = identity.process == 0;
   MadeFolders made;  // removes empty folders at the end
   for (const std::string& folder : {folders.out, folders.save}) {
@@ -410,8 +445,10 @@ int TrainAndReport(const RunConfig& config, const Plan& plan, const RunFolders& 
   const auto report = [&](const TrainProgress& progress) {
     if (!output.json) PrintProgress(progress, output.out);
   };
-  const absl::StatusOr<RecordedRun> run =
-      TrainIntoFolders(config, plan, loaded->data(), folders, identity, begin, resumed, report);
+  std::optional<EvaluationOfRun> evaluation;
+  if (of_evaluations) evaluation.emplace(EvaluationOfRun{*of_evaluations, (*validation)->data()});
+  const absl::StatusOr<RecordedRun> run = TrainIntoFolders(
+      config, plan, loaded->data(), evaluation, folders, identity, begin, resumed, report);
   if (!run.ok()) return Fail(output, run.status().message());
   const bool stopped = run->result.stopped;
   if (!first) {
@@ -425,6 +462,41 @@ int TrainAndReport(const RunConfig& config, const Plan& plan, const RunFolders& 
     PrintEnd(plan, config, *run, entropy, output);
   }
   return stopped ? StatusOfSignal(run->signal == 0 ? SIGTERM : run->signal) : kOk;
+}
+
+// run --evaluate.
+int EvaluateAndReport(const RunConfig& config, const Plan& plan, const Plan& of_evaluations,
+                      const RunFolders& folders, const Identity& identity, bool verbose,
+                      const Output& output) {
+  const absl::StatusOr<std::optional<LoadedData>> validation = LoadValidation(config);
+  if (!validation.ok()) {
+    const int status = Fail(output, validation.status().message());
+    TellOthers(identity, validation.status());
+    return status;
+  }
+  const auto begin = [&](const Trainer& trainer) {
+    if (verbose && !output.json) PrintChosen(trainer, output.out);
+  };
+  const auto resumed = [&](const ResumedRun& from) {
+    if (!output.json) output.out << "parameters of " << from.folder << "\n";
+  };
+  const absl::StatusOr<Evaluated> evaluated = EvaluateAlone(
+      config, plan, {of_evaluations, (*validation)->data()}, folders, identity, begin, resumed);
+  if (!evaluated.ok()) return Fail(output, evaluated.status().message());
+  if (identity.process != 0) return kOk;  // the first process tells
+  if (output.json) {
+    WriteJson(output.out, {{"ok", true},
+                           {"schedule", of_evaluations.schedule},
+                           {"parameters", ParametersAsJson(of_evaluations.parameters)},
+                           {"validations", ValidationsAsJson({*evaluated})}});
+    return kOk;
+  }
+  const DataFiles& data = config.evaluate.data;
+  output.out << absl::StreamFormat(
+      "validation loss %.4f nats per %s: %d sequences of %d tokens of %s\n", evaluated->loss_nats,
+      data.tokens.empty() ? "byte" : "token", evaluated->sequences, config.shape.context(),
+      data.tokens.empty() ? data.text : data.tokens);
+  return kOk;
 }
 
 // The strict executor's observation, in its words; then the checker's finding.
@@ -454,6 +526,26 @@ absl::StatusOr<StrictPlan> OpenRunPlan(const RunConfig& config, bool again) {
   return StrictPlan{std::move(session), ""};
 }
 
+// The plan of the run's evaluations, lowered and checked: that of a schedule of its own, or the
+// forwards of the training's.
+absl::StatusOr<Session> OpenEvaluationPlan(const RunConfig& config, const Plan& plan) {
+  const CheckRequest check = {.layout = config.layout,
+                              .collectives = {.gathers = CollectivesOf(config).gathers}};
+  if (!config.evaluate.schedule_file.empty()) {
+    return OpenCheckedPlan(
+        {.file = config.evaluate.schedule_file, .schedule = "", .offered = config.parameters},
+        check);
+  }
+  if (!plan.rows.actions.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("evaluate: ", plan.schedule,
+                     " has actions of its own, so its forwards alone are no schedule"));
+  }
+  Session forwards = {.source = Source(config.schedule_file, "")};
+  forwards.plan = OnlyForwards(plan);
+  return CheckedSession(std::move(forwards), check);
+}
+
 }  // namespace
 
 int RunTraining(const Flags& flags, const Output& output) {
@@ -476,10 +568,24 @@ int RunTraining(const Flags& flags, const Output& output) {
   if (!session.plan || !session.diagnostics.empty()) {
     return ShowFindings(output, output.err, session.diagnostics, session.source);
   }
+  std::optional<Plan> of_evaluations;
+  if (config->evaluate.wanted()) {
+    const absl::StatusOr<Session> evaluation = OpenEvaluationPlan(*config, *session.plan);
+    if (!evaluation.ok()) return Fail(output, evaluation.status().message());
+    if (!evaluation->plan || !evaluation->diagnostics.empty()) {
+      return ShowFindings(output, output.err, evaluation->diagnostics, evaluation->source);
+    }
+    of_evaluations = evaluation->plan;
+  }
   const absl::StatusOr<Identity> identity = IdentityOf(flags);
   if (!identity.ok()) return Fail(output, identity.status().message());
-  return TrainAndReport(*config, *session.plan, {OutputFolder(flags), flags.save, flags.load},
-                        *identity, flags.verbose, output);
+  const RunFolders folders = {OutputFolder(flags), flags.save, flags.load};
+  if (config->evaluate.alone) {
+    return EvaluateAndReport(*config, *session.plan, *of_evaluations, folders, *identity,
+                             flags.verbose, output);
+  }
+  return TrainAndReport(*config, *session.plan, of_evaluations, folders, *identity, flags.verbose,
+                        output);
 }
 
 }  // namespace stringline

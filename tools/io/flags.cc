@@ -142,7 +142,8 @@ void DeclareCheckOptions(CLI::App& app, Flags& flags) {
 
 void DeclareTrainingOptions(CLI::App& app, Flags& flags) {
   DeclareAgain(app, flags);
-  app.add_option("--text", flags.text, "Train on this text file instead")->type_name("FILE");
+  app.add_option("--text", flags.text, "Train on this text file instead, or evaluate on it")
+      ->type_name("FILE");
   app.add_option("--out", flags.out, "Write results into this folder instead")->type_name("FOLDER");
   app.add_option("--steps", flags.steps, "Train this many steps instead")
       ->check(CLI::Range(1, 1'000'000'000))
@@ -165,13 +166,20 @@ void DeclareTrainingOptions(CLI::App& app, Flags& flags) {
          "checkpoint.folder, or from the start where it has none")
       ->type_name("FOLDER|auto")
       ->excludes(load);
+  CLI::Option* evaluate = app.add_flag(
+      "--evaluate", flags.evaluate,
+      "Train nothing, and print the loss on the data of the run file's evaluate, or else of data: "
+      "of "
+      "the parameters of --load or --resume, or of those with which the training would begin");
+  for (const char* const training : {"--out", "--steps", "--save"}) evaluate->excludes(training);
   app.add_option(
          "--restarts", flags.restarts,
          "When a process is lost, start all of them again from the last checkpoint, at most "
          "so many times; where the run file says 'elastic: true' on fewer copies of "
          "mesh.data")
       ->check(CLI::Range(0, 1'000'000))
-      ->type_name("N");
+      ->type_name("N")
+      ->excludes(evaluate);
   app.add_option("--mesh-data", flags.mesh_data,
                  "Run with so many copies instead of mesh.data, of which it is a divisor; M of the "
                  "schedule grows, so that a step has as many sequences as before")

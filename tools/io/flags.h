@@ -47,6 +47,7 @@ struct Flags {
   std::string save;                     // --save FOLDER
   std::string load;                     // --load FOLDER
   std::string resume;                   // --resume FOLDER|auto
+  bool evaluate = false;                // --evaluate
   int restarts = 0;                     // --restarts N
   int mesh_data = 0;                    // --mesh-data N; 0: as in the run file
   int steps = 0;                        // --steps; 0: as in the run file

@@ -23,6 +23,9 @@ constexpr OwnKey kOwnKeys[] = {
     {"model.dropout", "it is 0, or a config with dropout is refused"},
     {"data.text", "a path: the file is compared"},
     {"data.tokens", "a path: the file is compared"},
+    {"evaluate.text", "a path: the file is compared"},
+    {"evaluate.tokens", "a path: the file is compared"},
+    {"evaluate.schedule", "a path: the plan is compared"},
     {"train.threads", "the cores of a process: results do not depend on them"},
     {"train.log_every", "the first process reports"},
     {"checkpoint.keep", "the first process removes checkpoints"},
@@ -62,11 +65,17 @@ std::string PrintFile(const std::string& file) {
   return file.empty() ? std::string("none") : FingerprintOf(file);
 }
 
+std::string PrintFiles(const DataFiles& data) {
+  return data.tokens.empty() ? absl::StrCat("text of ", PrintFile(data.text))
+                             : absl::StrCat("tokens of ", PrintFile(data.tokens));
+}
+
 }  // namespace
 
 absl::Span<const OwnKey> OwnKeys() { return kOwnKeys; }
 
-ConfigLines AgreementOf(const RunConfig& config, const Plan& plan, const RunFolders& folders) {
+ConfigLines AgreementOf(const RunConfig& config, const Plan& plan, const RunFolders& folders,
+                        const Plan* evaluation) {
   ConfigLines lines;
   for (auto& setting : SettingsOf(config)) {
     const auto own = std::find_if(std::begin(kOwnKeys), std::end(kOwnKeys),
@@ -76,14 +85,15 @@ ConfigLines AgreementOf(const RunConfig& config, const Plan& plan, const RunFold
   const ConfigLines more = {
       {"version", STRINGLINE_VERSION},
       {"plan", PrintPlan(plan)},
-      {"contents of data", config.tokens_file.empty()
-                               ? absl::StrCat("text of ", PrintFile(config.text_file))
-                               : absl::StrCat("tokens of ", PrintFile(config.tokens_file))},
+      {"plan of evaluations", evaluation == nullptr ? "none" : PrintPlan(*evaluation)},
+      {"contents of data", PrintFiles(config.data)},
+      {"contents of data of evaluations", PrintFiles(config.evaluate.data)},
       {"contents of model.folder", PrintFolder(config.model_folder)},
       {"contents of model.export", PrintFile(config.model_export)},
       {"contents of --load", PrintFolder(folders.load)},
       {"--save", folders.save.empty() ? "not given" : "given"},
       {"--resume", config.resume},
+      {"--evaluate", config.evaluate.alone ? "given" : "not given"},
       {"--strict", config.strict ? "given" : "not given"},
       {"--link", absl::StrCat(config.link.latency_ns, "ns, ", PrintNumber(config.link.bytes_per_s),
                               " bytes/s")}};

@@ -1,3 +1,5 @@
+// A training is hooks around its files: losses as they come, signals asked for after every step,
+// parameters at the end, and flight records of a run that lost a rank.
 #include "tools/training/recorded_run.h"
 
 #include <filesystem>
@@ -34,7 +36,8 @@ class Recording {
     }
     SL_RETURN_IF_ERROR(SetResultsAside(folders_.out));
     signals_.Begin();
-    SL_ASSIGN_OR_RETURN(LossFile losses, LossFile::Create(folders_.out));
+    SL_ASSIGN_OR_RETURN(LossFile losses,
+                        LossFile::Create(folders_.out, config_.evaluate.every > 0));
     losses_.emplace(std::move(losses));
     return absl::OkStatus();
   }
@@ -146,10 +149,21 @@ class Recording {
   std::string left_;          // for the flight records: "; …"
 };
 
+// The backend, once all processes of the run agree.
+absl::StatusOr<std::unique_ptr<Backend>> AgreedBackend(const RunConfig& config, const Plan& plan,
+                                                       const Plan* evaluation,
+                                                       const RunFolders& folders,
+                                                       const Identity& identity) {
+  const ConfigLines agreement =
+      identity.processes == 1 ? ConfigLines() : AgreementOf(config, plan, folders, evaluation);
+  return MakeBackend(config, plan, identity, agreement);
+}
+
 }  // namespace
 
 absl::StatusOr<RecordedRun> TrainIntoFolders(
-    const RunConfig& config, const Plan& plan, const TrainingData& data, const RunFolders& folders,
+    const RunConfig& config, const Plan& plan, const TrainingData& data,
+    const std::optional<EvaluationOfRun>& evaluation, const RunFolders& folders,
     const Identity& identity, const std::function<void(const Trainer&)>& begin,
     const std::function<void(const ResumedRun&)>& resumed,
     const std::function<void(const TrainProgress&)>& report) {
@@ -173,11 +187,11 @@ absl::StatusOr<RecordedRun> TrainIntoFolders(
   };
   hooks.stop = [&] { return recording.Stops(); };
   hooks.end = [&](int64_t step, Trainer& trainer) { return recording.Save(step, trainer); };
-  const ConfigLines agreement =
-      identity.processes == 1 ? ConfigLines() : AgreementOf(config, plan, folders);
-  absl::StatusOr<std::unique_ptr<Backend>> backend = MakeBackend(config, plan, identity, agreement);
+  absl::StatusOr<std::unique_ptr<Backend>> backend =
+      AgreedBackend(config, plan, evaluation ? &evaluation->plan : nullptr, folders, identity);
   if (!backend.ok()) return backend.status();
-  absl::StatusOr<TrainResult> result = Train(config, plan, data, hooks, *std::move(backend));
+  absl::StatusOr<TrainResult> result =
+      Train(config, plan, data, hooks, *std::move(backend), evaluation);
   if (!result.ok()) {
     recording.DropNoLosses();
     return recording.Describe(result.status());
@@ -185,6 +199,29 @@ absl::StatusOr<RecordedRun> TrainIntoFolders(
   absl::StatusOr<RecordedRun> run = recording.Finish(*std::move(result));
   if (!run.ok()) return recording.Describe(run.status());
   return run;
+}
+
+absl::StatusOr<Evaluated> EvaluateAlone(const RunConfig& config, const Plan& plan,
+                                        const EvaluationOfRun& evaluation,
+                                        const RunFolders& folders, const Identity& identity,
+                                        const std::function<void(const Trainer&)>& begin,
+                                        const std::function<void(const ResumedRun&)>& resumed) {
+  const bool first = identity.process == 0;
+  TrainHooks hooks;
+  hooks.start = [&](Trainer& trainer) {
+    if (!folders.load.empty()) {
+      SL_RETURN_IF_ERROR(LoadModelFolder(folders.load, config.shape, PlacesOf(trainer).all()));
+    }
+    if (first) begin(trainer);
+    return absl::OkStatus();
+  };
+  hooks.resumed = [&](const ResumedRun& from) {
+    if (first) resumed(from);
+    return absl::OkStatus();
+  };
+  SL_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend,
+                      AgreedBackend(config, plan, &evaluation.plan, folders, identity));
+  return Evaluate(config, plan, hooks, std::move(backend), evaluation);
 }
 
 }  // namespace stringline

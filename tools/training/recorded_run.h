@@ -31,9 +31,18 @@ struct RecordedRun {
 // In a run of several processes only the first writes files, prints and calls `begin`, `resumed`
 // (where a checkpoint was resumed) and `report`.
 absl::StatusOr<RecordedRun> TrainIntoFolders(
-    const RunConfig& config, const Plan& plan, const TrainingData& data, const RunFolders& folders,
+    const RunConfig& config, const Plan& plan, const TrainingData& data,
+    const std::optional<EvaluationOfRun>& evaluation, const RunFolders& folders,
     const Identity& identity, const std::function<void(const Trainer&)>& begin,
     const std::function<void(const ResumedRun&)>& resumed,
     const std::function<void(const TrainProgress&)>& report);
+
+// Evaluates the parameters of folders.load, of config.resume, or else the run's first ones, and
+// writes no file. `begin` and `resumed` as above.
+absl::StatusOr<Evaluated> EvaluateAlone(const RunConfig& config, const Plan& plan,
+                                        const EvaluationOfRun& evaluation,
+                                        const RunFolders& folders, const Identity& identity,
+                                        const std::function<void(const Trainer&)>& begin,
+                                        const std::function<void(const ResumedRun&)>& resumed);
 
 }  // namespace stringline

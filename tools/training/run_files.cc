@@ -100,17 +100,21 @@ absl::Status SetResultsAside(const std::string& folder) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<LossFile> LossFile::Create(const std::string& folder) {
+absl::StatusOr<LossFile> LossFile::Create(const std::string& folder, bool evaluates) {
   const std::string path = In(folder, kResults[3]);
   const std::string part = path + ".part";
   SL_ASSIGN_OR_RETURN(NewFile file, NewFile::CreateAs(path, part));
-  SL_RETURN_IF_ERROR(file.Append("step,loss_nats,grad_norm,learning_rate\n"));
-  return LossFile(std::move(file), part);
+  SL_RETURN_IF_ERROR(file.Append(absl::StrCat("step,loss_nats,grad_norm,learning_rate",
+                                              evaluates ? ",validation_nats\n" : "\n")));
+  return LossFile(std::move(file), part, evaluates);
 }
 
 absl::Status LossFile::Add(const TrainStep& step) {
-  return file_.Append(absl::StrFormat("%d,%.6f,%.6g,%.6g\n", step.step, step.loss_nats,
-                                      step.grad_norm, step.learning_rate));
+  std::string line = absl::StrFormat("%d,%.6f,%.6g,%.6g", step.step, step.loss_nats, step.grad_norm,
+                                     step.learning_rate);
+  if (evaluates_) line += ",";
+  if (step.validation_nats) absl::StrAppendFormat(&line, "%.6f", *step.validation_nats);
+  return file_.Append(line + "\n");
 }
 
 absl::StatusOr<RunFiles> WriteRunFiles(const std::string& folder, const TrainResult& result,

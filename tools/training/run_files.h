@@ -26,7 +26,8 @@ struct RunFiles {
   std::string measured;   // the last step as executed: stringline show
   std::string simulated;  // the same step in virtual time
   std::string costs;      // the measured costs of its actions: stringline sim --costs
-  std::string losses;     // step,loss_nats,grad_norm,learning_rate: a line per step
+  std::string losses;     // step,loss_nats,grad_norm,learning_rate: a line per step; with
+                          // evaluations also validation_nats, empty where there was none
 };
 
 // Makes the folder unless it exists, and writes and removes a small file there. The message names
@@ -40,7 +41,7 @@ absl::Status SetResultsAside(const std::string& folder);
 class LossFile {
  public:
   // FOLDER/losses.csv.part; overwrites an earlier file.
-  static absl::StatusOr<LossFile> Create(const std::string& folder);
+  static absl::StatusOr<LossFile> Create(const std::string& folder, bool evaluates);
   const std::string& part() const { return part_; }
   // The system has the line when the call returns.
   absl::Status Add(const TrainStep& step);
@@ -50,9 +51,11 @@ class LossFile {
   absl::Status Finish() { return file_.Commit(); }
 
  private:
-  LossFile(NewFile file, std::string part) : file_(std::move(file)), part_(std::move(part)) {}
+  LossFile(NewFile file, std::string part, bool evaluates)
+      : file_(std::move(file)), part_(std::move(part)), evaluates_(evaluates) {}
   NewFile file_;
   std::string part_;
+  bool evaluates_;  // there is a column of validation losses
 };
 
 // Writes the other three files into the folder and finishes the losses: all four, or none.
