@@ -69,8 +69,11 @@ Grads GradientOfEmbedding(Builder& builder, const Node& node, OutputGrads dy,
   return {kNone, builder.Append(Op::kEmbeddingGrad, {node.inputs[0], dy[0]}, {rows})};
 }
 
-Grads GradientOfPositionAdd(Builder& builder, const Node&, OutputGrads dy, const Wanted& wanted) {
-  return {dy[0], wanted[1] ? builder.Append(Op::kPositionGrad, {dy[0]}) : kNone};
+Grads GradientOfPositionAdd(Builder& builder, const Node& node, OutputGrads dy,
+                            const Wanted& wanted) {
+  if (!wanted[1]) return {dy[0], kNone};
+  const double rows = static_cast<double>(builder.TypeOf(node.inputs[1]).shape[0]);
+  return {dy[0], builder.Append(Op::kPositionGrad, {dy[0]}, {rows, node.attributes[0]})};
 }
 
 Grads GradientOfCrossEntropy(Builder& builder, const Node& node, OutputGrads dy, const Wanted&) {
@@ -105,6 +108,28 @@ Grads GradientOfRotary(Builder& builder, const Node& node, OutputGrads dy, const
 
 Grads GradientOfSwiglu(Builder& builder, const Node& node, OutputGrads dy, const Wanted&) {
   return {builder.Append(Op::kSwigluGrad, {dy[0], node.inputs[0]})};
+}
+
+Grads GradientOfAttentionPast(Builder& builder, const Node& node, OutputGrads dy, const Wanted&) {
+  return builder.AppendAll(
+      Op::kAttentionPastGrad,
+      {dy[0], node.inputs[0], node.inputs[1], node.outputs[0], node.outputs[1]}, node.attributes);
+}
+
+Grads GradientOfPackKeys(Builder& builder, const Node& node, OutputGrads dy, const Wanted&) {
+  return {builder.Append(Op::kPackKeysGrad, {dy[0]}, node.attributes)};
+}
+
+Grads GradientOfAppendPositions(Builder& builder, const Node& node, OutputGrads dy,
+                                const Wanted& wanted) {
+  Grads grads(2, kNone);
+  double first = 0;
+  for (size_t i = 0; i < grads.size(); ++i) {
+    const double count = static_cast<double>(builder.TypeOf(node.inputs[i]).shape[1]);
+    if (wanted[i]) grads[i] = builder.Append(Op::kTakePositions, {dy[0]}, {first, count});
+    first += count;
+  }
+  return grads;
 }
 
 }  // namespace stringline

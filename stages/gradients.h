@@ -42,6 +42,11 @@ Grads GradientOfRmsNorm(Builder& builder, const Node& node, OutputGrads dy, cons
 Grads GradientOfHeadNorm(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
 Grads GradientOfRotary(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
 Grads GradientOfSwiglu(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfAttentionPast(Builder& builder, const Node& node, OutputGrads dy,
+                              const Wanted& wanted);
+Grads GradientOfPackKeys(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfAppendPositions(Builder& builder, const Node& node, OutputGrads dy,
+                                const Wanted& wanted);
 
 // Gradients of the experts' ops: experts_gradients.cc.
 Grads GradientOfRoute(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);

@@ -49,19 +49,29 @@ Type WithLast(const Type& type, int64_t last) {
   return {type.dtype, std::move(shape)};
 }
 
+// An attribute that is a count, at least `least`; `noun` names in an error what it counts.
+absl::StatusOr<int64_t> CountOf(absl::string_view op, double value, absl::string_view noun,
+                                int64_t least) {
+  if (value >= static_cast<double>(least) && value <= 1e9 && value == std::floor(value)) {
+    return static_cast<int64_t>(value);
+  }
+  return absl::InvalidArgumentError(absl::StrCat(op, " with ", value, " ", noun));
+}
+
+// The number of positions before a slice's.
+absl::StatusOr<int64_t> FirstOf(absl::string_view op, double value) {
+  return CountOf(op, value, "positions before the first", 0);
+}
+
 // The heads of packed queries, keys and values.
 struct Heads {
   int64_t queries, keys, size;
 };
 
 absl::StatusOr<Heads> HeadsOf(absl::string_view op, const Type& qkv, Attributes attributes) {
-  const double queries = attributes[0], keys = attributes[1];
-  for (const double count : {queries, keys}) {
-    if (count < 1 || count > 1e6 || count != std::floor(count)) {
-      return absl::InvalidArgumentError(absl::StrCat(op, " with ", count, " heads"));
-    }
-  }
-  Heads heads{static_cast<int64_t>(queries), static_cast<int64_t>(keys), 0};
+  Heads heads{};
+  SL_ASSIGN_OR_RETURN(heads.queries, CountOf(op, attributes[0], "heads", 1));
+  SL_ASSIGN_OR_RETURN(heads.keys, CountOf(op, attributes[1], "heads", 1));
   if (heads.queries % heads.keys != 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         op, " with ", heads.queries, " heads of queries for ", heads.keys, " of keys and values"));
@@ -191,28 +201,38 @@ InferredTypes ShapeOfEmbedding(InputTypes in, Attributes) {
 
 InferredTypes ShapeOfEmbeddingGrad(InputTypes in, Attributes attributes) {
   SL_RETURN_IF_ERROR(CheckDTypes(in, "ix"));
-  const double rows = attributes[0];
-  if (rows < 1 || rows > 1e9 || rows != std::floor(rows)) {
-    return absl::InvalidArgumentError(absl::StrCat("embedding_grad with ", rows, " rows"));
-  }
+  SL_ASSIGN_OR_RETURN(const int64_t rows, CountOf("embedding_grad", attributes[0], "rows", 1));
   if (Rank(in[1]) < 1 || Leading(in[1]) != in[0].shape) {
     return Misfit("embedding_grad wants tokens (..) and dy (..,C)", in);
   }
-  return std::vector<Type>{F32({static_cast<int64_t>(rows), Last(in[1])})};
+  return std::vector<Type>{F32({rows, Last(in[1])})};
 }
 
-InferredTypes ShapeOfPositionAdd(InputTypes in, Attributes) {
+InferredTypes ShapeOfPositionAdd(InputTypes in, Attributes attributes) {
   SL_RETURN_IF_ERROR(CheckDTypes(in, "xx"));
-  if (Rank(in[0]) != 3 || in[1].shape != Shape{in[0].shape[1], in[0].shape[2]}) {
-    return Misfit("position_add wants x (B,T,C) and table (T,C)", in);
+  SL_ASSIGN_OR_RETURN(const int64_t first, FirstOf("position_add", attributes[0]));
+  if (Rank(in[0]) != 3 || Rank(in[1]) != 2 || Last(in[1]) != Last(in[0])) {
+    return Misfit("position_add wants x (B,T,C) and table (R,C)", in);
+  }
+  if (first + in[0].shape[1] > in[1].shape[0]) {
+    return Misfit(
+        absl::StrCat("position_add wants a table of at least ", first + in[0].shape[1], " rows"),
+        in);
   }
   return std::vector<Type>{in[0]};
 }
 
-InferredTypes ShapeOfPositionGrad(InputTypes in, Attributes) {
+InferredTypes ShapeOfPositionGrad(InputTypes in, Attributes attributes) {
   SL_RETURN_IF_ERROR(CheckDTypes(in, "x"));
+  SL_ASSIGN_OR_RETURN(const int64_t rows, CountOf("position_grad", attributes[0], "rows", 1));
+  SL_ASSIGN_OR_RETURN(const int64_t first, FirstOf("position_grad", attributes[1]));
   if (Rank(in[0]) != 3) return Misfit("position_grad wants dy (B,T,C)", in);
-  return std::vector<Type>{F32({in[0].shape[1], in[0].shape[2]})};
+  if (first + in[0].shape[1] > rows) {
+    return Misfit(
+        absl::StrCat("position_grad to ", rows, " rows wants ", rows - first, " positions at most"),
+        in);
+  }
+  return std::vector<Type>{F32({rows, Last(in[0])})};
 }
 
 InferredTypes ShapeOfCrossEntropy(InputTypes in, Attributes) {
@@ -287,6 +307,7 @@ InferredTypes ShapeOfRotary(InputTypes in, Attributes attributes) {
   if (std::abs(attributes[3]) != 1) {
     return absl::InvalidArgumentError(absl::StrCat("rotary with direction ", attributes[3]));
   }
+  SL_RETURN_IF_ERROR(FirstOf("rotary", attributes[4]).status());
   return std::vector<Type>{in[0]};
 }
 
@@ -302,6 +323,71 @@ InferredTypes ShapeOfSwigluGrad(InputTypes in, Attributes attributes) {
     return Misfit("swiglu_grad wants dy (..,C) and x (..,2C)", in);
   }
   return std::vector<Type>{in[1]};
+}
+
+InferredTypes ShapeOfAttentionPast(InputTypes in, Attributes attributes) {
+  SL_RETURN_IF_ERROR(CheckDTypes(in, "xx"));
+  SL_ASSIGN_OR_RETURN(const Heads heads, HeadsOf("attention_past", in[0], attributes));
+  if (Rank(in[1]) != 3 || in[1].shape[0] != in[0].shape[0] || in[1].shape[1] < 1 ||
+      Last(in[1]) != 2 * heads.keys * heads.size) {
+    return Misfit("attention_past wants qkv (B,T,(H+2K)D) and past (B,P,2KD)", in);
+  }
+  return ShapeOfAttention(in.first(1), attributes);
+}
+
+InferredTypes ShapeOfAttentionPastGrad(InputTypes in, Attributes attributes) {
+  SL_RETURN_IF_ERROR(CheckDTypes(in, "xxxxf"));
+  SL_ASSIGN_OR_RETURN(const std::vector<Type> forward,
+                      ShapeOfAttentionPast(in.subspan(1, 2), attributes));
+  if (in[0] != forward[0] || in[3] != forward[0] || in[4] != forward[1]) {
+    return Misfit(
+        "attention_past_grad wants dy (B,T,HD), qkv (B,T,(H+2K)D), past (B,P,2KD), y (B,T,HD) and "
+        "lse (B,H,T)",
+        in);
+  }
+  return std::vector<Type>{in[1], in[2]};
+}
+
+InferredTypes ShapeOfPackKeys(InputTypes in, Attributes attributes) {
+  SL_RETURN_IF_ERROR(CheckDTypes(in, "x"));
+  SL_ASSIGN_OR_RETURN(const Heads heads, HeadsOf("pack_keys", in[0], attributes));
+  return std::vector<Type>{WithLast(in[0], 2 * heads.keys * heads.size)};
+}
+
+InferredTypes ShapeOfPackKeysGrad(InputTypes in, Attributes attributes) {
+  SL_RETURN_IF_ERROR(CheckDTypes(in, "x"));
+  SL_ASSIGN_OR_RETURN(const int64_t queries, CountOf("pack_keys_grad", attributes[0], "heads", 1));
+  SL_ASSIGN_OR_RETURN(const int64_t keys, CountOf("pack_keys_grad", attributes[1], "heads", 1));
+  if (Rank(in[0]) != 3 || Last(in[0]) % (2 * keys) != 0) {
+    return Misfit(absl::StrCat("pack_keys_grad wants dy (B,T,2KD), K = ", keys), in);
+  }
+  const Type dqkv = WithLast(in[0], Last(in[0]) / (2 * keys) * (queries + 2 * keys));
+  SL_RETURN_IF_ERROR(HeadsOf("pack_keys_grad", dqkv, attributes).status());
+  return std::vector<Type>{dqkv};
+}
+
+InferredTypes ShapeOfAppendPositions(InputTypes in, Attributes) {
+  SL_RETURN_IF_ERROR(CheckDTypes(in, "xx"));
+  if (Rank(in[0]) != 3 || Rank(in[1]) != 3 || in[0].shape[0] != in[1].shape[0] ||
+      Last(in[0]) != Last(in[1])) {
+    return Misfit("append_positions wants a (B,P,C) and b (B,T,C)", in);
+  }
+  Type all = in[0];
+  all.shape[1] += in[1].shape[1];
+  return std::vector<Type>{std::move(all)};
+}
+
+InferredTypes ShapeOfTakePositions(InputTypes in, Attributes attributes) {
+  SL_RETURN_IF_ERROR(CheckDTypes(in, "x"));
+  SL_ASSIGN_OR_RETURN(const int64_t first, FirstOf("take_positions", attributes[0]));
+  SL_ASSIGN_OR_RETURN(const int64_t count,
+                      CountOf("take_positions", attributes[1], "positions", 1));
+  if (Rank(in[0]) != 3 || first + count > in[0].shape[1]) {
+    return Misfit(absl::StrCat("take_positions wants x (B,T,C), T at least ", first + count), in);
+  }
+  Type some = in[0];
+  some.shape[1] = count;
+  return std::vector<Type>{std::move(some)};
 }
 
 }  // namespace stringline

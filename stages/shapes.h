@@ -29,8 +29,8 @@ InferredTypes ShapeOfAttention(InputTypes in, Attributes attributes);
 InferredTypes ShapeOfAttentionGrad(InputTypes in, Attributes attributes);
 InferredTypes ShapeOfEmbedding(InputTypes in, Attributes);
 InferredTypes ShapeOfEmbeddingGrad(InputTypes in, Attributes attributes);
-InferredTypes ShapeOfPositionAdd(InputTypes in, Attributes);
-InferredTypes ShapeOfPositionGrad(InputTypes in, Attributes);
+InferredTypes ShapeOfPositionAdd(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfPositionGrad(InputTypes in, Attributes attributes);
 InferredTypes ShapeOfCrossEntropy(InputTypes in, Attributes);
 InferredTypes ShapeOfCrossEntropyGrad(InputTypes in, Attributes);
 
@@ -42,6 +42,13 @@ InferredTypes ShapeOfHeadNormGrad(InputTypes in, Attributes);
 InferredTypes ShapeOfRotary(InputTypes in, Attributes);
 InferredTypes ShapeOfSwiglu(InputTypes in, Attributes);
 InferredTypes ShapeOfSwigluGrad(InputTypes in, Attributes);
+
+InferredTypes ShapeOfAttentionPast(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfAttentionPastGrad(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfPackKeys(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfPackKeysGrad(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfAppendPositions(InputTypes in, Attributes);
+InferredTypes ShapeOfTakePositions(InputTypes in, Attributes attributes);
 
 // Shapes of the experts' ops: experts_shapes.cc.
 InferredTypes ShapeOfRoute(InputTypes in, Attributes attributes);

@@ -22,6 +22,7 @@ stringline_test(stages_test
     stages/raised_test.cc
     stages/random_values.cc
     stages/run_kernel.cc
+    stages/slices_test.cc
     stages/split_test.cc
     stages/text_test.cc
   LIBRARIES stringline_stages stringline_cpu_kernels)

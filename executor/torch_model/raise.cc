@@ -271,7 +271,7 @@ class Raiser {
     SL_ASSIGN_OR_RETURN(const ValueId rows, Rows(x));
     SL_ASSIGN_OR_RETURN(const ValueId taken, params_.Take({weight}, ParamUse::kPositions,
                                                           table.module, false, positions));
-    return AppendOne(node, Op::kPositionAdd, {rows, taken});
+    return AppendOne(node, Op::kPositionAdd, {rows, taken}, {0});
   }
 
   absl::StatusOr<ValueId> Product(const TorchNode& node) {
@@ -338,8 +338,8 @@ class Raiser {
                                        {heads, kv_heads, q.epsilon}));
     }
     if (q.theta != 0) {
-      SL_ASSIGN_OR_RETURN(x,
-                          AppendOne(*found->node, Op::kRotary, {x}, {heads, kv_heads, q.theta, 1}));
+      SL_ASSIGN_OR_RETURN(
+          x, AppendOne(*found->node, Op::kRotary, {x}, {heads, kv_heads, q.theta, 1, 0}));
     }
     return AppendOne(*found->node, Op::kAttention, {x}, {heads, kv_heads});
   }

@@ -69,7 +69,7 @@ ValueId DecoderStage::AttentionHalf(ValueId x, const std::string& name) {
     y = builder_.AppendAll(Op::kHeadNorm, {y, query, key}, {heads, kv_heads, shape_.norm_epsilon},
                            attention + ".head_norm")[0];
   }
-  y = builder_.Append(Op::kRotary, {y}, {heads, kv_heads, shape_.rope_theta, 1},
+  y = builder_.Append(Op::kRotary, {y}, {heads, kv_heads, shape_.rope_theta, 1, 0},
                       attention + ".rotary");
   y = builder_.AppendAll(Op::kAttention, {y}, {heads, kv_heads}, attention)[0];
   return EndBranch(y, attention + ".projection", x, name + "middle");

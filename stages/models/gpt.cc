@@ -58,7 +58,7 @@ ValueId GptStage::EndBranch(ValueId x, const std::string& name, ValueId residual
 ValueId GptStage::Embed() {
   const ValueId x = EmbedTokens(shape_.vocabulary, kStddev);
   const ValueId position = Matrix("position.weight", shape_.context, shape_.width, kStddev);
-  return builder_.Append(Op::kPositionAdd, {x, position}, {}, "position");
+  return builder_.Append(Op::kPositionAdd, {x, position}, {0}, "position");
 }
 
 ValueId GptStage::Layer(ValueId x, int layer) {

@@ -87,10 +87,10 @@ TEST_F(BodiesTest, TableAddedToEverySequence) {
     RunOnHost(AddRepeated<T>{from.data(), add.data(), y.data(), 3 * shape.rows, shape.columns,
                              shape.rows},
               run.threads);
-    ExpectSame(y, RunKernel(Op::kPositionAdd, {x, table}, {})[0]);
+    ExpectSame(y, RunKernel(Op::kPositionAdd, {x, table}, {0})[0]);
     Buffer<float> sum(table.type.elements(), run);
     RunOnHost(SumOfFewRows<T>{from.data(), sum.data(), 3, table.type.elements()}, run.threads);
-    const Array grad = RunKernel(Op::kPositionGrad, {x}, {})[0];
+    const Array grad = RunKernel(Op::kPositionGrad, {x}, {double(shape.rows), 0})[0];
     ExpectSame(sum, grad);
     RunOnHost(SumOfFewRows<T>{from.data(), sum.data(), 3, table.type.elements(), true},
               run.threads);

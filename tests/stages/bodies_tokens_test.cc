@@ -218,8 +218,9 @@ TEST_F(BodiesTest, Rotary) {
     cosines.Values();
     sines.Values();
     for (const double direction : {1.0, -1.0}) {
-      const Array expected = RunKernel(
-          Op::kRotary, {qkv}, {double(c.heads.queries), double(c.heads.keys), 1e4, direction})[0];
+      const Array expected =
+          RunKernel(Op::kRotary, {qkv},
+                    {double(c.heads.queries), double(c.heads.keys), 1e4, direction, 0})[0];
       Buffer<T> x(qkv, run), y(qkv.type.elements(), run);
       Rotary<T> body{x.data(), y.data(),    cosines.data(), sines.data(),
                      rows,     c.positions, c.heads,        float(direction)};

@@ -44,7 +44,8 @@ const std::vector<OpCase>& Cases() {
       {Op::kAttention, {F32({2, 5, 24})}, {4, 2}},
       {Op::kAttention, {F32({1, 35, 15})}, {3, 1}},
       {Op::kEmbedding, {I32({3, 4}), F32({6, 5})}, {}, 6},
-      {Op::kPositionAdd, {F32({3, 4, 5}), F32({4, 5})}, {}},
+      {Op::kPositionAdd, {F32({3, 4, 5}), F32({4, 5})}, {0}},
+      {Op::kPositionAdd, {F32({3, 4, 5}), F32({9, 5})}, {3}},
       {Op::kCrossEntropy, {F32({3, 4, 7}), I32({3, 4})}, {}, 7},
       {Op::kCrossEntropy, {F32({5, 39}), I32({5})}, {}, 39},
       {Op::kLinearAdd, {F32({2, 3, 5}), F32({4, 5}), F32({2, 3, 4})}, {}},
@@ -52,10 +53,15 @@ const std::vector<OpCase>& Cases() {
       {Op::kRmsNorm, {F32({3, 37}), F32({37})}, {1e-6}},
       {Op::kHeadNorm, {F32({2, 3, 25}), F32({5}), F32({5})}, {3, 1, 1e-6}},
       {Op::kHeadNorm, {F32({1, 2, 72}), F32({18}), F32({18})}, {2, 1, 1e-5}},
-      {Op::kRotary, {F32({2, 4, 24})}, {2, 1, 1e4, 1}},
-      {Op::kRotary, {F32({1, 3, 108})}, {1, 1, 100, -1}},
+      {Op::kRotary, {F32({2, 4, 24})}, {2, 1, 1e4, 1, 0}},
+      {Op::kRotary, {F32({1, 3, 108})}, {1, 1, 100, -1, 7}},
       {Op::kSwiglu, {F32({3, 30})}, {}},
       {Op::kSwiglu, {F32({2, 130})}, {}},
+      {Op::kAttentionPast, {F32({2, 5, 12}), F32({2, 3, 8})}, {2, 2}},
+      {Op::kAttentionPast, {F32({1, 35, 27}), F32({1, 33, 18})}, {1, 1}},
+      {Op::kAttentionPast, {F32({2, 5, 24}), F32({2, 40, 12})}, {4, 2}},
+      {Op::kPackKeys, {F32({2, 3, 24})}, {2, 1}},
+      {Op::kAppendPositions, {F32({2, 3, 5}), F32({2, 4, 5})}, {}},
   };
   return cases;
 }

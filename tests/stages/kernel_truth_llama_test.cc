@@ -103,12 +103,23 @@ TEST_F(LlamaTruth, HeadNorm) {
 
 // Also far from the first position: the angle is a product, without the error of many sums.
 TEST_F(LlamaTruth, Rotary) {
+  struct Case {
+    int64_t positions, size, first = 0;
+  };
   const int64_t queries = 3, keys = 1;
-  for (const auto& [positions, size] : std::vector<std::pair<int64_t, int64_t>>{
-           {1, 2}, {7, 2}, {5, 6}, {4, 34}, {3, 64}, {20000, 4}}) {
+  for (const auto& [positions, size, first] : {Case{1, 2},
+                                               {7, 2},
+                                               {5, 6},
+                                               {4, 34},
+                                               {3, 64},
+                                               {20000, 4},
+                                               {1, 2, 1},
+                                               {5, 6, 33},
+                                               {300, 34, 20000}}) {
     for (const double theta : {1e4, 5e5}) {
       for (const double direction : {1.0, -1.0}) {
-        SCOPED_TRACE(absl::StrCat(positions, " positions, heads of ", size, ", theta ", theta));
+        SCOPED_TRACE(absl::StrCat(positions, " positions from ", first, ", heads of ", size,
+                                  ", theta ", theta));
         const int64_t batch = 2, width = (queries + 2 * keys) * size;
         const Array x = Random({batch, positions, width});
         Numbers y(x.f32(), x.f32() + x.type.elements());
@@ -117,14 +128,15 @@ TEST_F(LlamaTruth, Rotary) {
             for (int64_t d = 0; d < size / 2; ++d) {
               const double power = static_cast<double>(2 * d) / static_cast<double>(size);
               const double angle =
-                  direction * static_cast<double>(n % positions) * std::pow(theta, -power);
+                  direction * static_cast<double>(first + n % positions) * std::pow(theta, -power);
               const int64_t low = n * width + h * size + d, high = low + size / 2;
               y[low] = x.f32()[low] * std::cos(angle) - x.f32()[high] * std::sin(angle);
               y[high] = x.f32()[high] * std::cos(angle) + x.f32()[low] * std::sin(angle);
             }
           }
         }
-        ExpectClose(RunKernel(Op::kRotary, {x}, {3, 1, theta, direction})[0], y, 5e-7);
+        ExpectClose(RunKernel(Op::kRotary, {x}, {3, 1, theta, direction, double(first)})[0], y,
+                    5e-7);
       }
     }
   }

@@ -61,7 +61,7 @@ RaisedShape ThreeKinds() {
   const Type tokens = {DType::kI32, {kMicrobatch, kContext}};
   const ValueId ids = made.builder().Input(Role::kInput, 0, tokens, "tokens");
   ValueId x = made.Add("embed", Op::kEmbedding, {ids, made.Param("embedding", {kTokens, kWidth})});
-  x = made.Add("embed", Op::kPositionAdd, {x, made.Param("positions", {kContext, kWidth})});
+  x = made.Add("embed", Op::kPositionAdd, {x, made.Param("positions", {kContext, kWidth})}, {0});
 
   ValueId y = made.Add("a", Op::kRmsNorm, {x, made.Param("a.norm", {kWidth})}, {1e-5});
   y = made.Add("a", Op::kLinear, {y, made.Param("a.up", {9, kWidth})});

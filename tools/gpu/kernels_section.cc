@@ -161,7 +161,7 @@ std::vector<MemoryCase> MemoryCases(const RateSizes& sizes) {
   const auto stat = [&] { return Floats({b, t}); };
   const auto qkv = [&] { return Bf16({b, t, 3 * h * d}); };
   const auto tokens = [&] { return Integers({b, t}, v); };
-  const std::vector<double> heads = {double(h), double(h), 10000, 1};
+  const std::vector<double> heads = {double(h), double(h), 10000, 1, 0};
   const Array logits = Bf16({few, t, v});
   return {
       {{Op::kAdd, {x(), x()}, {}}},
@@ -176,7 +176,7 @@ std::vector<MemoryCase> MemoryCases(const RateSizes& sizes) {
       {{Op::kRmsNormGrad, {x(), x(), row(), stat()}, {}}, 0, true},
       {{Op::kRotary, {qkv()}, heads}},
       {{Op::kColumnSum, {Bf16({b, t, 3 * c})}, {}}, 0, true},
-      {{Op::kPositionAdd, {x(), Bf16({t, c})}, {}}},
+      {{Op::kPositionAdd, {x(), Bf16({t, c})}, {0}}},
       {{Op::kEmbedding, {tokens(), Bf16({v, c})}, {}}, (v - b * t) * c * 2},
       {{Op::kCrossEntropy, {logits, Integers({few, t}, v)}, {}}},
       {{Op::kCrossEntropyGrad, {Floats({}), logits, Integers({few, t}, v), Floats({few, t})}, {}}},

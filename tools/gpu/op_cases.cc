@@ -297,8 +297,13 @@ void OpCaseMaker::MakeRowCases(int64_t b, int64_t t, int64_t c) {
   Add(Op::kSwiglu, {Random({b, t, 2 * c})});
   Add(Op::kSwigluGrad, {x(), Random({b, t, 2 * c})});
   Add(Op::kColumnSum, {x()});
-  Add(Op::kPositionAdd, {x(), Random({t, c})});
-  Add(Op::kPositionGrad, {x()});
+  Add(Op::kPositionAdd, {x(), Random({t, c})}, {0});
+  Add(Op::kPositionAdd, {x(), Random({2 * t + 3, c})}, {double(t + 1)});
+  Add(Op::kPositionGrad, {x()}, {double(t), 0});
+  Add(Op::kPositionGrad, {x()}, {double(2 * t + 3), double(t + 1)});
+  Add(Op::kAppendPositions, {Random({b, t + 2, c}), x()});
+  Add(Op::kTakePositions, {x()}, {0, double(t)});
+  Add(Op::kTakePositions, {x()}, {double(t / 2), double(t - t / 2)});
   // Gradients of norms are small for long rows, as in training.
   const float small = 1 / std::sqrt(static_cast<float>(b * t));
   Add(Op::kLayerNorm, {x(), row(), row()}, {1e-5});
@@ -314,13 +319,24 @@ void OpCaseMaker::MakeHeadCases(int64_t heads, int64_t kv_heads, int64_t size) {
   const auto gamma = [&] { return Random({size}); };
   Add(Op::kHeadNorm, {qkv(), gamma(), gamma()}, {both[0], both[1], 1e-5});
   Add(Op::kHeadNormGrad, {qkv(), qkv(), gamma(), gamma(), Random({b, t, heads + kv_heads})}, both);
-  Add(Op::kRotary, {qkv()}, {both[0], both[1], 10000, 1});
-  Add(Op::kRotary, {qkv()}, {both[0], both[1], 500, -1});
+  Add(Op::kRotary, {qkv()}, {both[0], both[1], 10000, 1, 0});
+  Add(Op::kRotary, {qkv()}, {both[0], both[1], 500, -1, 13});
+  Add(Op::kPackKeys, {qkv()}, both);
+  Add(Op::kPackKeysGrad, {Random({b, t, 2 * kv_heads * size})}, both);
   const OpCase attention = {Op::kAttention, {qkv()}, both};
   cases_.push_back(attention);
   const std::vector<Array> mixed = OnCpu(attention);
-  Add(Op::kAttentionGrad, {Random({b, t, heads * size}), attention.inputs[0], mixed[0], mixed[1]},
-      both);
+  const Array dy = Random({b, t, heads * size});
+  Add(Op::kAttentionGrad, {dy, attention.inputs[0], mixed[0], mixed[1]}, both);
+  // Tiles of keys with rows of both, and a past of several tiles.
+  for (const int64_t past : {5, 64, 150}) {
+    const OpCase slice = {
+        Op::kAttentionPast, {qkv(), Random({b, past, 2 * kv_heads * size})}, both};
+    cases_.push_back(slice);
+    const std::vector<Array> of_slice = OnCpu(slice);
+    Add(Op::kAttentionPastGrad, {dy, slice.inputs[0], slice.inputs[1], of_slice[0], of_slice[1]},
+        both);
+  }
 }
 
 void OpCaseMaker::MakeTokenCases(int64_t b, int64_t t, int32_t vocabulary, int64_t c) {

@@ -116,7 +116,7 @@ void AddElementwise(std::vector<Row>* rows, int64_t n, int64_t width) {
   rows->push_back({Op::kRmsNormGrad, {x, x, c, row}, {}, 0});
   rows->push_back({Op::kSwiglu, {wide}, {}, 0});
   rows->push_back({Op::kSwigluGrad, {F32({n, 2 * width}), wide}, {}, 0});
-  rows->push_back({Op::kRotary, {F32({4, n / 4, 3 * width})}, {4, 4, 1e4, 1}, 0});
+  rows->push_back({Op::kRotary, {F32({4, n / 4, 3 * width})}, {4, 4, 1e4, 1, 0}, 0});
   rows->push_back({Op::kCrossEntropy, {F32({n, 256}), I32({n})}, {}, 0});
   rows->push_back({Op::kCrossEntropyGrad, {F32({}), F32({n, 256}), I32({n}), row}, {}, 0});
 }

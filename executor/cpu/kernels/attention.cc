@@ -1,7 +1,8 @@
 // Causal attention and its gradient, one head of one sequence at a time, kBlock queries at once.
 //
 // Keys and values of a head are packed into workspace rows padded to whole vectors, once for all
-// heads of queries that share them; the queries of a block are transposed as well. Weights live
+// heads of queries that share them: those of the past, if there is one, then those of the sequence.
+// All rows of the past come before every query. The queries of a block are transposed. Weights live
 // only for the block at hand; the backward kernel computes them again from the saved log-sum-exp.
 // The scale 1 / sqrt(D) goes into the queries.
 #include <algorithm>
@@ -17,13 +18,17 @@ namespace {
 
 // Sizes of one head, and its place among the others.
 struct Head {
-  int64_t heads, kv_heads, positions, size;
+  int64_t heads, kv_heads;
+  int64_t past;  // rows before the sequence's own, which have keys and values only
+  int64_t positions, size;
   int64_t wide;  // `size` rounded up to whole vectors
   float scale;
 
-  Head(const Type& qkv, absl::Span<const double> attributes)
+  // `past_rows` is null where there is no past.
+  Head(const Type& qkv, const Type* past_rows, absl::Span<const double> attributes)
       : heads(static_cast<int64_t>(attributes[0])),
         kv_heads(static_cast<int64_t>(attributes[1])),
+        past(past_rows == nullptr ? 0 : past_rows->shape[1]),
         positions(qkv.shape[1]),
         size(qkv.shape[2] / (heads + 2 * kv_heads)),
         wide(RoundUp(size)),
@@ -35,9 +40,14 @@ struct Head {
   // In a row of qkv, from the first channel of head h of queries to that of its keys and values.
   int64_t to_keys(int64_t h) const { return (heads + h / group() - h) * size; }
   int64_t to_values(int64_t h) const { return to_keys(h) + kv_heads * size; }
-  int64_t block() const { return kBlock * wide; }         // queries
-  int64_t weights() const { return kBlock * positions; }  // for a block, one for every key
-  int64_t keys() const { return positions * wide; }       // packed
+  // The same in a row of the past, from its first channel.
+  int64_t past_stride() const { return 2 * kv_heads * size; }
+  int64_t past_to_keys(int64_t h) const { return h / group() * size; }
+  int64_t past_to_values(int64_t h) const { return past_to_keys(h) + kv_heads * size; }
+  int64_t all() const { return past + positions; }    // keys
+  int64_t block() const { return kBlock * wide; }     // queries
+  int64_t weights() const { return kBlock * all(); }  // for a block, one for every key
+  int64_t keys() const { return all() * wide; }       // packed
   int64_t summed() const { return group() > 1 ? keys() : 0; }
 };
 
@@ -71,23 +81,33 @@ void StoreChannels(float* row, int64_t d, int64_t size, Vec v) {
   d + kLanes <= size ? Store(row + d, v) : StorePart(row + d, v, size - d);
 }
 
-// keys, values (T, wide) = those of head h of queries, at `qkv`; 0 beyond `size`. Rows of a head
-// lie too far apart for hardware prefetching, so each is prefetched some rows ahead; the queries as
-// well, for TakeBlock.
-void Pack(const Head& head, int64_t h, const float* qkv, float* keys, float* values) {
+// keys, values (count, wide) = those of `count` rows, of which they are `to_keys` and `to_values`
+// channels; 0 beyond `size`. Rows of a head lie too far apart for hardware prefetching, so each is
+// prefetched some rows ahead; the channels at its beginning as well, which TakeBlock reads.
+void PackRows(const Head& head, Rows<const float> rows, int64_t count, int64_t to_keys,
+              int64_t to_values, float* keys, float* values) {
   constexpr int64_t kAhead = 8;
-  const int64_t to_keys = head.to_keys(h), to_values = head.to_values(h);
-  const Rows<const float> rows{qkv, head.stride()};
-  for (int64_t t = 0; t < head.positions; ++t) {
+  for (int64_t t = 0; t < count; ++t) {
     const float* key = rows[t] + to_keys;
     const float* value = rows[t] + to_values;
-    const float* ahead = rows[std::min(t + kAhead, head.positions - 1)];
+    const float* ahead = rows[std::min(t + kAhead, count - 1)];
     for (int64_t d = 0; d < head.wide; d += kLanes) {
       for (int64_t from : {int64_t{0}, to_keys, to_values}) __builtin_prefetch(ahead + from + d);
       Store(keys + t * head.wide + d, LoadChannels(key, d, head.size));
       Store(values + t * head.wide + d, LoadChannels(value, d, head.size));
     }
   }
+}
+
+// keys, values (P + T, wide) = those of head h of queries; `qkv` is at the head's first channel,
+// `past` at the sequence's.
+void Pack(const Head& head, int64_t h, const float* qkv, const float* past, float* keys,
+          float* values) {
+  PackRows(head, {past, head.past_stride()}, head.past, head.past_to_keys(h),
+           head.past_to_values(h), keys, values);
+  const int64_t own = head.past * head.wide;
+  PackRows(head, {qkv, head.stride()}, head.positions, head.to_keys(h), head.to_values(h),
+           keys + own, values + own);
 }
 
 // `rows` rows of `to` = those of packed (rows, wide), row i times factor[i].
@@ -100,8 +120,8 @@ void Unpack(const Head& head, const float* packed, const float* factor, int64_t 
   }
 }
 
-void Unpack(const Head& head, const float* packed, Rows<float> to) {
-  for (int64_t t = 0; t < head.positions; ++t) {
+void Unpack(const Head& head, const float* packed, int64_t rows, Rows<float> to) {
+  for (int64_t t = 0; t < rows; ++t) {
     for (int64_t d = 0; d < head.size; d += kLanes) {
       StoreChannels(to[t], d, head.size, Load(packed + t * head.wide + d));
     }
@@ -166,6 +186,11 @@ void Softmax(float* scores, int64_t first, int64_t rows, float* factor, float* l
     Weigh<2>(scores + j * kBlock, most, weights);
     for (int i = 0; i < 4; ++i) sum[i % 2] += weights[i];
   }
+  if (j < first) {  // a past of an odd number of rows
+    Vec weights[2];
+    Weigh<1>(scores + j * kBlock, most, weights);
+    for (int i = 0; i < 2; ++i) sum[i] += weights[i];
+  }
   for (int64_t own = 0; own < rows; ++own) {
     Vec weights[2];
     Weigh<1>(scores + (first + own) * kBlock, most, weights);
@@ -182,34 +207,43 @@ void Softmax(float* scores, int64_t first, int64_t rows, float* factor, float* l
   }
 }
 
-// Head h of queries of one sequence; qkv, y and lse point at its first element. The first head of a
-// group packs the group's keys and values.
-void ForwardHead(const Head& head, int64_t h, const float* qkv, float* y, float* lse,
-                 Workspace workspace) {
+// The operands of a head of queries of one sequence, each at the head's first element; past and
+// dpast at the sequence's.
+struct HeadForward {
+  const float* qkv;
+  const float* past;
+  float* y;
+  float* lse;
+};
+
+// Head h of queries of one sequence. The first head of a group packs the group's keys and values.
+void ForwardHead(const Head& head, int64_t h, const HeadForward& at, Workspace workspace) {
   const int64_t width = head.width(), stride = head.stride();
   float* keys = workspace.Take(head.keys());
   float* values = workspace.Take(head.keys());
   float* queries = workspace.Take(head.block());
   float* mixed = workspace.Take(head.block());
   float* weights = workspace.Take(head.weights());
-  if (h % head.group() == 0) Pack(head, h, qkv, keys, values);
+  if (h % head.group() == 0) Pack(head, h, at.qkv, at.past, keys, values);
   for (int64_t first = 0; first < head.positions; first += kBlock) {
-    const int64_t rows = std::min(kBlock, head.positions - first);
-    TakeBlock(head, {qkv + first * stride, stride}, rows, head.scale, queries, mixed);
-    Scores(keys, head.wide, queries, head.size, first, rows, weights);
+    const int64_t rows = std::min(kBlock, head.positions - first), before = head.past + first;
+    TakeBlock(head, {at.qkv + first * stride, stride}, rows, head.scale, queries, mixed);
+    Scores(keys, head.wide, queries, head.size, before, rows, weights);
     float factor[kBlock];
-    Softmax(weights, first, rows, factor, lse + first);
-    Mix(weights, values, head.wide, first, rows, mixed);
-    Unpack(head, mixed, factor, rows, {y + first * width, width});
+    Softmax(weights, before, rows, factor, at.lse + first);
+    Mix(weights, values, head.wide, before, rows, mixed);
+    Unpack(head, mixed, factor, rows, {at.y + first * width, width});
   }
 }
 
 struct HeadGrad {
   const float* dy;
   const float* qkv;
+  const float* past;
   const float* y;
   const float* lse;
   float* dqkv;
+  float* dpast;
 };
 
 struct GradBuffers {
@@ -270,20 +304,20 @@ void RowsOfBlock(const Head& head, const HeadGrad& at, int64_t first, int64_t ro
 // The block of queries from `first` on: its dq, and its part of dk and dv.
 void BackwardBlock(const Head& head, const HeadGrad& at, const GradBuffers& to, int64_t first) {
   const int64_t width = head.width(), stride = head.stride(), wide = head.wide;
-  const int64_t rows = std::min(kBlock, head.positions - first);
+  const int64_t rows = std::min(kBlock, head.positions - first), before = head.past + first;
   TakeBlock(head, {at.qkv + first * stride, stride}, rows, head.scale, to.turned_queries,
             to.queries);
   TakeBlock(head, {at.dy + first * width, width}, rows, 1.0f, to.turned_dy, to.dy);
-  Scores(to.keys, wide, to.turned_queries, head.size, first, rows, to.weights);
-  Scores(to.values, wide, to.turned_dy, head.size, first, rows, to.dscores);
+  Scores(to.keys, wide, to.turned_queries, head.size, before, rows, to.weights);
+  Scores(to.values, wide, to.turned_dy, head.size, before, rows, to.dscores);
   float lse[kBlock], delta[kBlock], factor[kBlock];
   RowsOfBlock(head, at, first, rows, lse, delta);
-  GradOfSoftmax(to.weights, to.dscores, first + rows, lse, delta);
-  Mix(to.dscores, to.keys, wide, first, rows, to.dqueries);
+  GradOfSoftmax(to.weights, to.dscores, before + rows, lse, delta);
+  Mix(to.dscores, to.keys, wide, before, rows, to.dqueries);
   std::fill_n(factor, kBlock, head.scale);
   Unpack(head, to.dqueries, factor, rows, {at.dqkv + first * stride, stride});
-  Spread(to.dscores, to.queries, wide, first, rows, to.dkeys);
-  Spread(to.weights, to.dy, wide, first, rows, to.dvalues);
+  Spread(to.dscores, to.queries, wide, before, rows, to.dkeys);
+  Spread(to.weights, to.dy, wide, before, rows, to.dvalues);
 }
 
 // Adds a head's dk or dv, packed, to those of the heads before it in its group.
@@ -296,9 +330,13 @@ void AddToGroup(const Head& head, int64_t in_group, const float* grad, float* su
 // Head h of queries of one sequence. The last head of a group writes the gradients of the group's
 // keys and values, the sum over the group's heads.
 void BackwardHead(const Head& head, int64_t h, const HeadGrad& at, Workspace workspace) {
-  const int64_t stride = head.stride(), in_group = h % head.group();
+  const int64_t stride = head.stride(), past_stride = head.past_stride();
+  const int64_t in_group = h % head.group(), own = head.past * head.wide;
   const GradBuffers buffers(head, workspace);
-  if (in_group == 0) Pack(head, h, at.qkv, buffers.keys, buffers.values);
+  if (in_group == 0) Pack(head, h, at.qkv, at.past, buffers.keys, buffers.values);
+  // Blocks overwrite their own keys' gradients, and add to those of keys before them.
+  std::fill_n(buffers.dkeys, own, 0.0f);
+  std::fill_n(buffers.dvalues, own, 0.0f);
   for (int64_t first = 0; first < head.positions; first += kBlock) {
     BackwardBlock(head, at, buffers, first);
   }
@@ -310,20 +348,60 @@ void BackwardHead(const Head& head, int64_t h, const HeadGrad& at, Workspace wor
     dkeys = buffers.sum_dkeys;
     dvalues = buffers.sum_dvalues;
   }
-  Unpack(head, dkeys, {at.dqkv + head.to_keys(h), stride});
-  Unpack(head, dvalues, {at.dqkv + head.to_values(h), stride});
+  Unpack(head, dkeys, head.past, {at.dpast + head.past_to_keys(h), past_stride});
+  Unpack(head, dvalues, head.past, {at.dpast + head.past_to_values(h), past_stride});
+  Unpack(head, dkeys + own, head.positions, {at.dqkv + head.to_keys(h), stride});
+  Unpack(head, dvalues + own, head.positions, {at.dqkv + head.to_values(h), stride});
+}
+
+// y and lse of every head; `past` is null where there is no past.
+void Forward(const Node& node, const Tensor& qkv, const Tensor* past, Out out, void* workspace) {
+  const Head head(*qkv.type, past == nullptr ? nullptr : past->type, node.attributes);
+  const int64_t batch = qkv.type->shape[0];
+  for (int64_t b = 0; b < batch; ++b) {
+    const int64_t past_at = b * head.past * head.past_stride();
+    for (int64_t h = 0; h < head.heads; ++h) {
+      ForwardHead(head, h,
+                  {qkv.f32() + b * head.positions * head.stride() + h * head.size,
+                   past == nullptr ? nullptr : past->f32() + past_at,
+                   out[0].f32() + b * head.positions * head.width() + h * head.size,
+                   out[1].f32() + (b * head.heads + h) * head.positions},
+                  Workspace(workspace));
+    }
+  }
+}
+
+// dqkv, and dpast, of every head; `past` is null where there is no past.
+void Backward(const Node& node, In in, const Tensor* past, Out out, void* workspace) {
+  const Tensor &dy = in[0], &qkv = in[1], &y = in[in.size() - 2], &lse = in.back();
+  const Head head(*qkv.type, past == nullptr ? nullptr : past->type, node.attributes);
+  const int64_t batch = qkv.type->shape[0];
+  for (int64_t b = 0; b < batch; ++b) {
+    const int64_t past_at = b * head.past * head.past_stride();
+    for (int64_t h = 0; h < head.heads; ++h) {
+      const int64_t at = b * head.positions * head.width() + h * head.size;
+      const int64_t packed_at = b * head.positions * head.stride() + h * head.size;
+      BackwardHead(
+          head, h,
+          {dy.f32() + at, qkv.f32() + packed_at, past == nullptr ? nullptr : past->f32() + past_at,
+           y.f32() + at, lse.f32() + (b * head.heads + h) * head.positions,
+           out[0].f32() + packed_at, past == nullptr ? nullptr : out[1].f32() + past_at},
+          Workspace(workspace));
+    }
+  }
 }
 
 }  // namespace
 
-int64_t AttentionWorkspace(const Type& qkv, absl::Span<const double> attributes) {
-  const Head head(qkv, attributes);
+int64_t AttentionWorkspace(const Type& qkv, const Type* past, absl::Span<const double> attributes) {
+  const Head head(qkv, past, attributes);
   return (2 * head.keys() + 2 * head.block() + head.weights()) *
          static_cast<int64_t>(sizeof(float));
 }
 
-int64_t AttentionGradWorkspace(const Type& qkv, absl::Span<const double> attributes) {
-  const Head head(qkv, attributes);
+int64_t AttentionGradWorkspace(const Type& qkv, const Type* past,
+                               absl::Span<const double> attributes) {
+  const Head head(qkv, past, attributes);
   return (5 * head.block() + 2 * head.weights() + 4 * head.keys() + 2 * head.summed()) *
          static_cast<int64_t>(sizeof(float));
 }
@@ -337,15 +415,7 @@ int64_t AttentionGradWorkspace(const Type& qkv, absl::Span<const double> attribu
 //
 // qkv (B,T,(H+2K)D) -> y (B,T,HD), lse (B,H,T), both overwritten.
 void Run_kAttention(const Node& node, In in, Out out, Accumulate, void* workspace) {
-  const Head head(*in[0].type, node.attributes);
-  const int64_t batch = in[0].type->shape[0];
-  for (int64_t b = 0; b < batch; ++b) {
-    for (int64_t h = 0; h < head.heads; ++h) {
-      ForwardHead(head, h, in[0].f32() + b * head.positions * head.stride() + h * head.size,
-                  out[0].f32() + b * head.positions * head.width() + h * head.size,
-                  out[1].f32() + (b * head.heads + h) * head.positions, Workspace(workspace));
-    }
-  }
+  Forward(node, in[0], nullptr, out, workspace);
 }
 
 // With p[i,j] = e^(s[i,j] - lse[i]) and delta[i] = dy[i] . y[i]:
@@ -356,18 +426,23 @@ void Run_kAttention(const Node& node, In in, Out out, Accumulate, void* workspac
 //
 // dy (B,T,HD), qkv (B,T,(H+2K)D), y (B,T,HD), lse (B,H,T) -> dqkv as qkv, overwritten.
 void Run_kAttentionGrad(const Node& node, In in, Out out, Accumulate, void* workspace) {
-  const Head head(*in[1].type, node.attributes);
-  const int64_t batch = in[1].type->shape[0];
-  for (int64_t b = 0; b < batch; ++b) {
-    for (int64_t h = 0; h < head.heads; ++h) {
-      const int64_t at = b * head.positions * head.width() + h * head.size;
-      const int64_t packed_at = b * head.positions * head.stride() + h * head.size;
-      BackwardHead(head, h,
-                   {in[0].f32() + at, in[1].f32() + packed_at, in[2].f32() + at,
-                    in[3].f32() + (b * head.heads + h) * head.positions, out[0].f32() + packed_at},
-                   Workspace(workspace));
-    }
-  }
+  Backward(node, in, nullptr, out, workspace);
+}
+
+// As attention, but every sum over j also goes over the P rows of the past, which come first. A row
+// of the past holds K heads of keys, then K heads of values.
+//
+// qkv (B,T,(H+2K)D), past (B,P,2KD) -> y (B,T,HD), lse (B,H,T), both overwritten.
+void Run_kAttentionPast(const Node& node, In in, Out out, Accumulate, void* workspace) {
+  Forward(node, in[0], &in[1], out, workspace);
+}
+
+// dk and dv of the past's rows are its gradient.
+//
+// dy (B,T,HD), qkv (B,T,(H+2K)D), past (B,P,2KD), y (B,T,HD), lse (B,H,T) -> dqkv as qkv, dpast as
+// past, both overwritten.
+void Run_kAttentionPastGrad(const Node& node, In in, Out out, Accumulate, void* workspace) {
+  Backward(node, in, &in[2], out, workspace);
 }
 
 }  // namespace stringline::cpu

@@ -31,8 +31,10 @@ inline char* RowAt(const Tensor& tensor, int64_t row) {
   return static_cast<char*>(tensor.data) + row * RowBytes(tensor);
 }
 
-int64_t AttentionWorkspace(const Type& qkv, absl::Span<const double> attributes);
-int64_t AttentionGradWorkspace(const Type& qkv, absl::Span<const double> attributes);
+// `past` is null where there is no past.
+int64_t AttentionWorkspace(const Type& qkv, const Type* past, absl::Span<const double> attributes);
+int64_t AttentionGradWorkspace(const Type& qkv, const Type* past,
+                               absl::Span<const double> attributes);
 int64_t LayerNormGradWorkspace(const Type& x);
 int64_t CrossEntropyWorkspace(const Type& logits);
 int64_t RouteWorkspace(const Type& logits);

@@ -1,7 +1,8 @@
 // Rotary positions (RoFormer, Su et al. 2021), with the two channels of a pair half a head apart.
 //
-// Only a single step's angle is computed: cosines and sines are rotated by it from position to
-// position, in double, so that a million rotations err by less than a float's rounding.
+// Only the angles of the first position and of a single step are computed: cosines and sines are
+// rotated by the step's from position to position, in double, so that a million rotations err by
+// less than a float's rounding.
 #include <algorithm>
 #include <cmath>
 
@@ -11,10 +12,10 @@
 namespace stringline::cpu {
 namespace {
 
-// Cosines and sines of every pair's angle, for one position after the other from 0 on.
+// Cosines and sines of every pair's angle, for one position after the other from `first` on.
 class Turns {
  public:
-  Turns(int64_t half, double theta, double direction, void* workspace)
+  Turns(int64_t half, double theta, double direction, double first, void* workspace)
       : half_(half),
         cosines_(static_cast<float*>(workspace)),
         sines_(cosines_ + RoundUp(half)),
@@ -25,8 +26,9 @@ class Turns {
       const double angle = std::pow(theta, -static_cast<double>(d) / static_cast<double>(half));
       step_[d] = std::cos(angle);
       step_[half + d] = direction * std::sin(angle);
-      now_[d] = 1;
-      now_[half + d] = 0;
+      now_[d] = std::cos(first * angle);
+      now_[half + d] = direction * std::sin(first * angle);
+      Keep(d);
     }
   }
 
@@ -41,8 +43,7 @@ class Turns {
       const double c = now_[d], s = now_[half_ + d];
       now_[d] = c * step_[d] - s * step_[half_ + d];
       now_[half_ + d] = s * step_[d] + c * step_[half_ + d];
-      cosines_[d] = static_cast<float>(now_[d]);
-      sines_[d] = static_cast<float>(now_[half_ + d]);
+      Keep(d);
     }
   }
 
@@ -57,6 +58,11 @@ class Turns {
   }
 
  private:
+  void Keep(int64_t d) {
+    cosines_[d] = static_cast<float>(now_[d]);
+    sines_[d] = static_cast<float>(now_[half_ + d]);
+  }
+
   const int64_t half_;
   float* const cosines_;  // half_ each, rounded up to whole vectors
   float* const sines_;
@@ -74,7 +80,7 @@ int64_t RotaryWorkspace(const Type& qkv, absl::Span<const double> attributes) {
   return Turns::Bytes(HalfOf(qkv, attributes));
 }
 
-// For each head of queries and keys, d < D/2, with a[t,d] = direction t theta^(-2d/D):
+// For each head of queries and keys, d < D/2, with a[t,d] = direction (first + t) theta^(-2d/D):
 //
 // y[t,d] = x[t,d] cos a[t,d] - x[t,d+D/2] sin a[t,d]
 // y[t,d+D/2] = x[t,d+D/2] cos a[t,d] + x[t,d] sin a[t,d]
@@ -84,14 +90,16 @@ void Run_kRotary(const Node& node, In in, Out out, Accumulate, void* workspace) 
   const int64_t batch = in[0].type->shape[0], positions = in[0].type->shape[1];
   const int64_t width = RowLength(in[0]), half = HalfOf(*in[0].type, node.attributes);
   const int64_t turned = static_cast<int64_t>(node.attributes[0] + node.attributes[1]);
-  Turns turns(half, node.attributes[2], node.attributes[3], workspace);
+  const double first = node.attributes[4];
+  Turns turns(half, node.attributes[2], node.attributes[3], first, workspace);
   for (int64_t t = 0; t < positions; ++t) {
     if (t > 0) turns.Next();
+    const bool is_turned = t > 0 || first > 0;
     for (int64_t b = 0; b < batch; ++b) {
       const float* x = in[0].f32() + (b * positions + t) * width;
       float* y = out[0].f32() + (b * positions + t) * width;
       int64_t at = 0;
-      for (; t > 0 && at < turned * 2 * half; at += 2 * half) turns.Turn(x + at, y + at);
+      for (; is_turned && at < turned * 2 * half; at += 2 * half) turns.Turn(x + at, y + at);
       std::copy(x + at, x + width, y + at);
     }
   }

@@ -31,6 +31,11 @@ void SumRows(const float* x, int64_t rows, int64_t columns, float* sum, bool acc
   }
 }
 
+// The element of a table at which the row of position `first` begins.
+int64_t PositionsAt(double first, const Tensor& table) {
+  return static_cast<int64_t>(first) * RowLength(table);
+}
+
 }  // namespace
 
 // db[c] = sum over n of dy[n,c]
@@ -41,12 +46,12 @@ void Run_kColumnSum(const Node&, In in, Out out, Accumulate accumulate, void*) {
   SumRows(in[0].f32(), RowCount(in[0]), RowLength(in[0]), out[0].f32(), accumulate[0]);
 }
 
-// y[b,t,c] = x[b,t,c] + table[t,c]
+// y[b,t,c] = x[b,t,c] + table[first+t,c]
 //
-// x (B,T,C), table (T,C) -> y (B,T,C), overwritten.
-void Run_kPositionAdd(const Node&, In in, Out out, Accumulate, void*) {
-  const int64_t size = in[1].type->elements(), batch = in[0].type->shape[0];
-  const float* __restrict table = in[1].f32();
+// x (B,T,C), table (R,C) -> y (B,T,C), overwritten.
+void Run_kPositionAdd(const Node& node, In in, Out out, Accumulate, void*) {
+  const int64_t batch = in[0].type->shape[0], size = in[0].type->elements() / batch;
+  const float* __restrict table = in[1].f32() + PositionsAt(node.attributes[0], in[1]);
   for (int64_t b = 0; b < batch; ++b) {
     const float* __restrict x = in[0].f32() + b * size;
     float* __restrict y = out[0].f32() + b * size;
@@ -54,12 +59,17 @@ void Run_kPositionAdd(const Node&, In in, Out out, Accumulate, void*) {
   }
 }
 
-// dtable[t,c] = sum over b of dy[b,t,c]
+// dtable[first+t,c] = sum over b of dy[b,t,c], and 0 in all other rows
 //
-// dy (B,T,C) -> dtable (T,C), overwritten or added to, as in column_sum.
-void Run_kPositionGrad(const Node&, In in, Out out, Accumulate accumulate, void*) {
-  const int64_t batch = in[0].type->shape[0];
-  SumRows(in[0].f32(), batch, in[0].type->elements() / batch, out[0].f32(), accumulate[0]);
+// dy (B,T,C) -> dtable (R,C), overwritten or added to, as in column_sum.
+void Run_kPositionGrad(const Node& node, In in, Out out, Accumulate accumulate, void*) {
+  const int64_t batch = in[0].type->shape[0], size = in[0].type->elements() / batch;
+  const int64_t begin = PositionsAt(node.attributes[1], out[0]), end = begin + size;
+  float* const table = out[0].f32();
+  SumRows(in[0].f32(), batch, size, table + begin, accumulate[0]);
+  if (accumulate[0]) return;
+  std::fill_n(table, begin, 0.0f);
+  std::fill(table + end, table + out[0].type->elements(), 0.0f);
 }
 
 }  // namespace stringline::cpu

@@ -18,17 +18,35 @@ namespace {
 
 // Ops that copy BF16 numbers without reading them, the cast, and the ops of whole logits.
 bool TakesAnyFloat(Op op) {
-  return op == Op::kCast || op == Op::kEmbedding || op == Op::kGatherRows || op == Op::kDispatch ||
-         op == Op::kCombine || op == Op::kCrossEntropy || op == Op::kCrossEntropyGrad;
+  switch (op) {
+    case Op::kCast:
+    case Op::kEmbedding:
+    case Op::kGatherRows:
+    case Op::kDispatch:
+    case Op::kCombine:
+    case Op::kCrossEntropy:
+    case Op::kCrossEntropyGrad:
+    case Op::kPackKeys:
+    case Op::kPackKeysGrad:
+    case Op::kAppendPositions:
+    case Op::kTakePositions:
+      return true;
+    default:
+      return false;
+  }
 }
 
 int64_t WorkspaceOfF32(const Graph& graph, const Node& node) {
   auto input = [&](int i) -> const Type& { return graph.values[node.inputs[i]].type; };
   switch (node.op) {
     case Op::kAttention:
-      return AttentionWorkspace(input(0), node.attributes);
+      return AttentionWorkspace(input(0), nullptr, node.attributes);
     case Op::kAttentionGrad:
-      return AttentionGradWorkspace(input(1), node.attributes);
+      return AttentionGradWorkspace(input(1), nullptr, node.attributes);
+    case Op::kAttentionPast:
+      return AttentionWorkspace(input(0), &input(1), node.attributes);
+    case Op::kAttentionPastGrad:
+      return AttentionGradWorkspace(input(1), &input(2), node.attributes);
     case Op::kLayerNormGrad:
       return LayerNormGradWorkspace(input(1));
     case Op::kRmsNormGrad:
