@@ -18,7 +18,7 @@ namespace {
 std::vector<bool> Differentiable(const Graph& graph) {
   std::vector<bool> result(graph.values.size(), false);
   for (const Port& port : graph.inputs) {
-    if (port.role == Role::kParam || port.role == Role::kInput) {
+    if (port.role == Role::kParam || port.role == Role::kInput || port.role == Role::kPast) {
       result[port.value] = IsFloat(graph.values[port.value].type.dtype);
     }
   }
@@ -134,8 +134,14 @@ std::vector<ValueId> Anchors(const Graph& forward, const Port& input,
   return anchors;
 }
 
+// The gradient of the keys of slice `of`, from the slices behind this one.
+ValueId KeyGrad(Builder& builder, int layer, int of, const SlicePlace& slice, const Type& keys) {
+  return builder.Input(Role::kKeyGrad, layer * (slice.index + 1) + of, keys,
+                       absl::StrCat("d.keys.", layer, ".", of));
+}
+
 // The gradients from which the reverse walk begins.
-std::vector<ValueId> Seeds(Builder& builder, const Graph& forward) {
+std::vector<ValueId> Seeds(Builder& builder, const Graph& forward, const SlicePlace& slice) {
   std::vector<ValueId> grads(forward.values.size(), kNone);
   for (const Port& port : forward.outputs) {
     if (port.role == Role::kSaved || port.role == Role::kDropped) continue;
@@ -143,6 +149,8 @@ std::vector<ValueId> Seeds(Builder& builder, const Graph& forward) {
     SL_CHECK(grad == kNone) << forward.values[port.value].name << " is two outputs";
     if (port.role == Role::kOutput) {
       grad = builder.Input(Role::kOutGrad, 0, builder.TypeOf(port.value), "d.out");
+    } else if (port.role == Role::kKeys) {
+      grad = KeyGrad(builder, port.index, slice.index, slice, builder.TypeOf(port.value));
     } else if (port.role == Role::kLoss) {
       grad = builder.Append(Op::kConstant, {}, {1}, "d.loss");
     } else if (port.role == Role::kAuxLoss) {
@@ -154,12 +162,12 @@ std::vector<ValueId> Seeds(Builder& builder, const Graph& forward) {
 
 }  // namespace
 
-absl::StatusOr<Joint> Differentiate(const Graph& forward) {
+absl::StatusOr<Joint> Differentiate(const Graph& forward, const SlicePlace& slice) {
   SL_CHECK(!forward.outputs.empty() &&
            (forward.outputs[0].role == Role::kOutput || forward.outputs[0].role == Role::kLoss));
   Builder builder(forward);
   const std::vector<bool> differentiable = Differentiable(forward);
-  std::vector<ValueId> grads = Seeds(builder, forward);
+  std::vector<ValueId> grads = Seeds(builder, forward, slice);
   for (auto node = forward.nodes.rbegin(); node != forward.nodes.rend(); ++node) {
     SL_RETURN_IF_ERROR(StepBack(builder, *node, differentiable, grads));
   }
@@ -170,6 +178,18 @@ absl::StatusOr<Joint> Differentiate(const Graph& forward) {
     if (port.role == Role::kInput) {
       joint.in_grad = grads[port.value];
       joint.anchors = Anchors(forward, port, grads);
+    }
+    if (port.role == Role::kPast) {
+      ValueId grad = grads[port.value];
+      SL_CHECK(grad != kNone) << "no attention reads " << forward.values[port.value].name;
+      if (!slice.is_last()) {
+        const ValueId behind = KeyGrad(builder, port.index / slice.index, port.index % slice.index,
+                                       slice, builder.TypeOf(grad));
+        grad = builder.Append(Op::kAdd, {behind, grad}, {}, "d.past");
+      }
+      joint.past_grads.resize(
+          std::max(joint.past_grads.size(), static_cast<size_t>(port.index) + 1), kNone);
+      joint.past_grads[port.index] = grad;
     }
     if (port.role != Role::kParam) continue;
     if (static_cast<int>(joint.param_grads.size()) <= port.index) {

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "stages/graph.h"
+#include "stages/stage_program.h"
 
 namespace stringline {
 
@@ -22,12 +23,15 @@ struct Joint {
   // The values that input_gradient must compute: in_grad, or, for an integer input, the gradients
   // of the values computed directly from the input (the embedding's output).
   std::vector<ValueId> anchors;
+  // By index of the forward's kPast: the gradients that this slice and the slices behind it give.
+  std::vector<ValueId> past_grads;
 };
 
 // The first output of `forward` is a kOutput or a kLoss; others may be kAuxLoss, kDropped and
 // kSaved. The gradient of every loss is 1, so auxiliary losses are roots beside the result, on any
 // stage. Param indices are from 0 without gaps. InvalidArgument if an op in between has no gradient
 // rule.
-absl::StatusOr<Joint> Differentiate(const Graph& forward);
+// Of a slice that is not the last, further inputs are kKeyGrad.
+absl::StatusOr<Joint> Differentiate(const Graph& forward, const SlicePlace& slice = {});
 
 }  // namespace stringline

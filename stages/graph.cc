@@ -38,6 +38,14 @@ const char* NameOf(Role role) {
       return "target";
     case Role::kOutGrad:
       return "out_grad";
+    case Role::kPast:
+      return "past";
+    case Role::kKeyGrad:
+      return "key_grad";
+    case Role::kKeys:
+      return "keys";
+    case Role::kKeyGradBefore:
+      return "key_grad_before";
     case Role::kSaved:
       return "saved";
     case Role::kStash:

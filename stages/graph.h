@@ -41,16 +41,21 @@ enum class Role : uint8_t {
   kInput,    // the activation entering the stage; tokens (I32) for the model's first stage
   kTarget,   // last stage: the tokens that the loss compares with
   kOutGrad,  // gradient of the stage's output (not for the last stage: its seed is 1)
+  kPast,     // of slice k: keys and values of an earlier slice; index: attention layer * k + slice
+  kKeyGrad,  // of slice k, not the last: gradients of the keys and values of a slice up to k, from
+             // the slices behind k; index: attention layer * (k + 1) + slice
   // outputs of a program, inputs of a later program
   kSaved,  // index: F -> B, or F -> I and W
   kStash,  // index: I -> W
   // outputs
-  kOutput,     // the activation leaving the stage (not for the last stage)
-  kLoss,       // last stage: F32 scalar, the sum over the microbatch's tokens
-  kAuxLoss,    // index: the MoE layer of the stage; F32 scalar, added to the loss: a sum as well
-  kDropped,    // index as kAuxLoss; F32 scalar: slots without an expert, for lack of capacity
-  kInGrad,     // gradient of the stage's input (not for the first stage)
-  kParamGrad,  // index: the parameter; *added* into its accumulator, never overwriting it
+  kOutput,   // the activation leaving the stage (not for the last stage)
+  kLoss,     // last stage: F32 scalar, the sum over the microbatch's tokens
+  kAuxLoss,  // index: the MoE layer of the stage; F32 scalar, added to the loss: a sum as well
+  kDropped,  // index as kAuxLoss; F32 scalar: slots without an expert, for lack of capacity
+  kInGrad,   // gradient of the stage's input (not for the first stage)
+  kKeys,     // of a slice, not the last: its keys and values; index: attention layer
+  kKeyGradBefore,  // of slice k, not the first: kKeyGrad of slice k - 1
+  kParamGrad,      // index: the parameter; *added* into its accumulator, never overwriting it
 };
 const char* NameOf(Role role);
 

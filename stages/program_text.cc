@@ -242,6 +242,11 @@ std::optional<Type> StatedType(const StageProgram& program, const Port& port) {
     case Role::kOutGrad:
       if (!program.last) return program.output;
       break;
+    case Role::kPast:
+    case Role::kKeyGrad:
+    case Role::kKeys:
+    case Role::kKeyGradBefore:
+      break;  // texts are of whole microbatches
   }
   return std::nullopt;
 }

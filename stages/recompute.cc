@@ -85,10 +85,10 @@ void Rewriter::Copy(int node, bool weight) {
 Halved Rewriter::Rewrite() && {
   const Joint& joint = old_.joint;
   const Graph& graph = joint.graph;
-  // The out grad comes after the forward, whose values keep their numbers.
-  const auto define = [&](bool out_grad) {
+  // Gradients come after the forward, whose values keep their numbers.
+  const auto define = [&](bool gradients) {
     for (const Port& port : graph.inputs) {
-      if ((port.role == Role::kOutGrad) != out_grad) continue;
+      if ((port.role == Role::kOutGrad || port.role == Role::kKeyGrad) != gradients) continue;
       const Value& value = graph.values[port.value];
       moved_[port.value] = builder_.Input(port.role, port.index, value.type, value.name);
     }
@@ -109,16 +109,18 @@ Halved Rewriter::Rewrite() && {
     }
     weight_.push_back(old_.weight[n]);
   }
-  Halved result{{builder_.graph(), joint.forward_nodes, {}, kNone, {}}, std::move(weight_)};
+  Halved result{{builder_.graph(), joint.forward_nodes, {}, kNone, {}, {}}, std::move(weight_)};
   const auto moved = [&](ValueId value) { return value == kNone ? kNone : moved_[value]; };
   for (ValueId grad : joint.param_grads) result.joint.param_grads.push_back(moved(grad));
   result.joint.in_grad = moved(joint.in_grad);
   for (ValueId anchor : joint.anchors) result.joint.anchors.push_back(moved(anchor));
+  for (ValueId grad : joint.past_grads) result.joint.past_grads.push_back(moved(grad));
   return result;
 }
 
-// True if the result takes twice the bytes of its source.
+// True if the result takes more bytes than its sources, of which nothing else is saved.
 bool Widens(const Graph& graph, const Node& node) {
+  if (node.op == Op::kAppendPositions) return true;
   return node.op == Op::kCast && graph.values[node.inputs[0]].type.dtype == DType::kBF16 &&
          graph.values[node.outputs[0]].type.dtype == DType::kF32;
 }

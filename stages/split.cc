@@ -15,15 +15,21 @@
 namespace stringline {
 namespace {
 
+bool IsGiven(const Port& port) { return port.role == Role::kParam || port.role == Role::kPast; }
+bool IsGradient(const Port& port) {
+  return port.role == Role::kOutGrad || port.role == Role::kKeyGrad;
+}
+
 // Nodes and values are those of the joint graph.
 struct Split {
   Split(const ForwardStage& stage, const Joint& joint);
 
   const ForwardStage& stage;
   const Joint& joint;
-  std::vector<int> producers;  // by value; -1 for an input
-  std::vector<bool> is_param;  // by value
-  std::vector<int> backward;   // B's nodes: I's and W's
+  std::vector<int> producers;     // by value; -1 for an input
+  std::vector<bool> is_given;     // by value: a param, or of the past; there whoever reads it
+  std::vector<bool> is_gradient;  // by value: an input of the backward
+  std::vector<int> backward;      // B's nodes: I's and W's
   std::vector<int> input;
   std::vector<int> weight;
   std::vector<ValueId> saved;
@@ -32,11 +38,7 @@ struct Split {
   std::vector<int> recompute;   // R's nodes
 
   bool OfForward(ValueId value) const {
-    return producers[value] < 0 ? !IsOutGrad(value) : producers[value] < joint.forward_nodes;
-  }
-  bool IsOutGrad(ValueId value) const {
-    const Port& port = joint.graph.inputs.back();
-    return port.role == Role::kOutGrad && port.value == value;
+    return producers[value] < 0 ? !is_gradient[value] : producers[value] < joint.forward_nodes;
   }
 };
 
@@ -67,18 +69,23 @@ Split::Split(const ForwardStage& of_stage, const Joint& of_joint)
     : stage(of_stage),
       joint(of_joint),
       producers(Producers(joint.graph)),
-      is_param(joint.graph.values.size(), false) {
+      is_given(joint.graph.values.size(), false),
+      is_gradient(joint.graph.values.size(), false) {
   for (const Port& port : joint.graph.inputs) {
-    is_param[port.value] = port.role == Role::kParam;
+    is_given[port.value] = IsGiven(port);
+    is_gradient[port.value] = IsGradient(port);
   }
   std::vector<ValueId> targets = joint.param_grads;
   if (!stage.first) targets.push_back(joint.in_grad);
+  targets.insert(targets.end(), joint.past_grads.begin(), joint.past_grads.end());
   backward = BackwardBehind(joint, targets);
 }
 
-// Anchors, eager gradients, and all other nodes that read a param; with their dependencies.
+// Anchors, gradients of the past, eager gradients, and all other nodes that read what is given;
+// with their dependencies.
 std::vector<ValueId> TargetsOfInput(const Split& split) {
   std::vector<ValueId> targets = split.joint.anchors;
+  targets.insert(targets.end(), split.joint.past_grads.begin(), split.joint.past_grads.end());
   for (size_t p = 0; p < split.stage.params.size(); ++p) {
     const Param& param = split.stage.params[p];
     if (param.eager || param.type.shape.size() <= 1) targets.push_back(split.joint.param_grads[p]);
@@ -86,7 +93,7 @@ std::vector<ValueId> TargetsOfInput(const Split& split) {
   for (int n : split.backward) {
     const Node& node = split.joint.graph.nodes[n];
     if (std::any_of(node.inputs.begin(), node.inputs.end(),
-                    [&](ValueId value) { return split.is_param[value]; })) {
+                    [&](ValueId value) { return split.is_given[value]; })) {
       targets.insert(targets.end(), node.outputs.begin(), node.outputs.end());
     }
   }
@@ -125,7 +132,7 @@ void FindHandedOn(const std::vector<bool>& is_weight, Split* split) {
   const Graph& graph = split->joint.graph;
   for (int n : split->backward) (is_weight[n] ? split->weight : split->input).push_back(n);
   for (ValueId value : ReadBy(graph, split->backward)) {
-    if (split->OfForward(value) && !split->is_param[value]) split->saved.push_back(value);
+    if (split->OfForward(value) && !split->is_given[value]) split->saved.push_back(value);
   }
   for (ValueId value : ReadBy(graph, split->weight)) {
     if (split->OfForward(value)) continue;
@@ -160,25 +167,26 @@ bool Holds(const std::vector<ValueId>& ascending, ValueId value) {
   return std::binary_search(ascending.begin(), ascending.end(), value);
 }
 
-// The params of the graph among the values `read`, which ascend.
-std::vector<Port> ReadParams(const Graph& graph, const std::vector<ValueId>& read) {
-  std::vector<Port> params;
+// Params and the past among the values `read`, which ascend.
+std::vector<Port> ReadGiven(const Graph& graph, const std::vector<ValueId>& read) {
+  std::vector<Port> given;
   for (const Port& port : graph.inputs) {
-    if (port.role == Role::kParam && Holds(read, port.value)) params.push_back(port);
+    if (IsGiven(port) && Holds(read, port.value)) given.push_back(port);
   }
-  return params;
+  return given;
 }
 
-// Params, saved and out grad: B's inputs and I's.
+// Params, the past, saved and gradients: B's inputs and I's.
 std::vector<Port> BackwardInputs(const Split& split) {
   std::vector<Port> ports;
   for (const Port& port : split.joint.graph.inputs) {
-    if (port.role == Role::kParam) ports.push_back(port);
+    if (IsGiven(port)) ports.push_back(port);
   }
   const std::vector<ValueId> read = ReadBy(split.joint.graph, split.backward);
   Add(&ports, SavedPorts(split, [&](ValueId value) { return Holds(read, value); }));
-  const Port& last = split.joint.graph.inputs.back();
-  if (last.role == Role::kOutGrad) ports.push_back(last);
+  for (const Port& port : split.joint.graph.inputs) {
+    if (IsGradient(port)) ports.push_back(port);
+  }
   return ports;
 }
 
@@ -213,7 +221,7 @@ void FindRemade(const std::vector<bool>& again, const std::vector<bool>& widened
       const int producer = split->producers[value];
       if (producer >= 0 && again[producer]) {
         of_r[producer] = true;
-      } else if (!split->is_param[value]) {
+      } else if (!split->is_given[value]) {
         sources.push_back(value);
       }
     }
@@ -227,7 +235,7 @@ void FindRemade(const std::vector<bool>& again, const std::vector<bool>& widened
 Graph RecomputeProgram(const Split& split) {
   const Graph& graph = split.stage.graph;
   const std::vector<ValueId> read = ReadBy(graph, split.recompute);
-  std::vector<Port> inputs = ReadParams(graph, read);
+  std::vector<Port> inputs = ReadGiven(graph, read);
   Add(&inputs, SavedPorts(split, [&](ValueId value) {
     return Holds(read, value) && !Holds(split.remade, value);
   }));
@@ -250,6 +258,7 @@ Graph ForwardProgram(const Split& split) {
 Graph BackwardProgram(const Split& split, const std::vector<int>& nodes, bool stash) {
   std::vector<Port> outputs;
   if (!split.stage.first) outputs.push_back({Role::kInGrad, 0, split.joint.in_grad});
+  Add(&outputs, Numbered(Role::kKeyGradBefore, split.joint.past_grads));
   Add(&outputs, ParamGrads(split, nodes));
   if (stash) Add(&outputs, Numbered(Role::kStash, split.stash));
   return Extract(split.joint.graph, nodes, BackwardInputs(split), outputs);
@@ -258,7 +267,7 @@ Graph BackwardProgram(const Split& split, const std::vector<int>& nodes, bool st
 // W's inputs are only the params and saved values it reads, under their common indices.
 Graph WeightProgram(const Split& split) {
   const std::vector<ValueId> read = ReadBy(split.joint.graph, split.weight);
-  std::vector<Port> inputs = ReadParams(split.joint.graph, read);
+  std::vector<Port> inputs = ReadGiven(split.joint.graph, read);
   Add(&inputs, SavedPorts(split, [&](ValueId value) { return Holds(read, value); }));
   Add(&inputs, Numbered(Role::kStash, split.stash));
   return Extract(split.joint.graph, split.weight, inputs, ParamGrads(split, split.weight));
@@ -289,6 +298,7 @@ void Describe(const Split& split, StageProgram* program) {
     if (port.role == Role::kTarget) program->target = type;
   }
   program->output = graph.values[split.stage.graph.outputs[0].value].type;
+  program->slice = split.stage.slice;
   for (const Node& node : split.stage.graph.nodes) {
     program->moe_layers += node.op == Op::kDispatchPlan;
   }
@@ -323,7 +333,7 @@ void CutPrograms(StageProgram* program) {
 
 absl::StatusOr<StageProgram> MakeStageProgram(const ForwardStage& stage,
                                               const StageRecompute& recompute) {
-  SL_ASSIGN_OR_RETURN(const Joint joint, Differentiate(stage.graph));
+  SL_ASSIGN_OR_RETURN(const Joint joint, Differentiate(stage.graph, stage.slice));
   SL_RETURN_IF_ERROR(CheckGradients(stage, joint));
   const Halved kept{joint, FindWeight({stage, joint})};
   SL_CHECK(!recompute.remakes || !recompute.for_weights) << "W would recompute beside R";

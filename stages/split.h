@@ -5,10 +5,11 @@
 //   I       = the dependencies of the in grad (first stage: of the gradient of the embedding's
 //             output), and the eager gradients: those of norms, biases, and params marked eager
 //   W       = the rest of B
-//   saved   = forward values that B reads, params aside
+//   saved   = forward values that B reads, params and the past aside
 //   stash   = values of I, or of I's out grad, that W reads
 //
-// A node of W that reads a param would need the weights at W: it moves into I, with its
+// A node of W that reads a param would need the weights at W, and one that reads the past the keys
+// of earlier slices: it moves into I, with its
 // dependencies. A param gradient that I computes anyway is I's output. W has no collective.
 //
 // Then forward values are computed again instead of saved, if requested (recompute.h), and the
@@ -30,8 +31,10 @@ struct ForwardStage {
   bool first = false;
   bool last = false;
   std::vector<Param> params;
-  // Inputs: param by index, one input, on the last stage one target. Outputs: first one output or
-  // loss; then, in any order, auxiliary losses, dropped, and as kSaved the values at which
+  SlicePlace slice = {};
+  // Inputs: param by index, one input, on the last stage one target, of a later slice the past.
+  // Outputs: first one output or loss; then, in any order, auxiliary losses, dropped, keys, and as
+  // kSaved the values at which
   // recomputing begins anew (recompute.h), saved only if some program needs them.
   Graph graph;
 };

@@ -31,6 +31,10 @@
 // A value of a kParamGrad port has no other port and no node reads it, so the accumulator itself
 // can be the buffer that its node adds into.
 //
+// Slices. A microbatch's sequences may be cut into slices, each with programs of its own (kPast,
+// kKeyGrad): a slice attends to the keys and values that earlier ones left, and its backward gives
+// the slice before the gradients of the keys and values of all slices up to that.
+//
 // Tied parameters. If a model's head is its embedding, the last stage holds `head.weight` with
 // tied_to `embedding.weight`, and the first stage `embedding.weight`: two copies of one parameter,
 // also if both stages are one, so that no bit depends on the cut. Type, decay and first values are
@@ -93,6 +97,14 @@ struct GraphPart {
   friend bool operator==(const GraphPart&, const GraphPart&) = default;
 };
 
+// The place of a slice among those of a microbatch's sequences.
+struct SlicePlace {
+  int index = 0;
+  int of = 1;
+  bool is_last() const { return index + 1 == of; }
+  friend bool operator==(const SlicePlace&, const SlicePlace&) = default;
+};
+
 struct StageProgram {
   bool first = false;  // its input is tokens
   bool last = false;   // ends in the loss
@@ -115,6 +127,16 @@ struct StageProgram {
   std::vector<GraphPart> forward_parts;
   std::vector<GraphPart> input_gradient_parts;
   std::vector<GraphPart> weight_gradient_parts;
+  // With slices, these are the programs of the first slice, and input, output and target are those
+  // of a slice. The programs of the others have the same parameters, and read the keys and values
+  // of earlier slices (kPast).
+  SlicePlace slice;
+  int attention_layers = 0;  // kPast, kKeys and the gradients of keys are numbered by them
+  Type keys;                 // of a slice in one of these layers: (B, T / slices, 2 K D)
+  std::vector<StageProgram> later_slices;
+  const StageProgram& OfSlice(int k) const {
+    return k == 0 ? *this : later_slices[static_cast<size_t>(k) - 1];
+  }
   friend bool operator==(const StageProgram&, const StageProgram&) = default;
 };
 

@@ -19,10 +19,11 @@
 namespace stringline {
 namespace {
 
-constexpr Role kInputRoles[] = {Role::kParam,   Role::kInput, Role::kTarget,
-                                Role::kOutGrad, Role::kSaved, Role::kStash};
-constexpr Role kOutputRoles[] = {Role::kSaved,   Role::kStash,   Role::kOutput, Role::kLoss,
-                                 Role::kAuxLoss, Role::kDropped, Role::kInGrad, Role::kParamGrad};
+constexpr Role kInputRoles[] = {Role::kParam, Role::kInput,   Role::kTarget, Role::kOutGrad,
+                                Role::kPast,  Role::kKeyGrad, Role::kSaved,  Role::kStash};
+constexpr Role kOutputRoles[] = {Role::kSaved,     Role::kStash,        Role::kOutput, Role::kLoss,
+                                 Role::kAuxLoss,   Role::kDropped,      Role::kInGrad, Role::kKeys,
+                                 Role::kParamGrad, Role::kKeyGradBefore};
 
 bool IsName(absl::string_view text) {
   for (char c : text) {

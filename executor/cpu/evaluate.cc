@@ -117,6 +117,14 @@ Array* SlotOf(const Port& port, StageState* state) {
       return &state->target;
     case Role::kOutGrad:
       return &state->out_grad;
+    case Role::kPast:
+      return at(state->past);
+    case Role::kKeyGrad:
+      return at(state->key_grads);
+    case Role::kKeys:
+      return at(state->keys);
+    case Role::kKeyGradBefore:
+      return at(state->key_grads_before);
     case Role::kSaved:
       return at(state->saved);
     case Role::kStash:

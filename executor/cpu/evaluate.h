@@ -36,7 +36,9 @@ struct StageState {
   Array output, loss, in_grad;     // set by the programs
   std::vector<Array> aux_losses;   // by MoE layer of the stage, as are the dropped slots
   std::vector<Array> dropped;
-  std::vector<Array> saved;  // of one microbatch
+  std::vector<Array> past, key_grads;         // of a slice: set by the caller
+  std::vector<Array> keys, key_grads_before;  // set by its programs
+  std::vector<Array> saved;                   // of one microbatch
   std::vector<Array> stash;
 };
 

@@ -87,12 +87,6 @@ absl::StatusOr<std::vector<StageProgram>> Build(const RunConfig& config, const P
         "the schedule is forward only, and 'run' trains; evaluate.schedule of a run file may name "
         "it, and 'check', 'sim' and 'rehearse' know it");
   }
-  if (plan.slices > 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the schedule cuts microbatches into ", plan.slices,
-        " slices, and stages of the executor take whole ones; 'check', 'sim' and 'rehearse' know "
-        "slices"));
-  }
   const int sequences = config.shape.microbatch();
   if (sequences % plan.chunks != 0) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -106,7 +100,9 @@ absl::StatusOr<std::vector<StageProgram>> Build(const RunConfig& config, const P
     SL_ASSIGN_OR_RETURN(
         std::vector<StageProgram> pipe,
         BuildModelStages(config.shape.WithMicrobatch(sequences / plan.chunks), layers,
-                         {.expert_ranks = config.mesh.expert, .recompute = std::move(recompute)}));
+                         {.expert_ranks = config.mesh.expert,
+                          .recompute = std::move(recompute),
+                          .slices = plan.slices}));
     programs.insert(programs.end(), std::make_move_iterator(pipe.begin()),
                     std::make_move_iterator(pipe.end()));
   }

@@ -149,16 +149,23 @@ void Pipelines::EnqueueForEveryStage(void (*work)(const void*, int64_t, NativeSt
   }
 }
 
+int32_t Pipelines::WholeOnes() const {
+  const Plan& plan = job_->plan();
+  return plan.microbatches / plan.steps / plan.slices;
+}
+
+MicrobatchId Pipelines::FirstSliceOf(int step, int32_t microbatch) const {
+  return job_->plan().OfStep(step, microbatch * job_->plan().slices);
+}
+
 absl::Span<int32_t> Pipelines::tokens(int step, MicrobatchId microbatch) {
-  const int32_t count = job_->plan().microbatches / job_->plan().steps;
-  return copies_[microbatch.value / count].stages->tokens(
-      job_->plan().OfStep(step, microbatch.value % count));
+  return copies_[microbatch.value / WholeOnes()].stages->tokens(
+      FirstSliceOf(step, microbatch.value % WholeOnes()));
 }
 
 absl::Span<int32_t> Pipelines::targets(int step, MicrobatchId microbatch) {
-  const int32_t count = job_->plan().microbatches / job_->plan().steps;
-  return copies_[microbatch.value / count].stages->targets(
-      job_->plan().OfStep(step, microbatch.value % count));
+  return copies_[microbatch.value / WholeOnes()].stages->targets(
+      FirstSliceOf(step, microbatch.value % WholeOnes()));
 }
 
 double Pipelines::loss_sum(int step) const {

@@ -85,6 +85,9 @@ class Pipelines {
   double SummandBytes(int coordinate, const std::vector<RankId>& ranks) const;
   absl::Status PrepareCopy(int coordinate, const UpdateWork& update);
   int BetweenSteps(int coordinate) const;
+  // The microbatches of a step of a copy, and the first slice of one of them.
+  int32_t WholeOnes() const;
+  MicrobatchId FirstSliceOf(int step, int32_t microbatch) const;
   // visit(stages, stage, microbatch of the plan, layer) for every mixture of experts in a step.
   template <typename Visit>
   void ForEveryTally(int step, Visit visit) const;

@@ -24,6 +24,7 @@ int64_t AddTensor(const Type& type, int64_t* size) {
 }
 
 char* Address(const Regions& regions, const Location& location) {
+  if (location.slice >= 0) return regions.past[location.slice] + location.offset;
   return regions[static_cast<int>(location.region)] + location.offset;
 }
 
@@ -36,7 +37,8 @@ bool Overlaps(const Location& location, int64_t size, Region region, int64_t off
 
 }  // namespace
 
-StageLayout::StageLayout(const StageProgram& program, bool gathered) : layers(program.moe_layers) {
+StageLayout::StageLayout(const StageProgram& program, bool gathered)
+    : layers(program.moe_layers), slice(program.slice) {
   params.resize(program.params.size());
   working.resize(program.params.size(), -1);
   for (const bool experts : {false, true}) {
@@ -63,6 +65,12 @@ StageLayout::StageLayout(const StageProgram& program, bool gathered) : layers(pr
             [&](StageValue value) { bytes[StageValue::kHosted] += AlignUp(bytes[value]); });
   for (const Type& type : program.stash) {
     stash.push_back(AddTensor(type, &bytes[StageValue::kStash]));
+  }
+  if (slice.of > 1) {
+    key_bytes = AlignUp(program.keys.bytes());
+    for (const StageValue keys : {StageValue::kSliceKeys, StageValue::kSliceKeyGrad}) {
+      bytes[keys] = program.attention_layers * key_bytes;
+    }
   }
   if (!program.first) {
     bytes[StageValue::kInput] = program.input.bytes();
@@ -104,6 +112,14 @@ Location StageLayout::Of(const Port& port) const {
       return {Region::kOutGrad, 0};
     case Role::kInGrad:
       return {Region::kInGrad, 0};
+    case Role::kKeys:
+      return {Region::kSliceKeys, port.index * key_bytes};
+    case Role::kPast:
+      return {Region::kSliceKeys, port.index / slice.index * key_bytes, port.index % slice.index};
+    case Role::kKeyGrad:
+      return {Region::kSliceKeyGrad, port.index * key_bytes};
+    case Role::kKeyGradBefore:
+      return {Region::kKeyGradBefore, port.index * key_bytes};
     case Role::kAuxLoss:
       return {Region::kTallies, port.index * kBufferAlignment};
     case Role::kDropped:

@@ -22,20 +22,24 @@ enum class Region : uint8_t {
   kGrads,
   kTarget,
   kLoss,
-  kTallies,  // scalars beside F's output: balance losses, dropped slots
+  kTallies,        // scalars beside F's output: balance losses, dropped slots
+  kKeyGradBefore,  // the gradients of keys that a slice gives to the one before
 #define VALUE(value, printed) value,
 #define OWN(value)
 #include "schedlang/plan/values.def"
 };
-inline constexpr int kRegions = static_cast<int>(Region::kTallies) + 1 + kBuiltInValues;
+inline constexpr int kRegions = static_cast<int>(Region::kKeyGradBefore) + 1 + kBuiltInValues;
 constexpr Region RegionOf(StageValue value) {
   return static_cast<Region>(kRegions - kBuiltInValues + static_cast<int>(value));
 }
-using Regions = std::array<char*, kRegions>;
+struct Regions : std::array<char*, kRegions> {
+  absl::Span<char* const> past;  // by earlier slice of the microbatch: its kSliceKeys
+};
 
 struct Location {
   Region region = Region::kArena;
   int64_t offset = 0;
+  int32_t slice = -1;  // the earlier slice whose kSliceKeys it is in; -1: none
 };
 
 // The offsets of a stage's tensors in their regions, each aligned.
@@ -61,7 +65,9 @@ struct StageLayout {
   std::vector<Location> saved;
   std::vector<int64_t> stash;
   int layers;        // mixtures of experts: two tallies each
-  StageBytes bytes;  // of a chunk of a microbatch
+  StageBytes bytes;  // of a chunk of a microbatch, or of a slice (SlicesIn)
+  SlicePlace slice;
+  int64_t key_bytes = 0;  // of a slice in an attention layer
 };
 
 class ReadyGraph {

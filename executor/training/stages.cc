@@ -21,6 +21,11 @@ absl::Status CheckFit(const Plan& plan, absl::Span<const StageProgram> programs)
         absl::StrCat("the plan has ", plan.stages.size(), " stages, the model ", programs.size()));
   }
   for (size_t s = 0; s < programs.size(); ++s) {
+    if (programs[s].slice.of != plan.slices) {
+      return absl::InvalidArgumentError(absl::StrCat("stage ", s, " of the model has programs of ",
+                                                     programs[s].slice.of,
+                                                     " slices, and the plan has ", plan.slices));
+    }
     if (programs[s].first != !plan.stages[s].previous.valid() ||
         programs[s].last != !plan.stages[s].next.valid()) {
       return absl::InvalidArgumentError(
@@ -111,21 +116,11 @@ Stages::Stages(const Plan& lowered, absl::Span<const StageProgram> programs, Ker
       kernels_(kernels),
       params_(lowered, programs, sharing, lender == nullptr ? nullptr : &lender->params_),
       data_(lowered, programs),
+      ready_(lowered, programs, params_.gathers(), kernels),
       stages_(programs.size()),
       collectives_(&params_, kernels, sharing),
       exchanges_(lowered, kernels),
-      copies_(lowered, kernels) {
-  for (size_t s = 0; s < programs.size(); ++s) {
-    const StageProgram& program = programs[s];
-    const StageLayout& layout = params_.layout(StageId(static_cast<int32_t>(s)));
-    std::vector<ReadyGraph>& ready = stages_[s].programs;
-    ready.emplace_back(program.forward, program.forward_parts, layout, kernels);
-    ready.emplace_back(program.backward, absl::Span<const GraphPart>(), layout, kernels);
-    ready.emplace_back(program.input_gradient, program.input_gradient_parts, layout, kernels);
-    ready.emplace_back(program.weight_gradient, program.weight_gradient_parts, layout, kernels);
-    ready.emplace_back(program.recompute, absl::Span<const GraphPart>(), layout, kernels);
-  }
-}
+      copies_(lowered, kernels) {}
 
 std::vector<StageSizes> Stages::SizesOf(const Plan& plan, absl::Span<const StageProgram> programs,
                                         Kernels* kernels, const StateSharing& sharing) {
@@ -143,9 +138,10 @@ std::vector<StageSizes> Stages::Sizes() const {
       size.of_microbatch[value] = BytesOf(id, value);
     }
     size.in_parts = layout.layers > 0;
-    for (int program = 0; program < kPrograms; ++program) {
-      const bool runs = !size.in_parts || program != static_cast<int>(ActionKind::kBackward);
-      size.temporaries[program] = runs ? stages_[s].programs[program].arena_bytes() : 0;
+    for (int kind = 0; kind < ReadyPrograms::kKinds; ++kind) {
+      const auto program = static_cast<ActionKind>(kind);
+      const bool runs = !size.in_parts || program != ActionKind::kBackward;
+      size.temporaries[kind] = runs ? ready_.arena_bytes(id, program) : 0;
     }
     size.resident = state(id).all() + data_.BytesOf(id);
     if (params_.gathers()) size.gathered = layout.working_bytes;
@@ -159,9 +155,7 @@ absl::StatusOr<std::unique_ptr<Stages>> Stages::Place(const Plan& lowered,
                                                       const Stages* lender) {
   SL_RETURN_IF_ERROR(CheckFit(lowered, programs));
   std::unique_ptr<Stages> stages(new Stages(lowered, programs, kernels, sharing, lender));
-  for (const Stage& stage : stages->stages_) {
-    for (const ReadyGraph& program : stage.programs) SL_RETURN_IF_ERROR(program.status());
-  }
+  SL_RETURN_IF_ERROR(stages->ready_.status());
   if (stages->params_.gathers()) SL_RETURN_IF_ERROR(CheckGathered(lowered, programs));
   SL_ASSIGN_OR_RETURN(stages->memory_, PlanMemory(lowered, stages->Sizes()));
   return stages;
@@ -215,9 +209,7 @@ absl::Status Stages::Allocate(const MeshSeat& seat, uint64_t seed, absl::Span<co
     const StageId stage(static_cast<int32_t>(s));
     if (!Holds(ranks, stage)) continue;
     held.push_back(stage);
-    for (const ReadyGraph& program : stages_[s].programs) {
-      device->ExpectLaunches(program.most_launches());
-    }
+    device->ExpectLaunches(ready_.most_launches(stage));
   }
   for (const StageId stage : held) {
     SL_RETURN_IF_ERROR(params_.Allocate(stage, seat, seed, &*allocator_));
@@ -263,7 +255,7 @@ absl::StatusOr<Piece> Stages::Update(const Action& action) {
 }
 
 int64_t Stages::StrideOf(StageId stage, StageValue value) const {
-  const int64_t bytes = params_.layout(stage).bytes[value];
+  const int64_t bytes = ready_.bytes(stage, value);
   return plan_.chunks == 1 ? bytes : AlignUp(bytes);
 }
 
@@ -272,7 +264,7 @@ Bytes Stages::Payload(const Action& action) const {
   return {AddressOf(action.stage, action.microbatch, value), BytesOf(action.stage, value)};
 }
 
-Regions Stages::RegionsOf(const Action& action, int program, int chunk) const {
+Regions Stages::RegionsOf(const Action& action, ActionKind program, int chunk) {
   const int32_t rank = plan_.stage(action.stage).rank.value;
   Regions regions = {};
   const auto set = [&](Region region, char* address) {
@@ -280,9 +272,8 @@ Regions Stages::RegionsOf(const Action& action, int program, int chunk) const {
   };
   const auto index = static_cast<uint32_t>(&action - plan_.actions.data());
   SL_CHECK(index < plan_.actions.size()) << Print(plan_, action);
-  const auto kind = static_cast<ActionKind>(program);
-  const int twins = TwinsBefore(plan_, index, kind) * plan_.chunks + chunk;
-  set(Region::kArena, blocks_[rank].arenas[memory_.ranks[rank].ArenaOf(kind, twins)]);
+  const int twins = TwinsBefore(plan_, index, program) * plan_.chunks + chunk;
+  set(Region::kArena, blocks_[rank].arenas[memory_.ranks[rank].ArenaOf(program, twins)]);
   const ReadParams read = params_.ReadBy(index);
   set(Region::kParams, read.params);
   set(Region::kWorking, params_.gathers() ? stages_[action.stage.value].gathered : read.working);
@@ -294,7 +285,21 @@ Regions Stages::RegionsOf(const Action& action, int program, int chunk) const {
     if (address != nullptr) set(RegionOf(value), address + chunk * StrideOf(action.stage, value));
   }
   data_.Bind(action, chunk, &regions);
+  if (plan_.SliceOf(action) > 0) BindSlices(action, &regions);
   return regions;
+}
+
+// The keys of the slices before the action's, and the gradients that it gives to the one before.
+void Stages::BindSlices(const Action& action, Regions* regions) {
+  const int slice = plan_.SliceOf(action);
+  const int32_t first = action.microbatch.value - slice;
+  const auto of = [&](int k, StageValue value) {
+    return AddressOf(action.stage, MicrobatchId(first + k), value);
+  };
+  std::vector<char*>& past = past_.emplace_back();
+  for (int k = 0; k < slice; ++k) past.push_back(of(k, StageValue::kSliceKeys));
+  regions->past = past;
+  (*regions)[static_cast<int>(Region::kKeyGradBefore)] = of(slice - 1, StageValue::kSliceKeyGrad);
 }
 
 int Stages::IndexOf(const Action& action, LayerPart part) const {
@@ -303,17 +308,15 @@ int Stages::IndexOf(const Action& action, LayerPart part) const {
 }
 
 Piece Stages::Compute(const Action& action, LayerPart part) {
-  const Stage& stage = stages_[action.stage.value];
   // A B in parts is an I and a W; otherwise its B.post is the whole backward.
   ActionKind kind = ProgramOfPart(action, part);
   if (layers(action.stage) == 0 && action.kind == ActionKind::kBackward) {
     if (kind == ActionKind::kWeightGradient) return {};
     kind = ActionKind::kBackward;
   }
-  const int program = static_cast<int>(kind);
-  SL_CHECK(program < kPrograms) << Print(plan_, action);
+  SL_CHECK(static_cast<int>(kind) < ReadyPrograms::kKinds) << Print(plan_, action);
   bound_.push_back(
-      {&stage.programs[program], RegionsOf(action, program, part.chunk), IndexOf(action, part)});
+      {&ready_.Of(action, kind), RegionsOf(action, kind, part.chunk), IndexOf(action, part)});
   if (LaneOf(part.part) == Lane::kNetwork) {
     const Bound& bound = bound_.back();
     Group* const group = seat_.experts[plan_.stage(action.stage).rank.value];
@@ -341,7 +344,7 @@ const std::vector<int>& Stages::ReduceOrderOf(StageId of) {
   Stage& stage = stages_[of.value];
   if (stage.reduce_order.empty()) {
     stage.reduce_order = ReduceOrder(params_.pieces(of).buckets(), collectives_.Summed(of),
-                                     stage.programs[static_cast<size_t>(ActionKind::kBackward)]);
+                                     ready_.Of(of, ActionKind::kBackward));
   }
   return stage.reduce_order;
 }
@@ -353,7 +356,7 @@ std::vector<BucketPiece> Stages::ComputeByBucket(const Action& action, bool gath
   if (reduces) {
     given = GivenBy(params_.pieces(action.stage).buckets(), ReduceOrderOf(action.stage), program);
   }
-  const Regions regions = RegionsOf(action, static_cast<int>(action.kind), /*chunk=*/0);
+  const Regions regions = RegionsOf(action, action.kind, /*chunk=*/0);
   std::vector<BucketPiece> pieces;
   for (NodePiece& of : CutAtBuckets(program.nodes(), needed, given)) {
     bound_.push_back({&program, regions, /*part=*/0, of.first, of.end});
@@ -368,16 +371,14 @@ std::vector<BucketPiece> Stages::ComputeByBucket(const Action& action, bool gath
 }
 
 int Stages::BucketsRead(const Action& action, LayerPart part) {
-  const Stage& stage = stages_[action.stage.value];
-  return ReadByPart(params_.pieces(action.stage).buckets(), stage.gather_order,
-                    stage.programs[static_cast<size_t>(ProgramOfPart(action, part))],
-                    IndexOf(action, part));
+  return ReadByPart(params_.pieces(action.stage).buckets(),
+                    stages_[action.stage.value].gather_order,
+                    ready_.Of(action, ProgramOfPart(action, part)), IndexOf(action, part));
 }
 
 std::vector<int> Stages::BucketsGiven(const Action& action, LayerPart part) {
-  const auto program = static_cast<size_t>(ProgramOfPart(action, part));
   return GivenByPart(params_.pieces(action.stage).buckets(), ReduceOrderOf(action.stage),
-                     stages_[action.stage.value].programs[program], IndexOf(action, part));
+                     ready_.Of(action, ProgramOfPart(action, part)), IndexOf(action, part));
 }
 
 absl::StatusOr<std::vector<Piece>> Stages::Collective(const Action& action, const Action* inside) {
@@ -410,7 +411,7 @@ Piece Stages::Unshard(StageId of, const Action* inside) {
   stage.gather_order.clear();
   for (const BucketNode& bucket :
        GatheredBy(params_.pieces(of).buckets(),
-                  inside == nullptr ? stage.programs.front() : ProgramOf(*inside))) {
+                  inside == nullptr ? ready_.Of(of, ActionKind::kForward) : ProgramOf(*inside))) {
     stage.gather_order.push_back(bucket.bucket);
   }
   return collectives_.Unshard(of, stage.gathered, stage.gather_order);

@@ -20,6 +20,7 @@
 #include "executor/training/host_copies.h"
 #include "executor/training/rank_allocator.h"
 #include "executor/training/ready_graph.h"
+#include "executor/training/ready_programs.h"
 #include "executor/training/replicas.h"
 #include "executor/training/row_exchanges.h"
 #include "executor/training/sharding.h"
@@ -124,9 +125,7 @@ class Stages final : public StageWork {
   const MemoryPlan& memory() const { return memory_; }
 
  private:
-  static constexpr int kPrograms = static_cast<int>(ActionKind::kUpdate);  // those before it
   struct Stage {
-    std::vector<ReadyGraph> programs;
     char* gathered = nullptr;       // the graphs' parameters, from the last UNSHARD bound
     std::vector<int> gather_order;  // its buckets
     int unshards = 0;               // number of UNSHARDs bound
@@ -157,12 +156,12 @@ class Stages final : public StageWork {
   // The program that an action runs, or runs first: a B in parts is an I and a W.
   const ReadyGraph& ProgramOf(const Action& action) const {
     const bool cut = action.kind == ActionKind::kBackward && layers(action.stage) > 0;
-    const ActionKind kind = cut ? ActionKind::kInputGradient : action.kind;
-    return stages_[action.stage.value].programs[static_cast<size_t>(kind)];
+    return ready_.Of(action, cut ? ActionKind::kInputGradient : action.kind);
   }
   // The index of the part in that program's parts.
   int IndexOf(const Action& action, LayerPart part) const;
-  Regions RegionsOf(const Action& action, int program, int chunk) const;
+  Regions RegionsOf(const Action& action, ActionKind program, int chunk);
+  void BindSlices(const Action& action, Regions* regions);
   // `back`: the place to which a U brings the value (MemoryPlan::OffsetOf).
   char* AddressOf(StageId stage, MicrobatchId microbatch, StageValue value,
                   bool back = false) const;
@@ -177,6 +176,7 @@ class Stages final : public StageWork {
   Kernels* const kernels_;
   StageParams params_;
   StepData data_;
+  const ReadyPrograms ready_;
   std::vector<Stage> stages_;
   MemoryPlan memory_;
   MeshSeat seat_;
@@ -184,7 +184,8 @@ class Stages final : public StageWork {
   std::vector<RankBlocks> blocks_;          // by rank
   StateCollectives collectives_;
   RowExchanges exchanges_;
-  std::deque<Bound> bound_;  // an entry per part of an action
+  std::deque<Bound> bound_;              // an entry per part of an action
+  std::deque<std::vector<char*>> past_;  // Regions::past
   HostCopies copies_;
   std::function<Piece(StageId stage, int step)> update_;
 };

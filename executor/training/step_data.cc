@@ -93,15 +93,21 @@ std::vector<HostCopy> StepData::CopiesBefore(const Action& action) {
   if (action.kind != ActionKind::kForward) return copies;
   const StageProgram& program = programs_[action.stage.value];
   const int32_t data = IndexOf(action);
-  const auto copy = [&](char* to, int64_t stride, absl::Span<const int32_t> from) {
-    const size_t count = from.size() / static_cast<size_t>(plan_.chunks);
-    for (int chunk = 0; chunk < plan_.chunks; ++chunk) {
-      copies.push_back({to + chunk * stride, from.data() + static_cast<size_t>(chunk) * count,
-                        static_cast<int64_t>(count * sizeof(int32_t))});
+  const int slice = plan_.SliceOf(action);
+  const MicrobatchId whole(data - slice);
+  const auto copy = [&](char* to, int64_t stride, absl::Span<const int32_t> from,
+                        const Type& piece) {
+    // A chunk is some sequences, a slice some positions of each sequence.
+    const int64_t pieces = plan_.slices > 1 ? piece.shape[0] : plan_.chunks;
+    const int64_t count = piece.elements() / (plan_.slices > 1 ? pieces : 1);
+    for (int64_t k = 0; k < pieces; ++k) {
+      const int64_t bytes = count * static_cast<int64_t>(sizeof(int32_t));
+      copies.push_back({to + k * (plan_.slices > 1 ? bytes : stride),
+                        from.data() + (k * plan_.slices + slice) * count, bytes});
     }
   };
-  if (program.first) copy(on_device_[data].tokens, token_bytes_, tokens(MicrobatchId(data)));
-  if (program.last) copy(on_device_[data].targets, target_bytes_, targets(MicrobatchId(data)));
+  if (program.first) copy(on_device_[data].tokens, token_bytes_, tokens(whole), program.input);
+  if (program.last) copy(on_device_[data].targets, target_bytes_, targets(whole), program.target);
   return copies;
 }
 
@@ -170,13 +176,13 @@ std::vector<absl::Span<float>> StepData::ResultsOf(StageId stage) {
 absl::Span<int32_t> StepData::tokens(MicrobatchId microbatch) {
   if (tokens_.empty()) return {};
   const int64_t count = plan_.chunks * programs_.front().input.elements();
-  return tokens_.subspan(microbatch.value * count, count);
+  return tokens_.subspan(microbatch.value * count, count * plan_.slices);
 }
 
 absl::Span<int32_t> StepData::targets(MicrobatchId microbatch) {
   if (targets_.empty()) return {};
   const int64_t count = plan_.chunks * programs_.back().target.elements();
-  return targets_.subspan(microbatch.value * count, count);
+  return targets_.subspan(microbatch.value * count, count * plan_.slices);
 }
 
 }  // namespace stringline

@@ -1,6 +1,8 @@
 // The data and the results of a step's microbatches, in host memory and on the device: the tokens
 // of first stages, the targets and losses of last stages, and the tallies of mixtures of experts.
-// Copies around each forward action move them; a microbatch has memory of its own in both places.
+// Copies around each forward action move them; a microbatch has memory of its own in both places. A
+// slice has memory of its own on the device; in host memory its tokens lie in those of its
+// sequences.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +33,8 @@ class StepData {
   // tokens and targets; device memory for the stages in `held`.
   absl::Status Allocate(absl::Span<const StageId> held, RankAllocator* allocator);
 
-  // In host memory; empty if no first or last stage is in this process.
+  // In host memory, of all slices of the microbatch whose first slice is named; empty if no first
+  // or last stage is in this process.
   absl::Span<int32_t> tokens(MicrobatchId microbatch);
   absl::Span<int32_t> targets(MicrobatchId microbatch);
   // The sum over its chunks, in their order.

@@ -52,7 +52,9 @@ class Trainer {
                                                        std::unique_ptr<Backend> backend = nullptr);
   ~Trainer();
 
-  int32_t microbatches() const { return plan().microbatches / plan().steps * mesh().coordinates(); }
+  int32_t microbatches() const {
+    return plan().microbatches / plan().steps / plan().slices * mesh().coordinates();
+  }
   // `microbatch` counts in its step of the plan.
   absl::Span<int32_t> tokens(MicrobatchId microbatch, int step = 0) {
     return pipelines_->tokens(step, microbatch);
@@ -81,7 +83,8 @@ class Trainer {
   double aux_loss_sum(int step = 0) const { return pipelines_->aux_loss_sum(step); }
   int64_t dropped(int step = 0) const { return pipelines_->dropped(step); }
   int64_t tokens_per_step() const {
-    return int64_t{microbatches()} * plan().chunks * programs().front().input.elements();
+    const int64_t pieces = int64_t{plan().chunks} * plan().slices;
+    return int64_t{microbatches()} * pieces * programs().front().input.elements();
   }
 
   // Clips, updates every parameter and sets the gradients to zero. Returns the global norm of the

@@ -69,10 +69,8 @@ absl::Status CheckUpdates(const Plan& plan, absl::Span<const StageProgram> progr
 }
 
 absl::Status CheckTrains(const Plan& plan) {
-  if (plan.forward_only) return absl::InvalidArgumentError("the plan is forward only: no training");
-  if (plan.slices == 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the plan cuts microbatches into ", plan.slices,
-                                                 " slices, stages take whole ones"));
+  if (!plan.forward_only) return absl::OkStatus();
+  return absl::InvalidArgumentError("the plan is forward only: no training");
 }
 
 // An evaluation reads the parameters where the training has them.
@@ -83,6 +81,11 @@ absl::Status CheckEvaluation(const Plan& plan, const std::optional<Plan>& evalua
         absl::StrCat("evaluations with ", evaluation->schedule, ": ", text));
   };
   if (!evaluation->forward_only) return refuse("the schedule has backwards; 'forward only' helps");
+  if (plan.slices > 1 || evaluation->slices > 1) {
+    return refuse(
+        "forwards of slices are trained, and not evaluated: the keys of all slices would "
+        "be kept to the last one; a schedule without slices would help");
+  }
   const size_t stages = plan.stages.size();
   if (evaluation->stages.size() != stages || evaluation->pipes.size() != plan.pipes.size() ||
       evaluation->ranks() != plan.ranks()) {

@@ -63,9 +63,9 @@ ModelWork WorkOf(const DecoderShape& shape);
 // Builds a stage's forward graph.
 class DecoderStage : public StageBuilder {
  public:
-  // `shape` outlives the object.
-  DecoderStage(const DecoderShape& shape, DType dtype)
-      : StageBuilder(shape.microbatch, shape.context, shape.width, dtype), shape_(shape) {}
+  // `shape` outlives the object; of a slice, its context is the slice's.
+  DecoderStage(const DecoderShape& shape, DType dtype, const SlicePlace& slice)
+      : StageBuilder(shape.microbatch, shape.context, shape.width, dtype, slice), shape_(shape) {}
 
   ValueId Embed() override;
   ValueId Layer(ValueId x, int layer) override;  // AttentionHalf, then MlpHalf

@@ -17,8 +17,9 @@ constexpr double kEpsilon = 1e-5;
 
 class GptStage : public StageBuilder {
  public:
-  GptStage(const GptShape& shape, DType dtype)
-      : StageBuilder(shape.microbatch, shape.context, shape.width, dtype), shape_(shape) {}
+  GptStage(const GptShape& shape, DType dtype, const SlicePlace& slice)
+      : StageBuilder(shape.microbatch, shape.context / slice.of, shape.width, dtype, slice),
+        shape_(shape) {}
 
   ValueId Embed() override;
   ValueId Layer(ValueId x, int layer) override;
@@ -58,7 +59,7 @@ ValueId GptStage::EndBranch(ValueId x, const std::string& name, ValueId residual
 ValueId GptStage::Embed() {
   const ValueId x = EmbedTokens(shape_.vocabulary, kStddev);
   const ValueId position = Matrix("position.weight", shape_.context, shape_.width, kStddev);
-  return builder_.Append(Op::kPositionAdd, {x, position}, {0}, "position");
+  return builder_.Append(Op::kPositionAdd, {x, position}, {first_position()}, "position");
 }
 
 ValueId GptStage::Layer(ValueId x, int layer) {
@@ -67,7 +68,7 @@ ValueId GptStage::Layer(ValueId x, int layer) {
   ValueId y = Norm(x, name + "norm1");
   y = Linear(y, name + "attention.qkv", 3 * width);
   const double heads = shape_.heads;
-  y = builder_.AppendAll(Op::kAttention, {y}, {heads, heads}, name + "attention")[0];
+  y = Attention(y, heads, heads, name + "attention");
   x = EndBranch(y, name + "attention.projection", x, name + "middle");
   y = Norm(x, name + "norm2");
   y = Linear(y, name + "mlp.up", 4 * width);
@@ -128,8 +129,10 @@ absl::StatusOr<std::vector<StageProgram>> BuildGptStages(const GptShape& shape,
                                                          const BuildOptions& options) {
   SL_RETURN_IF_ERROR(CheckShape(shape));
   SL_RETURN_IF_ERROR(CheckNotShared(options.expert_ranks));
-  return BuildPrograms(shape.layers, layers_per_stage, options.recompute,
-                       [&] { return std::make_unique<GptStage>(shape, options.dtype); });
+  SL_RETURN_IF_ERROR(CheckSlices(shape.context, options.slices));
+  return BuildPrograms(shape.layers, layers_per_stage, options, [&](const SlicePlace& slice) {
+    return std::make_unique<GptStage>(shape, options.dtype, slice);
+  });
 }
 
 }  // namespace stringline

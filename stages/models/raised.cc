@@ -292,8 +292,14 @@ absl::StatusOr<std::vector<StageProgram>> BuildRaisedStages(
     const BuildOptions& options) {
   SL_RETURN_IF_ERROR(CheckShape(shape));
   SL_RETURN_IF_ERROR(CheckNotShared(options.expert_ranks));
-  return BuildPrograms(shape.layers, layers_per_stage, options.recompute,
-                       [&] { return std::make_unique<RaisedStage>(shape, options.dtype); });
+  if (options.slices > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the schedule cuts sequences into ", options.slices,
+                     " slices, and the program of an exported model is of whole ones"));
+  }
+  return BuildPrograms(shape.layers, layers_per_stage, options, [&](const SlicePlace&) {
+    return std::make_unique<RaisedStage>(shape, options.dtype);
+  });
 }
 
 }  // namespace stringline

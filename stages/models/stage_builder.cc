@@ -12,7 +12,7 @@ ValueId StageBuilder::Receive() { return builder_.Input(Role::kInput, 0, Activat
 
 ForwardStage StageBuilder::Finish(bool first, bool last) && {
   for (const Port& port : beside_) builder_.Output(port.role, port.index, port.value);
-  return {first, last, std::move(params_), builder_.Finish()};
+  return {first, last, std::move(params_), slice_, builder_.Finish()};
 }
 
 ValueId StageBuilder::AddParam(Param param) {
@@ -39,6 +39,29 @@ ValueId StageBuilder::Vector(const std::string& name, int64_t size, Init init) {
   return AddParam(std::move(param));
 }
 
+ValueId StageBuilder::Attention(ValueId qkv, double heads, double kv_heads,
+                                const std::string& name) {
+  const std::vector<double> attributes = {heads, kv_heads};
+  if (slice_.of == 1) return builder_.AppendAll(Op::kAttention, {qkv}, attributes, name)[0];
+  const int layer = attention_layers_++;
+  const double size =
+      static_cast<double>(builder_.TypeOf(qkv).shape.back()) / (heads + 2 * kv_heads);
+  keys_ = {dtype_, {microbatch_, positions_, static_cast<int64_t>(2 * kv_heads * size)}};
+  ValueId past = kNone;
+  for (int k = 0; k < slice_.index; ++k) {
+    const ValueId keys = builder_.Input(Role::kPast, layer * slice_.index + k, keys_,
+                                        absl::StrCat(name, ".past.", k));
+    past = past == kNone ? keys
+                         : builder_.Append(Op::kAppendPositions, {past, keys}, {}, name + ".past");
+  }
+  if (!slice_.is_last()) {
+    AddOutput(Role::kKeys, layer,
+              builder_.Append(Op::kPackKeys, {qkv}, attributes, name + ".keys"));
+  }
+  if (past == kNone) return builder_.AppendAll(Op::kAttention, {qkv}, attributes, name)[0];
+  return builder_.AppendAll(Op::kAttentionPast, {qkv, past}, attributes, name)[0];
+}
+
 ValueId StageBuilder::EmbedTokens(int64_t vocabulary, float stddev) {
   const ValueId tokens = builder_.Input(Role::kInput, 0, Tokens(), "tokens");
   const ValueId table = Matrix("embedding.weight", vocabulary, width_, stddev);
@@ -61,10 +84,45 @@ absl::Status CheckNotShared(int expert_ranks) {
       absl::StrCat("a model without experts, and ", expert_ranks, " ranks that share them out"));
 }
 
+absl::Status CheckSlices(int context, int slices) {
+  if (slices >= 1 && context % slices == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the schedule cuts a sequence into ", slices,
+                                                 " slices, and model.context is ", context,
+                                                 " tokens: a multiple of ", slices, " would help"));
+}
+
+namespace {
+
+// A stage's program, or that of one of its slices. `layer` is the first of its layers.
+absl::StatusOr<StageProgram> ProgramOf(StageBuilder&& stage, bool first, bool last, int layer,
+                                       int layers, const StageRecompute& recompute) {
+  ValueId x = first ? stage.Embed() : stage.Receive();
+  if (first) stage.Checkpoint(x);
+  for (int i = 0; i < layers; ++i) {
+    x = stage.Layer(x, layer + i);
+    stage.Checkpoint(x);
+  }
+  if (last) {
+    stage.Loss(x);
+  } else {
+    stage.Send(x);
+  }
+  const int attention_layers = stage.attention_layers();
+  const Type keys = stage.keys();
+  SL_ASSIGN_OR_RETURN(StageProgram program,
+                      MakeStageProgram(std::move(stage).Finish(first, last), recompute));
+  program.attention_layers = attention_layers;
+  program.keys = keys;
+  return program;
+}
+
+}  // namespace
+
 absl::StatusOr<std::vector<StageProgram>> BuildPrograms(
-    int layers, const std::vector<int>& layers_per_stage, const RecomputePolicy& recompute,
-    const std::function<std::unique_ptr<StageBuilder>()>& make) {
+    int layers, const std::vector<int>& layers_per_stage, const BuildOptions& options,
+    const std::function<std::unique_ptr<StageBuilder>(const SlicePlace& slice)>& make) {
   SL_RETURN_IF_ERROR(CheckLayers(layers, layers_per_stage));
+  const RecomputePolicy& recompute = options.recompute;
   if (!recompute.by_stage.empty() && recompute.by_stage.size() != layers_per_stage.size()) {
     return absl::InvalidArgumentError(absl::StrCat("recompute: ", recompute.by_stage.size(),
                                                    " values for ", layers_per_stage.size(),
@@ -74,21 +132,13 @@ absl::StatusOr<std::vector<StageProgram>> BuildPrograms(
   int layer = 0;
   for (size_t s = 0; s < layers_per_stage.size(); ++s) {
     const bool first = s == 0, last = s + 1 == layers_per_stage.size();
-    const std::unique_ptr<StageBuilder> stage = make();
-    ValueId x = first ? stage->Embed() : stage->Receive();
-    if (first) stage->Checkpoint(x);
-    for (int i = 0; i < layers_per_stage[s]; ++i) {
-      x = stage->Layer(x, layer++);
-      stage->Checkpoint(x);
+    for (int k = 0; k < options.slices; ++k) {
+      SL_ASSIGN_OR_RETURN(StageProgram program,
+                          ProgramOf(std::move(*make({k, options.slices})), first, last, layer,
+                                    layers_per_stage[s], recompute.Of(s)));
+      (k == 0 ? programs : programs.back().later_slices).push_back(std::move(program));
     }
-    if (last) {
-      stage->Loss(x);
-    } else {
-      stage->Send(x);
-    }
-    SL_ASSIGN_OR_RETURN(StageProgram program,
-                        MakeStageProgram(std::move(*stage).Finish(first, last), recompute.Of(s)));
-    programs.push_back(std::move(program));
+    layer += layers_per_stage[s];
   }
   return programs;
 }

@@ -32,14 +32,21 @@ struct BuildOptions {
   // The type of activations and of the weights, tables and biases of products: F32 or BF16. Scales
   // of norms and routers are F32.
   DType dtype = DType::kF32;
+  int slices = 1;  // of each sequence, equally long (StageProgram::later_slices)
 };
 
 // Builds a stage's forward graph.
 class StageBuilder {
  public:
-  // Activations are of `dtype` (microbatch, context, width), tokens I32 (microbatch, context).
-  StageBuilder(int64_t microbatch, int64_t context, int64_t width, DType dtype)
-      : microbatch_(microbatch), context_(context), width_(width), dtype_(dtype) {}
+  // Activations are of `dtype` (microbatch, positions, width), tokens I32 (microbatch, positions):
+  // the positions of a whole sequence, or of a slice of it.
+  StageBuilder(int64_t microbatch, int64_t positions, int64_t width, DType dtype,
+               const SlicePlace& slice = {})
+      : microbatch_(microbatch),
+        positions_(positions),
+        width_(width),
+        dtype_(dtype),
+        slice_(slice) {}
   virtual ~StageBuilder() = default;
   StageBuilder(const StageBuilder&) = delete;
   StageBuilder& operator=(const StageBuilder&) = delete;
@@ -53,6 +60,8 @@ class StageBuilder {
   // Recomputing may begin anew at x: a layer's input.
   void Checkpoint(ValueId x) { AddOutput(Role::kSaved, checkpoints_++, x); }
   ForwardStage Finish(bool first, bool last) &&;
+  int attention_layers() const { return attention_layers_; }
+  const Type& keys() const { return keys_; }
 
  protected:
   ValueId AddParam(Param param);
@@ -67,21 +76,29 @@ class StageBuilder {
   ValueId Bias(const std::string& name, int64_t size);
   // F32: scales and shifts of norms, and a router's bias.
   ValueId Vector(const std::string& name, int64_t size, Init init);
+  // The position of the first row of activations in its sequence.
+  double first_position() const { return static_cast<double>(slice_.index * positions_); }
+  // Causal attention of packed queries, keys and values, also to those that earlier slices left;
+  // leaves its own to later ones.
+  ValueId Attention(ValueId qkv, double heads, double kv_heads, const std::string& name);
   // Adds `embedding.weight` (vocabulary, width) and looks the tokens up in it.
   ValueId EmbedTokens(int64_t vocabulary, float stddev);
   // Adds `head.weight` (vocabulary, width), which may be the embedding's (Param::tied_to), and the
   // loss of x against the target.
   void HeadLoss(ValueId x, int64_t vocabulary, float stddev, bool tied);
 
-  Type Tokens() const { return {DType::kI32, {microbatch_, context_}}; }
-  Type Activation() const { return {dtype_, {microbatch_, context_, width_}}; }
+  Type Tokens() const { return {DType::kI32, {microbatch_, positions_}}; }
+  Type Activation() const { return {dtype_, {microbatch_, positions_, width_}}; }
 
   Builder builder_;
   std::vector<Param> params_;
 
  private:
-  const int64_t microbatch_, context_, width_;
+  const int64_t microbatch_, positions_, width_;
   const DType dtype_;
+  const SlicePlace slice_;
+  Type keys_;  // of a slice in an attention layer
+  int attention_layers_ = 0;
   std::vector<Port> beside_;
   int checkpoints_ = 0;
 };
@@ -89,10 +106,14 @@ class StageBuilder {
 // InvalidArgument for a model without experts and several ranks to share them out.
 absl::Status CheckNotShared(int expert_ranks);
 
-// A program per element of `layers_per_stage` (layers.h); `make` gives a fresh builder for each.
-// InvalidArgument if the numbers do not add up to `layers`, or `recompute` is of other stages.
+// InvalidArgument for a sequence of so many tokens that cannot be cut into `slices`.
+absl::Status CheckSlices(int context, int slices);
+
+// A program per element of `layers_per_stage` (layers.h), with those of its later slices; `make`
+// gives a fresh builder for each. InvalidArgument if the numbers do not add up to `layers`, or
+// options.recompute is of other stages.
 absl::StatusOr<std::vector<StageProgram>> BuildPrograms(
-    int layers, const std::vector<int>& layers_per_stage, const RecomputePolicy& recompute,
-    const std::function<std::unique_ptr<StageBuilder>()>& make);
+    int layers, const std::vector<int>& layers_per_stage, const BuildOptions& options,
+    const std::function<std::unique_ptr<StageBuilder>(const SlicePlace& slice)>& make);
 
 }  // namespace stringline

@@ -94,7 +94,7 @@ inline std::vector<std::string> SchedulesWithout(const std::vector<std::string>&
 // Those without actions of their own, and of these the ones that a training performs.
 inline std::vector<std::string> LibrarySchedules() { return SchedulesWithout({"action "}); }
 inline std::vector<std::string> TrainedSchedules() {
-  return SchedulesWithout({"action ", "slices ", "forward only"});
+  return SchedulesWithout({"action ", "forward only"});
 }
 
 }  // namespace stringline

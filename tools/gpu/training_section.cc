@@ -70,9 +70,9 @@ absl::StatusOr<StepNumbers> OneStep(const Plan& plan, bool experts,
     recompute.by_stage.push_back(remakes ? Recompute::kAll : Recompute::kNone);
     recompute.remakes.push_back(remakes);
   }
-  SL_ASSIGN_OR_RETURN(
-      const std::vector<StageProgram> pipe,
-      BuildModelStages(CheckedModel(experts, stages), layers, {.recompute = recompute}));
+  SL_ASSIGN_OR_RETURN(const std::vector<StageProgram> pipe,
+                      BuildModelStages(CheckedModel(experts, stages), layers,
+                                       {.recompute = recompute, .slices = plan.slices}));
   std::vector<StageProgram> programs;
   for (size_t p = 0; p < pipes; ++p) programs.insert(programs.end(), pipe.begin(), pipe.end());
   const bool updates = HasUpdates(plan);
@@ -168,8 +168,8 @@ void CheckTraining(const std::string& folder, const std::vector<int>& ranks, Che
       const std::optional<Plan> plan = PlanOfSchedule(folder, file.stem().string(), p, 2 * p);
       if (!plan.has_value()) continue;
       trained = true;
-      // Actions of a schedule's own, and slices, are rehearsed, not trained.
-      if (!plan->rows.actions.empty() || plan->slices > 1 || plan->forward_only) continue;
+      // Actions of a schedule's own are rehearsed, not trained.
+      if (!plan->rows.actions.empty() || plan->forward_only) continue;
       for (const bool experts : {false, true}) {
         CheckOne(absl::StrCat(file.stem().string(), " P=", p, experts ? " experts" : " gpt"), *plan,
                  experts, rows);

@@ -37,26 +37,32 @@ std::string In(const std::string& folder, const std::string& name) {
 
 }  // namespace
 
-std::string PrintCosts(const CostModel& costs) {
+std::string PrintCosts(const CostModel& costs, int slices) {
   std::string text = "# Measured, one value per stage.\n";
-  AppendCosts("F", costs.forward, &text);
-  AppendCosts("B", costs.backward, &text);
-  AppendCosts("I", costs.input_gradient, &text);
-  AppendCosts("W", costs.weight_gradient, &text);
+  // Costs are of whole microbatches.
+  const auto of_whole = [slices](std::vector<int64_t> ns) {
+    for (int64_t& one : ns) one *= slices;
+    return ns;
+  };
+  AppendCosts("F", of_whole(costs.forward), &text);
+  AppendCosts("B", of_whole(costs.backward), &text);
+  AppendCosts("I", of_whole(costs.input_gradient), &text);
+  AppendCosts("W", of_whole(costs.weight_gradient), &text);
   for (const auto& [kind, of] : {std::pair(ActionKind::kRecompute, &costs.recompute),
                                  std::pair(ActionKind::kUpdate, &costs.update),
                                  std::pair(ActionKind::kOffload, &costs.offload),
                                  std::pair(ActionKind::kFetch, &costs.fetch)}) {
     if (std::count(of->begin(), of->end(), 0) == static_cast<int64_t>(of->size())) continue;
-    AppendCosts(PrintedKind(kind), *of, &text);
+    AppendCosts(PrintedKind(kind), kind == ActionKind::kUpdate ? *of : of_whole(*of), &text);
   }
-  AppendCosts("FB", costs.forward_backward, &text);
-  for (int part = 0; part < kParts; ++part) {
+  AppendCosts("FB", of_whole(costs.forward_backward), &text);
+  const bool has_parts = !costs.parts.empty() && slices == 1;  // slices have no costs of parts
+  for (int part = 0; part < kParts && has_parts; ++part) {
     std::vector<int64_t> parts_ns;
     for (const PartCosts& of : costs.parts) parts_ns.push_back(of.ns[part]);
     AppendCosts(PartName(part), parts_ns, &text);
   }
-  if (!costs.parts.empty()) {
+  if (has_parts) {
     std::vector<int64_t> layers;
     for (const PartCosts& of : costs.parts) layers.push_back(of.layers);
     AppendCounts("layers", layers, &text);
@@ -123,7 +129,8 @@ absl::StatusOr<RunFiles> WriteRunFiles(const std::string& folder, const TrainRes
                        In(folder, kResults[3])};
   absl::Status written = WriteFileAtomically(files.measured, Print(result.measured));
   if (written.ok()) written = WriteFileAtomically(files.simulated, Print(result.simulated));
-  if (written.ok()) written = WriteFileAtomically(files.costs, PrintCosts(result.costs));
+  if (written.ok())
+    written = WriteFileAtomically(files.costs, PrintCosts(result.costs, result.measured.slices));
   if (written.ok()) written = losses->Finish();
   std::error_code ignored;
   for (const char* const name : kResults) {

@@ -63,6 +63,6 @@ absl::StatusOr<RunFiles> WriteRunFiles(const std::string& folder, const TrainRes
                                        LossFile* losses);
 
 // A cost model as YAML for --costs.
-std::string PrintCosts(const CostModel& costs);
+std::string PrintCosts(const CostModel& costs, int slices = 1);
 
 }  // namespace stringline

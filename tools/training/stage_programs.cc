@@ -49,6 +49,11 @@ absl::StatusOr<StagePrograms> ProgramsOfRun(const std::string& file, bool again)
   StagePrograms programs{std::move(session.source), std::move(session.diagnostics), {}};
   if (!session.plan) return programs;
   const Plan& plan = *session.plan;
+  if (plan.slices > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the schedule cuts sequences into ", plan.slices,
+                     " slices with programs of their own, and texts are of whole ones"));
+  }
   SL_ASSIGN_OR_RETURN(std::vector<StageProgram> built, BuildStages(config, plan));
   for (size_t s = 0; s < built.size(); ++s) {
     const StageId stage(static_cast<int32_t>(s));
