@@ -170,6 +170,23 @@ TEST_F(CudaBf16Test, AttentionIsTheLibrarysWhereItHasOne) {
   EXPECT_EQ(by_library, 4);  // two each
 }
 
+// No library has a plan for a past.
+TEST_F(CudaBf16Test, AttentionWithAPastIsOurOwn) {
+  int cases = 0;
+  for (const OpCase& any : cases_) {
+    if (!cuda::IsAttentionPast(any.op)) continue;
+    SCOPED_TRACE(ToString(any));
+    noted = {};
+    const OpCase c = *InBf16(any);
+    std::vector<Array> seen;
+    ASSERT_TRUE(RunOnCuda(c, OutputsBefore(c, false, 1), false, &seen, MakeNoting).ok());
+    EXPECT_EQ(noted.runs, 0);
+    EXPECT_FALSE(std::isnan(FromBf16(seen[0].bf16()[0])));
+    ++cases;
+  }
+  EXPECT_GE(cases, 6);
+}
+
 // `deterministic: off` is for gradients alone: a forward has the same bits either way.
 TEST_F(CudaBf16Test, TheLibraryIsToldWhetherGradientsAreDeterministic) {
   int gradients = 0;

@@ -52,12 +52,12 @@ struct FewBlocks {
   const char* part = "";  // and a part of it
 };
 constexpr FewBlocks kFewBlocks[] = {
-    {"AttentionGradKeys<Bf16, 64>", 2},
-    {"AttentionGradKeys<float, 64>", 2},
+    {"AttentionGradKeys<Bf16, 64, ", 2},
+    {"AttentionGradKeys<float, 64, ", 2},
     {"AttentionGradKeys<", 1},
     {"AttentionGradQueries<", 2},
-    {"Attention<Bf16, 64>", 3},
-    {"Attention<float, 64>", 3},
+    {"Attention<Bf16, 64, ", 3},
+    {"Attention<float, 64, ", 3},
     {"Attention<", 2},
     {"LinearOf<", 3},
     {"LinearInputGradOf<", 3},

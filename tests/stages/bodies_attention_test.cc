@@ -7,21 +7,26 @@ namespace {
 
 struct AttentionCase {
   int64_t batch, positions, queries, keys, size;
+  int64_t past = 0;  // rows before the sequence's
 };
+// Tiles have 64 rows, 32 of heads of more than 128 channels. With a past, tiles of keys hold rows
+// of the past, of the sequence, or of both.
 constexpr AttentionCase kAttentionCases[] = {
-    {1, 1, 1, 1, 8},   {2, 1, 4, 2, 64},   {1, 5, 2, 2, 10},  {1, 64, 1, 1, 32},
-    {2, 65, 2, 1, 16}, {1, 33, 6, 2, 40},  {1, 131, 2, 2, 8}, {1, 70, 1, 1, 64},
-    {1, 67, 3, 1, 80}, {1, 66, 2, 1, 128}, {1, 3, 1, 1, 129}, {1, 37, 2, 1, 256},
+    {1, 1, 1, 1, 8},       {2, 1, 4, 2, 64},       {1, 5, 2, 2, 10},       {1, 64, 1, 1, 32},
+    {2, 65, 2, 1, 16},     {1, 33, 6, 2, 40},      {1, 131, 2, 2, 8},      {1, 70, 1, 1, 64},
+    {1, 67, 3, 1, 80},     {1, 66, 2, 1, 128},     {1, 3, 1, 1, 129},      {1, 37, 2, 1, 256},
+    {1, 1, 1, 1, 8, 1},    {2, 5, 2, 2, 10, 3},    {2, 64, 4, 2, 16, 64},  {1, 65, 2, 1, 20, 131},
+    {2, 130, 1, 1, 8, 40}, {1, 66, 2, 1, 128, 65}, {1, 37, 2, 1, 200, 33},
 };
 
 template <class Check>
 void ForEveryAttention(Check check) {
   for (const AttentionCase& c : kAttentionCases) {
     for (const BodyRun& run : kBodyRuns) {
-      SCOPED_TRACE(absl::StrCat(c.batch, " sequences of ", c.positions, ", heads ", c.queries, " ",
-                                c.keys, " of ", c.size, ", ", run.threads, " threads, offset ",
-                                run.offset));
-      const AttentionShape shape = {c.batch, c.positions, {c.queries, c.keys, c.size}};
+      SCOPED_TRACE(absl::StrCat(c.batch, " sequences of ", c.positions, " after ", c.past,
+                                ", heads ", c.queries, " ", c.keys, " of ", c.size, ", ",
+                                run.threads, " threads, offset ", run.offset));
+      const AttentionShape shape = {c.batch, c.positions, {c.queries, c.keys, c.size}, c.past};
       check(c, shape, run, float());
       check(c, shape, run, Bf16());
     }
@@ -33,43 +38,58 @@ class AttentionBodiesTest : public BodiesTest {
   Array Packed(const AttentionCase& c, float below) {
     return Random({c.batch, c.positions, (c.queries + 2 * c.keys) * c.size}, below);
   }
+  // The rows of the past; where the case has none, a row that must not be read.
+  Array Past(const AttentionCase& c, float below) {
+    return Random({c.batch, std::max<int64_t>(1, c.past), 2 * c.keys * c.size}, below);
+  }
+  static std::vector<Array> Forward(const AttentionCase& c, const Array& qkv, const Array& past) {
+    return c.past == 0 ? RunKernel(Op::kAttention, {qkv}, Heads(c))
+                       : RunKernel(Op::kAttentionPast, {qkv, past}, Heads(c));
+  }
   static std::vector<double> Heads(const AttentionCase& c) {
     return {double(c.queries), double(c.keys)};
   }
 };
 
 TEST_F(AttentionBodiesTest, Attention) {
-  ForEveryAttention(
-      [this](const AttentionCase& c, const AttentionShape& shape, BodyRun run, auto type) {
-        using T = decltype(type);
-        const Array qkv = Stored<T>(Packed(c, 2));
-        const std::vector<Array> expected = RunKernel(Op::kAttention, {qkv}, Heads(c));
-        Buffer<T> from(qkv, run), y(expected[0].type.elements(), run);
-        Buffer<float> lse(expected[1].type.elements(), run);
-        RunAttention(HostRun{run.threads},
-                     AttentionArguments<T>{from.data(), y.data(), lse.data(), shape});
-        ExpectSame(y, expected[0]);
-        ExpectSame(lse, expected[1]);
-      });
+  ForEveryAttention([this](const AttentionCase& c, const AttentionShape& shape, BodyRun run,
+                           auto type) {
+    using T = decltype(type);
+    const Array qkv = Stored<T>(Packed(c, 2));
+    const Array past = Stored<T>(Past(c, 2));
+    const std::vector<Array> expected = Forward(c, qkv, past);
+    Buffer<T> from(qkv, run), before(past, run), y(expected[0].type.elements(), run);
+    Buffer<float> lse(expected[1].type.elements(), run);
+    RunAttention(HostRun{run.threads},
+                 AttentionArguments<T>{from.data(), y.data(), lse.data(), shape, before.data()});
+    ExpectSame(y, expected[0]);
+    ExpectSame(lse, expected[1]);
+  });
 }
 
 TEST_F(AttentionBodiesTest, AttentionGrad) {
-  ForEveryAttention(
-      [this](const AttentionCase& c, const AttentionShape& shape, BodyRun run, auto type) {
-        using T = decltype(type);
-        const Array qkv = Stored<T>(Packed(c, 2));
-        const Array dy = Stored<T>(Random({c.batch, c.positions, c.queries * c.size}));
-        const std::vector<Array> forward = RunKernel(Op::kAttention, {qkv}, Heads(c));
-        const Array y = Stored<T>(forward[0]);
-        const Array expected = RunKernel(Op::kAttentionGrad, {dy, qkv, y, forward[1]}, Heads(c))[0];
-        Buffer<T> from(qkv, run), grad(dy, run), mixed(y, run), dqkv(qkv.type.elements(), run);
-        Buffer<float> lse(forward[1], run), delta(AttentionGradFloats(shape), run);
-        RunAttentionGrad(HostRun{run.threads},
-                         AttentionGradArguments<T>{grad.data(), from.data(), mixed.data(),
-                                                   lse.data(), delta.data(), dqkv.data(), shape});
-        delta.Values();
-        ExpectSame(dqkv, expected);
-      });
+  ForEveryAttention([this](const AttentionCase& c, const AttentionShape& shape, BodyRun run,
+                           auto type) {
+    using T = decltype(type);
+    const Array qkv = Stored<T>(Packed(c, 2));
+    const Array dy = Stored<T>(Random({c.batch, c.positions, c.queries * c.size}));
+    const Array past = Stored<T>(Past(c, 2));
+    const std::vector<Array> forward = Forward(c, qkv, past);
+    const Array y = Stored<T>(forward[0]);
+    const std::vector<Array> expected =
+        c.past == 0 ? RunKernel(Op::kAttentionGrad, {dy, qkv, y, forward[1]}, Heads(c))
+                    : RunKernel(Op::kAttentionPastGrad, {dy, qkv, past, y, forward[1]}, Heads(c));
+    Buffer<T> from(qkv, run), grad(dy, run), mixed(y, run), dqkv(qkv.type.elements(), run);
+    Buffer<T> before(past, run), dpast(past.type.elements(), run);
+    Buffer<float> lse(forward[1], run), delta(AttentionGradFloats(shape), run);
+    RunAttentionGrad(
+        HostRun{run.threads},
+        AttentionGradArguments<T>{grad.data(), from.data(), mixed.data(), lse.data(), delta.data(),
+                                  dqkv.data(), shape, before.data(), dpast.data()});
+    delta.Values();
+    ExpectSame(dqkv, expected[0]);
+    if (c.past > 0) ExpectSame(dpast, expected[1]);
+  });
 }
 
 // Large scores, in an order such that every tile's largest score is the largest so far, or none is.

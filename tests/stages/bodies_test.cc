@@ -3,6 +3,7 @@
 #include "executor/cuda/bodies/column_sum.h"
 #include "executor/cuda/bodies/elementwise.h"
 #include "executor/cuda/bodies/norms.h"
+#include "executor/cuda/bodies/slices.h"
 #include "tests/stages/body_runs.h"
 
 #if __has_include(<cuda_bf16.h>)
@@ -75,6 +76,36 @@ TEST_F(BodiesTest, Elementwise) {
     Array halves = cpu::MakeArray(a.type);
     std::fill_n(halves.f32(), count, 0.5f);
     ExpectSame(y, halves, 0);
+  });
+}
+
+// Parts of rows and of sequences, aligned and not, and zeros.
+TEST_F(BodiesTest, PartsAreCopied) {
+  ForEveryRun([this](RowShape shape, BodyRun run, auto type) {
+    using T = decltype(type);
+    const int64_t count = shape.rows, columns = shape.columns;
+    for (const int64_t channel : {8, 3}) {
+      const int64_t width = columns + channel + 5, positions = count + 3;
+      const Array x = Stored<T>(Random({2, positions, width}));
+      Buffer<T> from(x, run), to(2 * count * columns, run);
+      const Part<T> whole = {to.data(), count, columns};
+      RunOnHost(CopyPart<T>{{from.data(), positions, width, 2, channel}, whole, 2, count, columns},
+                run.threads);
+      Array part = cpu::MakeArray(cpu::F32({2, count, columns}));
+      for (int64_t i = 0; i < part.type.elements(); ++i) {
+        const int64_t n = i / columns;
+        part.f32()[i] =
+            x.f32()[(n / count * positions + 2 + n % count) * width + channel + i % columns];
+      }
+      ExpectSame(to, part, 0);
+      RunOnHost(CopyPart<T>{{}, {from.data(), positions, width, 2, channel}, 2, count, columns},
+                run.threads);
+      for (int64_t i = 0; i < x.type.elements(); ++i) {
+        const int64_t t = i / width % positions - 2, c = i % width - channel;
+        if (t >= 0 && t < count && c >= 0 && c < columns) x.f32()[i] = 0;
+      }
+      ExpectSame(from, x, 0);
+    }
   });
 }
 

@@ -214,13 +214,16 @@ TEST_F(BodiesTest, Rotary) {
     const int64_t half = c.heads.size / 2, rows = c.batch * c.positions;
     const Array qkv = Stored<T>(Random({c.batch, c.positions, c.heads.all() * c.heads.size}));
     Buffer<float> cosines(c.positions * half, run), sines(c.positions * half, run);
-    RunOnHost(RotaryTable{cosines.data(), sines.data(), c.positions, half, 1e4}, run.threads);
+    // Some of the sequences are slices.
+    const int64_t first = c.positions % 2 == 0 ? 100 : 0;
+    RunOnHost(RotaryTable{cosines.data(), sines.data(), c.positions, half, 1e4, first},
+              run.threads);
     cosines.Values();
     sines.Values();
     for (const double direction : {1.0, -1.0}) {
-      const Array expected =
-          RunKernel(Op::kRotary, {qkv},
-                    {double(c.heads.queries), double(c.heads.keys), 1e4, direction, 0})[0];
+      const Array expected = RunKernel(
+          Op::kRotary, {qkv},
+          {double(c.heads.queries), double(c.heads.keys), 1e4, direction, double(first)})[0];
       Buffer<T> x(qkv, run), y(qkv.type.elements(), run);
       Rotary<T> body{x.data(), y.data(),    cosines.data(), sines.data(),
                      rows,     c.positions, c.heads,        float(direction)};

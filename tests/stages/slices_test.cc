@@ -81,7 +81,8 @@ std::vector<Attended> Forwards(const Case& c, const Array& qkv) {
   return attended;
 }
 
-// Backwards from the last slice on: each adds to the gradients of the keys before it. Gives dqkv.
+// Backwards from the last slice on: each adds to the gradients of the keys before it. The result is
+// dqkv.
 Array Backwards(const Case& c, const std::vector<Attended>& attended, const Array& dy) {
   Array dqkv, dkeys;  // of the slices done; of the keys up to the slice
   int64_t end = c.positions();

@@ -8,18 +8,24 @@
 namespace stringline::cuda {
 namespace {
 
-AttentionShape ShapeFor(const Type& qkv, const Node& node) {
+// `past` is null where there is no past.
+AttentionShape ShapeFor(const Type& qkv, const Type* past, const Node& node) {
   AttentionShape shape = {};
   shape.batch = qkv.shape[0];
   shape.positions = qkv.shape[1];
   shape.heads.queries = static_cast<int64_t>(node.attributes[0]);
   shape.heads.keys = static_cast<int64_t>(node.attributes[1]);
   shape.heads.size = qkv.shape[2] / shape.heads.all();
+  if (past != nullptr) shape.past = past->shape[1];
   return shape;
 }
 
-const Type& QkvOf(const NodeTypes& types) {
-  return types.in(types.node.op == Op::kAttentionGrad ? 1 : 0);
+bool IsGradient(Op op) { return op == Op::kAttentionGrad || op == Op::kAttentionPastGrad; }
+
+AttentionShape ShapeOf(const NodeTypes& types) {
+  const int qkv = IsGradient(types.node.op) ? 1 : 0;
+  const Type* const past = IsAttentionPast(types.node.op) ? &types.in(qkv + 1) : nullptr;
+  return ShapeFor(types.in(qkv), past, types.node);
 }
 
 void RunByLibrary(const OpRun& run, AttentionRun operands) {
@@ -34,11 +40,19 @@ void LaunchAttention(const OpRun& run) {
     return RunByLibrary(run, {.qkv = run.in<T>(0), .y = run.out<T>(0), .lse = run.out(1)});
   }
   RunAttention(run.launch, AttentionArguments<T>{run.in<T>(0), run.out<T>(0), run.out(1),
-                                                 ShapeFor(run.in_type(0), run.node.node)});
+                                                 ShapeFor(run.in_type(0), nullptr, run.node.node)});
+}
+
+template <typename T>
+void LaunchAttentionPast(const OpRun& run) {
+  RunAttention(run.launch,
+               AttentionArguments<T>{run.in<T>(0), run.out<T>(0), run.out(1),
+                                     ShapeFor(run.in_type(0), &run.in_type(1), run.node.node),
+                                     run.in<T>(1)});
 }
 
 int64_t AttentionGradBytes(const NodeTypes& types) {
-  return Workspace::BytesOf({AttentionGradFloats(ShapeFor(QkvOf(types), types.node))});
+  return Workspace::BytesOf({AttentionGradFloats(ShapeOf(types))});
 }
 template <typename T>
 void LaunchAttentionGrad(const OpRun& run) {
@@ -49,10 +63,19 @@ void LaunchAttentionGrad(const OpRun& run) {
                               .dy = run.in<T>(0),
                               .dqkv = run.out<T>(0)});
   }
-  const AttentionShape shape = ShapeFor(run.in_type(1), run.node.node);
+  const AttentionShape shape = ShapeFor(run.in_type(1), nullptr, run.node.node);
   float* const delta = run.workspace.Take<float>(AttentionGradFloats(shape));
   RunAttentionGrad(run.launch, AttentionGradArguments<T>{run.in<T>(0), run.in<T>(1), run.in<T>(2),
                                                          run.in(3), delta, run.out<T>(0), shape});
+}
+
+template <typename T>
+void LaunchAttentionPastGrad(const OpRun& run) {
+  const AttentionShape shape = ShapeFor(run.in_type(1), &run.in_type(2), run.node.node);
+  float* const delta = run.workspace.Take<float>(AttentionGradFloats(shape));
+  RunAttentionGrad(run.launch, AttentionGradArguments<T>{run.in<T>(0), run.in<T>(1), run.in<T>(3),
+                                                         run.in(4), delta, run.out<T>(0), shape,
+                                                         run.in<T>(2), run.out<T>(1)});
 }
 
 }  // namespace
@@ -63,26 +86,30 @@ OpLaunch AttentionLaunch(Op op) {
       return {LaunchAttention<float>, LaunchAttention<Bf16>};
     case Op::kAttentionGrad:
       return {LaunchAttentionGrad<float>, LaunchAttentionGrad<Bf16>, AttentionGradBytes};
+    case Op::kAttentionPast:
+      return {LaunchAttentionPast<float>, LaunchAttentionPast<Bf16>};
+    case Op::kAttentionPastGrad:
+      return {LaunchAttentionPastGrad<float>, LaunchAttentionPastGrad<Bf16>, AttentionGradBytes};
     default:
       return {};
   }
 }
 
 AttentionProblem AttentionProblemOf(const NodeTypes& types, bool deterministic) {
-  const AttentionShape shape = ShapeFor(QkvOf(types), types.node);
-  return {types.node.op == Op::kAttentionGrad,
+  const AttentionShape shape = ShapeOf(types);
+  return {IsGradient(types.node.op),
           shape.batch,
           shape.positions,
           shape.heads.queries,
           shape.heads.keys,
           shape.heads.size,
-          deterministic || types.node.op == Op::kAttention};
+          deterministic || !IsGradient(types.node.op)};
 }
 
 absl::Status ChooseAttention(const NodeTypes& types, AttentionLibrary* library, bool deterministic,
                              NodeData* data, int64_t* workspace_bytes) {
   const AttentionProblem problem = AttentionProblemOf(types, deterministic);
-  if (library != nullptr) {
+  if (library != nullptr && !IsAttentionPast(types.node.op)) {
     const absl::StatusOr<const AttentionPlan*> plan = library->Choose(problem);
     if (plan.ok()) {
       data->attention = library;

@@ -161,12 +161,13 @@ absl::StatusOr<cuda::NodeData> CudaKernels::DataFor(int gpu, const cuda::NodeTyp
         static_cast<int64_t>(node.attributes[0]) + 2 * static_cast<int64_t>(node.attributes[1]);
     const Type& x = types.in(0);
     const int64_t half = cuda::ColumnsOf(x) / heads / 2;
-    SL_ASSIGN_OR_RETURN(data.rotary, RotaryTable(gpu, x.shape[1], half, node.attributes[2]));
+    SL_ASSIGN_OR_RETURN(data.rotary, RotaryTable(gpu, {static_cast<int64_t>(node.attributes[4]),
+                                                       x.shape[1], half, node.attributes[2]}));
     data.rotary_bytes = 2 * x.shape[1] * half * static_cast<int64_t>(sizeof(float));
   }
-  if (cuda::IsAttention(node.op)) {
-    cuda::AttentionLibrary* const library =
-        HasBf16(types.graph, node) ? Attention(&gpus_[gpu]) : nullptr;
+  if (cuda::IsAttention(node.op) || cuda::IsAttentionPast(node.op)) {
+    const bool may_be_librarys = cuda::IsAttention(node.op) && HasBf16(types.graph, node);
+    cuda::AttentionLibrary* const library = may_be_librarys ? Attention(&gpus_[gpu]) : nullptr;
     SL_RETURN_IF_ERROR(
         cuda::ChooseAttention(types, library, settings_.deterministic, &data, workspace_bytes));
     if (settings_.load && data.attention_plan != nullptr &&
@@ -223,14 +224,14 @@ absl::Status CudaKernels::FirstError(const void* self) {
 }
 
 // Computed in doubles on the host, which has time for it.
-absl::StatusOr<const float*> CudaKernels::RotaryTable(int gpu, int64_t positions, int64_t half,
-                                                      double theta) {
-  const float*& table = gpus_[gpu].rotary[{positions, half, theta}];
+absl::StatusOr<const float*> CudaKernels::RotaryTable(int gpu, const RotaryKey& key) {
+  const float*& table = gpus_[gpu].rotary[key];
   if (table != nullptr) return table;
+  const auto& [first, positions, half, theta] = key;
   std::vector<float> values(static_cast<size_t>(2 * positions * half));
-  cuda::RunOnHost(
-      cuda::RotaryTable{values.data(), values.data() + positions * half, positions, half, theta},
-      32);
+  cuda::RunOnHost(cuda::RotaryTable{values.data(), values.data() + positions * half, positions,
+                                    half, theta, first},
+                  32);
   const auto bytes = static_cast<int64_t>(values.size() * sizeof(float));
   SL_ASSIGN_OR_RETURN(void* const memory, device_->AllocateOn(gpu, bytes));
   SL_RETURN_IF_ERROR(device_->CopyNow(memory, values.data(), bytes));

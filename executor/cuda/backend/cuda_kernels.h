@@ -73,13 +73,15 @@ class CudaKernels final : public Kernels {
     int64_t workspace_bytes;
     absl::InlinedVector<cuda::NodeData, 1> data;  // by GPU
   };
+  // The first position, the number of positions, half a head's size, theta.
+  using RotaryKey = std::tuple<int64_t, int64_t, int64_t, double>;
   // The objects of a GPU.
   struct Gpu {
     std::unique_ptr<cuda::Products> products;
     // Set by the first request.
     std::optional<absl::StatusOr<std::unique_ptr<cuda::AttentionLibrary>>> attention;
     std::set<const cuda::AttentionPlan*> loaded;
-    std::map<std::tuple<int64_t, int64_t, double>, const float*> rotary;
+    std::map<RotaryKey, const float*> rotary;
   };
 
   CudaKernels(CudaDevice* device, std::vector<Gpu> gpus, const CudaKernelSettings& settings);
@@ -93,7 +95,7 @@ class CudaKernels final : public Kernels {
   // Null if our own kernel is used.
   cuda::AttentionLibrary* Attention(Gpu* gpu);
   // The cosines and sines of all positions; computed once per model and GPU.
-  absl::StatusOr<const float*> RotaryTable(int gpu, int64_t positions, int64_t half, double theta);
+  absl::StatusOr<const float*> RotaryTable(int gpu, const RotaryKey& key);
   // A list of parameters, and the memory used by its launches.
   struct ReadyList {
     cuda::ParamList list;

@@ -64,14 +64,21 @@ void LaunchSwigluGrad(const OpRun& run) {
 template <typename T>
 void LaunchPositionAdd(const OpRun& run) {
   const Type& x = run.in_type(0);
-  run.launch(AddRepeated<T>{run.in<T>(0), run.in<T>(1), run.out<T>(0), RowsOf(x), ColumnsOf(x),
-                            run.in_type(1).shape[0]});
+  const T* const table = run.in<T>(1) + run.attribute_as<int64_t>(0) * ColumnsOf(x);
+  run.launch(
+      AddRepeated<T>{run.in<T>(0), table, run.out<T>(0), RowsOf(x), ColumnsOf(x), x.shape[1]});
 }
 
 template <typename T>
 void LaunchPositionGrad(const OpRun& run) {
-  run.launch(SumOfFewRows<T>{run.in<T>(0), run.out(0), run.in_type(0).shape[0],
-                             run.out_type(0).elements(), run.adds(0)});
+  const Type &dy = run.in_type(0), &table = run.out_type(0);
+  const int64_t count = dy.elements() / dy.shape[0];
+  if (!run.adds(0) && count < table.elements()) {
+    run.launch(Fill<float>{run.out(0), table.elements()});
+  }
+  run.launch(SumOfFewRows<T>{run.in<T>(0),
+                             run.out(0) + run.attribute_as<int64_t>(1) * ColumnsOf(dy), dy.shape[0],
+                             count, run.adds(0)});
 }
 
 int64_t ColumnSumBytes(const NodeTypes& types) {

@@ -4,7 +4,7 @@ namespace stringline::cuda {
 
 OpLaunch LaunchOf(Op op) {
   for (const auto family : {ProductLaunch, AttentionLaunch, ElementwiseLaunch, NormLaunch,
-                            TokenLaunch, RouterLaunch, ExchangeLaunch}) {
+                            TokenLaunch, RouterLaunch, ExchangeLaunch, SliceLaunch}) {
     const OpLaunch found = family(op);
     if (found.in_f32 != nullptr) return found;
   }

@@ -4,6 +4,10 @@
 //   s[i,j] = q[i] . k[j] / sqrt(D) for j <= i,     lse[i] = log of the sum over j <= i of e^s[i,j]
 //   y[i] = sum over j <= i of p[i,j] v[j],         p[i,j] = e^(s[i,j] - lse[i])
 //
+// With a past, P rows of keys and values stand before those of the sequence, and every query sees
+// them: rows are numbered from the first of the past, and the queries are rows P, P + 1, … Bodies
+// have a parameter kPast: without it P is 0, and no code asks where a row lies.
+//
 // A task has a tile of queries and goes through the tiles of keys up to its own; the largest score
 // of a query so far and the sum of e^(score - largest) are kept as it goes, and what was summed
 // under a smaller largest score is scaled down. With delta[i] = dy[i] . y[i],
@@ -16,11 +20,12 @@
 // for a tile of keys, which goes through the heads of queries it serves and their tiles from its
 // own on. So every element has one writer, and every sum an order given by the shape.
 //
-// A value that a query does not see counts times 0 if it lies in the query's own tile: what is not
-// finite there shows.
+// A value that a query does not see counts times 0 if it lies in a tile of which the query sees a
+// row, or a later query of its tile does: what is not finite there shows.
 #pragma once
 
 #include <cmath>
+#include <type_traits>
 
 #include "executor/cuda/bodies/head_norm.h"
 #include "executor/cuda/bodies/tiles.h"
@@ -64,10 +69,21 @@ struct HeadRows {
   }
 };
 
+// The rows of a head of keys or values: those of the past, then the sequence's own.
+template <typename T>
+struct JoinedRows {
+  HeadRows<T> past, own;  // own.first: counted from the sequence's first row
+
+  STRINGLINE_BODY T* operator()(int r) const {
+    return past.first + r < past.positions ? past(r) : own(r);
+  }
+};
+
 // Sizes, and the places of heads.
 struct AttentionShape {
   int64_t batch, positions;
   PackedHeads heads;
+  int64_t past = 0;
 
   // In qkv, `heads_before` heads into each row; and in y.
   template <typename T>
@@ -82,9 +98,29 @@ struct AttentionShape {
     const int64_t stride = heads.queries * heads.size;
     return {y + sequence * positions * stride + head * heads.size, stride, first, positions};
   }
-  STRINGLINE_BODY int64_t KeysOf(int64_t head) const {
-    return heads.queries + head / (heads.queries / heads.keys);
+  // The keys, or values, of a head from row `first` on; `keys_before` heads stand before it among
+  // the keys and values of a row, and a row of the past has nothing else.
+  template <bool kPast, typename T>
+  STRINGLINE_BODY auto Keys(T* qkv, T* past_rows, const AttentionTask& task, int64_t keys_before,
+                            int64_t first) const {
+    const HeadRows<T> own = Packed(qkv, task, heads.queries + keys_before, first - Before(kPast));
+    if constexpr (kPast) {
+      const int64_t stride = 2 * heads.keys * heads.size;
+      return JoinedRows<T>{{past_rows + task.sequence * past * stride + keys_before * heads.size,
+                            stride, first, past},
+                           own};
+    } else {
+      return own;
+    }
   }
+  // The rows before the first query, and all rows; with_past: kPast, a constant.
+  STRINGLINE_BODY int64_t Before(bool with_past) const { return with_past ? past : 0; }
+  STRINGLINE_BODY int64_t Rows(bool with_past) const { return Before(with_past) + positions; }
+  // The end of the rows that a tile of queries sees.
+  STRINGLINE_BODY int64_t SeenFrom(bool with_past, int64_t first, int rows) const {
+    return Before(with_past) + (first + rows < positions ? first + rows : positions);
+  }
+  STRINGLINE_BODY int64_t KeysOf(int64_t head) const { return head / (heads.queries / heads.keys); }
   STRINGLINE_BODY float scale() const { return 1.0f / std::sqrt(static_cast<float>(heads.size)); }
   STRINGLINE_BODY int wide() const { return static_cast<int>((heads.size + 3) / 4 * 4); }
 };
@@ -95,10 +131,11 @@ struct AttentionArguments {
   T* y;          // (B,T,HD)
   float* lse;    // (B,H,T)
   AttentionShape shape;
+  const T* past = nullptr;  // (B,P,2KD), where shape.past is not 0
 };
 
 // For heads of up to kSize channels; see RunAttention.
-template <typename T, int kSize>
+template <typename T, int kSize, bool kPast>
 struct Attention {
   AttentionArguments<T> at;
 
@@ -120,7 +157,7 @@ struct Attention {
     const int64_t heads = shape.heads.queries, size = shape.heads.size;
     const int64_t tile = (block.count() - 1 - block.index()) / (shape.batch * heads);
     const AttentionTask task(block.index(), shape.batch, heads, tile, kRows);
-    const bool fit = VectorsFit(size, at.qkv, at.y);
+    const bool fit = VectorsFit(size, at.qkv, at.past, at.y);
     const int wide = shape.wide();
     const auto queries = TileAt(block, 0, kSize), keys = TileAt(block, kKeysAt, kSize);
     const auto weights = TileAt(block, kWeightsAt, kRows),
@@ -137,10 +174,11 @@ struct Attention {
     });
     auto scores = block.template own<Outputs, Tiles::kScores>();
     auto mixed = block.template own<Outputs, Tiles::kChannels>();
-    for (int64_t first = 0; first <= task.first; first += kRows) {
-      const int64_t key_head = shape.KeysOf(task.head);
+    const int64_t key_head = shape.KeysOf(task.head), query_row = shape.Before(kPast) + task.first;
+    const int64_t end = shape.SeenFrom(kPast, task.first, kRows);
+    for (int64_t first = 0; first < end; first += kRows) {
       FillTile<kRows, kSize>(block, keys, size, fit, 1.0f,
-                             shape.Packed(at.qkv, task, key_head, first));
+                             shape.Keys<kPast>(at.qkv, at.past, task, key_head, first));
       block.sync();
       block.each(scores, [&](int i, Outputs& s) {
         const int q = i / kApart, k = i % kApart;
@@ -151,7 +189,7 @@ struct Attention {
           float largest = -INFINITY;
           STRINGLINE_UNROLL
           for (int c = 0; c < 4; ++c) {
-            const bool sees = first + k + c * kApart <= task.first + q + r * kApart;
+            const bool sees = first + k + c * kApart <= query_row + q + r * kApart;
             s.row[r][c] = sees ? s.row[r][c] : -INFINITY;
             largest = std::fmax(largest, s.row[r][c]);
           }
@@ -167,8 +205,9 @@ struct Attention {
         most.put(i, largest);
       });
       const auto& values = keys;
-      FillTile<kRows, kSize>(block, values, size, fit, 1.0f,
-                             shape.Packed(at.qkv, task, key_head + shape.heads.keys, first));
+      FillTile<kRows, kSize>(
+          block, values, size, fit, 1.0f,
+          shape.Keys<kPast>(at.qkv, at.past, task, key_head + shape.heads.keys, first));
       block.sync();
       block.each(scores, [&](int i, Outputs& s) {
         const int q = i / kApart, k = i % kApart;
@@ -236,6 +275,8 @@ struct AttentionGradArguments {
   float* delta;      // workspace: AttentionGradFloats
   T* dqkv;
   AttentionShape shape;
+  const T* past = nullptr;  // (B,P,2KD), where shape.past is not 0; as is dpast
+  T* dpast = nullptr;
 };
 
 constexpr int64_t AttentionGradFloats(const AttentionShape& shape) {
@@ -267,7 +308,7 @@ struct AttentionDelta {
 
 // Scratch memory of the tasks of both gradients: tiles of queries, dy, keys and values, a tile of
 // scores, and the statistics of each query.
-template <typename T, int kSize>
+template <typename T, int kSize, bool kPast>
 struct AttentionGradTiles {
   using Tiles = AttentionTiles<kSize>;
   static constexpr int kRows = Tiles::kRows, kApart = Tiles::kApart;
@@ -302,20 +343,20 @@ struct AttentionGradTiles {
       known.put(kRows + i, is_there ? at.delta[row + first + i] : 0.0f);
     });
   }
-  // key_head: index among all heads of qkv.
   template <class Block>
   static STRINGLINE_BODY void FillKeys(const Block& block, const AttentionGradArguments<T>& at,
                                        const AttentionTask& task, int64_t key_head, int64_t first,
                                        bool fit) {
     const AttentionShape& shape = at.shape;
     FillTile<kRows, kSize>(block, Rows(block, 2), shape.heads.size, fit, 1.0f,
-                           shape.Packed(at.qkv, task, key_head, first));
-    FillTile<kRows, kSize>(block, Rows(block, 3), shape.heads.size, fit, 1.0f,
-                           shape.Packed(at.qkv, task, key_head + shape.heads.keys, first));
+                           shape.Keys<kPast>(at.qkv, at.past, task, key_head, first));
+    FillTile<kRows, kSize>(
+        block, Rows(block, 3), shape.heads.size, fit, 1.0f,
+        shape.Keys<kPast>(at.qkv, at.past, task, key_head + shape.heads.keys, first));
   }
 
-  // p and ds of item i, for the tiles in scratch memory; `ahead`: the first query's position minus
-  // the first key's.
+  // p and ds of item i, for the tiles in scratch memory; `ahead`: the first query's row minus the
+  // first key's.
   template <class Block>
   static STRINGLINE_BODY void Weigh(const Block& block, int i, int wide, int64_t ahead, Outputs& p,
                                     Outputs& ds) {
@@ -351,12 +392,12 @@ struct AttentionGradTiles {
 };
 
 // dq, for heads of up to kSize channels; see RunAttentionGrad.
-template <typename T, int kSize>
+template <typename T, int kSize, bool kPast>
 struct AttentionGradQueries {
   AttentionGradArguments<T> at;
 
   using Tiles = AttentionTiles<kSize>;
-  using Grad = AttentionGradTiles<T, kSize>;
+  using Grad = AttentionGradTiles<T, kSize, kPast>;
   static constexpr int kRows = Tiles::kRows, kApart = Tiles::kApart, kColumns = Tiles::kColumns;
 
   int64_t tiles() const { return (at.shape.positions + kRows - 1) / kRows; }
@@ -369,16 +410,18 @@ struct AttentionGradQueries {
     const int64_t heads = shape.heads.queries;
     const int64_t tile = (block.count() - 1 - block.index()) / (shape.batch * heads);
     const AttentionTask task(block.index(), shape.batch, heads, tile, kRows);
-    const bool fit = VectorsFit(shape.heads.size, at.qkv, at.dy, at.dqkv);
+    const bool fit = VectorsFit(shape.heads.size, at.qkv, at.past, at.dy, at.dqkv);
     const int wide = shape.wide();
     Grad::FillQueries(block, at, task, task.head, task.first, fit);
     auto dq = block.template own<Outputs, Tiles::kChannels>();
-    for (int64_t first = 0; first <= task.first; first += kRows) {
+    const int64_t query_row = shape.Before(kPast) + task.first;
+    const int64_t end = shape.SeenFrom(kPast, task.first, kRows);
+    for (int64_t first = 0; first < end; first += kRows) {
       Grad::FillKeys(block, at, task, shape.KeysOf(task.head), first, fit);
       block.sync();
       block.each(Tiles::kScores, [&](int i) {
         Outputs p, ds;
-        Grad::Weigh(block, i, wide, task.first - first, p, ds);
+        Grad::Weigh(block, i, wide, query_row - first, p, ds);
         Grad::Put(block, i, ds);
       });
       block.sync();
@@ -405,15 +448,15 @@ struct AttentionGradQueries {
 };
 
 // dk and dv, for heads of up to kSize channels; see RunAttentionGrad.
-template <typename T, int kSize>
+template <typename T, int kSize, bool kPast>
 struct AttentionGradKeys {
   AttentionGradArguments<T> at;
 
   using Tiles = AttentionTiles<kSize>;
-  using Grad = AttentionGradTiles<T, kSize>;
+  using Grad = AttentionGradTiles<T, kSize, kPast>;
   static constexpr int kRows = Tiles::kRows, kColumns = Tiles::kColumns;
 
-  int64_t tiles() const { return (at.shape.positions + kRows - 1) / kRows; }
+  int64_t tiles() const { return (at.shape.Rows(kPast) + kRows - 1) / kRows; }
   int64_t blocks() const { return at.shape.batch * at.shape.heads.keys * tiles(); }
   int scratch_words() const { return Grad::kWords; }
 
@@ -427,19 +470,21 @@ struct AttentionGradKeys {
     const int64_t keys = shape.heads.keys, group = shape.heads.queries / keys;
     const int64_t tile = block.index() / (shape.batch * keys);
     const AttentionTask task(block.index(), shape.batch, keys, tile, kRows);
-    const bool fit = VectorsFit(shape.heads.size, at.qkv, at.dy, at.dqkv);
+    const bool fit = VectorsFit(shape.heads.size, at.qkv, at.past, at.dy, at.dqkv, at.dpast);
     const int wide = shape.wide();
-    const int64_t key_head = shape.heads.queries + task.head;
-    Grad::FillKeys(block, at, task, key_head, task.first, fit);
+    // The tile with the first query that sees a key of this one.
+    const int64_t before = shape.Before(kPast);
+    const int64_t first_seeing = task.first < before ? 0 : (task.first - before) / kRows * kRows;
+    Grad::FillKeys(block, at, task, task.head, task.first, fit);
     auto scores = block.template own<Pair, Tiles::kScores>();
     auto dk = block.template own<Outputs, Tiles::kChannels>();
     auto dv = block.template own<Outputs, Tiles::kChannels>();
     for (int64_t head = task.head * group; head < (task.head + 1) * group; ++head) {
-      for (int64_t first = task.first; first < shape.positions; first += kRows) {
+      for (int64_t first = first_seeing; first < shape.positions; first += kRows) {
         Grad::FillQueries(block, at, task, head, first, fit);
         block.sync();
         block.each(scores, [&](int i, Pair& s) {
-          Grad::Weigh(block, i, wide, first - task.first, s.p, s.ds);
+          Grad::Weigh(block, i, wide, before + first - task.first, s.p, s.ds);
           Grad::Put(block, i, s.p);
         });
         block.sync();
@@ -451,8 +496,9 @@ struct AttentionGradKeys {
         block.sync();
       }
     }
-    StoreRows(block, shape.Packed(at.dqkv, task, key_head, task.first), fit, dk);
-    StoreRows(block, shape.Packed(at.dqkv, task, key_head + keys, task.first), fit, dv);
+    StoreRows(block, shape.Keys<kPast>(at.dqkv, at.dpast, task, task.head, task.first), fit, dk);
+    StoreRows(block, shape.Keys<kPast>(at.dqkv, at.dpast, task, task.head + keys, task.first), fit,
+              dv);
   }
 
  private:
@@ -464,9 +510,8 @@ struct AttentionGradKeys {
       if (4 * d < wide) AddSpread(Grad::Scores(block), rows, i / kColumns, d, kRows, s);
     });
   }
-  template <class Block, class Sums>
-  STRINGLINE_BODY void StoreRows(const Block& block, const HeadRows<T>& to, bool fit,
-                                 Sums& sums) const {
+  template <class Block, class Rows, class Sums>
+  STRINGLINE_BODY void StoreRows(const Block& block, const Rows& to, bool fit, Sums& sums) const {
     block.each(sums, [&](int i, Outputs& s) {
       STRINGLINE_UNROLL
       for (int r = 0; r < 4; ++r) {
@@ -477,33 +522,41 @@ struct AttentionGradKeys {
   }
 };
 
-// Attention of heads of up to kMostHeadSize channels, by launches of run(body).
-template <class Run, typename T>
-void RunAttention(const Run& run, const AttentionArguments<T>& at) {
-  if (at.shape.heads.size <= 64) {
-    run(Attention<T, 64>{at});
-  } else if (at.shape.heads.size <= 128) {
-    run(Attention<T, 128>{at});
+// f(size, past) of constants: the least size of tiles for the heads, and whether there is a past.
+template <class F>
+void WithTiles(const AttentionShape& shape, F f) {
+  const auto of_size = [&](auto size) {
+    if (shape.past > 0) {
+      f(size, std::true_type());
+    } else {
+      f(size, std::false_type());
+    }
+  };
+  if (shape.heads.size <= 64) {
+    of_size(Width<64>());
+  } else if (shape.heads.size <= 128) {
+    of_size(Width<128>());
   } else {
-    run(Attention<T, kMostHeadSize>{at});
+    of_size(Width<kMostHeadSize>());
   }
 }
 
-template <int kSize, class Run, typename T>
-void RunAttentionGradOfSize(const Run& run, const AttentionGradArguments<T>& at) {
-  run(AttentionDelta<T>{at});
-  run(AttentionGradQueries<T, kSize>{at});
-  run(AttentionGradKeys<T, kSize>{at});
+// Attention of heads of up to kMostHeadSize channels, by launches of run(body).
+template <class Run, typename T>
+void RunAttention(const Run& run, const AttentionArguments<T>& at) {
+  WithTiles(at.shape, [&](auto size, auto past) {
+    run(Attention<T, decltype(size)::kCount, decltype(past)::value>{at});
+  });
 }
+
 template <class Run, typename T>
 void RunAttentionGrad(const Run& run, const AttentionGradArguments<T>& at) {
-  if (at.shape.heads.size <= 64) {
-    RunAttentionGradOfSize<64>(run, at);
-  } else if (at.shape.heads.size <= 128) {
-    RunAttentionGradOfSize<128>(run, at);
-  } else {
-    RunAttentionGradOfSize<kMostHeadSize>(run, at);
-  }
+  run(AttentionDelta<T>{at});
+  WithTiles(at.shape, [&](auto size, auto past) {
+    constexpr int kSize = decltype(size)::kCount;
+    run(AttentionGradQueries<T, kSize, decltype(past)::value>{at});
+    run(AttentionGradKeys<T, kSize, decltype(past)::value>{at});
+  });
 }
 
 }  // namespace stringline::cuda

@@ -7,13 +7,14 @@
 
 namespace stringline::cuda {
 
-// cosines[t,d] and sines[t,d] of the angle t theta^(-d/half), in double before the last rounding: a
-// million rotations err by less than a float's rounding. Computed once per model.
+// cosines[t,d] and sines[t,d] of the angle (first + t) theta^(-d/half), in double before the last
+// rounding: a million rotations err by less than a float's rounding. Computed once per model.
 struct RotaryTable {
   float* cosines;
   float* sines;
   int64_t positions, half;
   double theta;
+  int64_t first = 0;
 
   int64_t blocks() const { return positions; }
   template <class Block>
@@ -21,7 +22,7 @@ struct RotaryTable {
     const int64_t t = block.index();
     block.each(static_cast<int>(half), [&](int d) {
       const double step = std::pow(theta, -static_cast<double>(d) / static_cast<double>(half));
-      const double angle = static_cast<double>(t) * step;
+      const double angle = static_cast<double>(first + t) * step;
       cosines[t * half + d] = static_cast<float>(std::cos(angle));
       sines[t * half + d] = static_cast<float>(std::sin(angle));
     });

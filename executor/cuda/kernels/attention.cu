@@ -13,25 +13,19 @@ LAUNCH_DELTA(AttentionDelta<float>)
 LAUNCH_DELTA(AttentionDelta<Bf16>)
 
 // A thread for each item of a tile of scores.
-#define LAUNCH_ATTENTION(body)                                             \
-  cudaError_t Launch(cudaStream_t stream, const body<float, 64>& sized) {  \
-    return LaunchBody<256>(stream, sized);                                 \
-  }                                                                        \
-  cudaError_t Launch(cudaStream_t stream, const body<float, 128>& sized) { \
-    return LaunchBody<256>(stream, sized);                                 \
-  }                                                                        \
-  cudaError_t Launch(cudaStream_t stream, const body<float, 256>& sized) { \
-    return LaunchBody<256>(stream, sized);                                 \
-  }                                                                        \
-  cudaError_t Launch(cudaStream_t stream, const body<Bf16, 64>& sized) {   \
-    return LaunchBody<256>(stream, sized);                                 \
-  }                                                                        \
-  cudaError_t Launch(cudaStream_t stream, const body<Bf16, 128>& sized) {  \
-    return LaunchBody<256>(stream, sized);                                 \
-  }                                                                        \
-  cudaError_t Launch(cudaStream_t stream, const body<Bf16, 256>& sized) {  \
-    return LaunchBody<256>(stream, sized);                                 \
+#define LAUNCH_TILES(...)                                            \
+  cudaError_t Launch(cudaStream_t stream, const __VA_ARGS__& body) { \
+    return LaunchBody<256>(stream, body);                            \
   }
+#define LAUNCH_ATTENTION_OF(body, size)  \
+  LAUNCH_TILES(body<float, size, false>) \
+  LAUNCH_TILES(body<float, size, true>)  \
+  LAUNCH_TILES(body<Bf16, size, false>)  \
+  LAUNCH_TILES(body<Bf16, size, true>)
+#define LAUNCH_ATTENTION(body)   \
+  LAUNCH_ATTENTION_OF(body, 64)  \
+  LAUNCH_ATTENTION_OF(body, 128) \
+  LAUNCH_ATTENTION_OF(body, 256)
 LAUNCH_ATTENTION(Attention)
 LAUNCH_ATTENTION(AttentionGradQueries)
 LAUNCH_ATTENTION(AttentionGradKeys)

@@ -33,6 +33,8 @@ LAUNCH_ELEMENTS(ColumnSum<Bf16>)
   }
 LAUNCH_ROWS(AddRepeated<float>)
 LAUNCH_ROWS(AddRepeated<Bf16>)
+LAUNCH_ROWS(CopyPart<float>)
+LAUNCH_ROWS(CopyPart<Bf16>)
 LAUNCH_ROWS(Swiglu<float>)
 LAUNCH_ROWS(Swiglu<Bf16>)
 LAUNCH_ROWS(SwigluGrad<float>)

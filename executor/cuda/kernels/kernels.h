@@ -20,6 +20,7 @@
 #include "executor/cuda/bodies/norms.h"
 #include "executor/cuda/bodies/rotary.h"
 #include "executor/cuda/bodies/route.h"
+#include "executor/cuda/bodies/slices.h"
 #include "executor/cuda/bodies/tensor_products.h"
 #include "executor/cuda/bodies/update.h"
 
@@ -40,18 +41,21 @@ namespace stringline::cuda {
   STRINGLINE_LAUNCH(body<NormKind::kRms, float, float>);   \
   STRINGLINE_LAUNCH(body<NormKind::kRms, Bf16, float>);    \
   STRINGLINE_LAUNCH(body<NormKind::kRms, Bf16, Bf16>)
-#define STRINGLINE_LAUNCH_SIZES(body)  \
-  STRINGLINE_LAUNCH(body<float, 64>);  \
-  STRINGLINE_LAUNCH(body<float, 128>); \
-  STRINGLINE_LAUNCH(body<float, 256>); \
-  STRINGLINE_LAUNCH(body<Bf16, 64>);   \
-  STRINGLINE_LAUNCH(body<Bf16, 128>);  \
-  STRINGLINE_LAUNCH(body<Bf16, 256>)
+#define STRINGLINE_LAUNCH_SIZE(body, size)     \
+  STRINGLINE_LAUNCH(body<float, size, false>); \
+  STRINGLINE_LAUNCH(body<float, size, true>);  \
+  STRINGLINE_LAUNCH(body<Bf16, size, false>);  \
+  STRINGLINE_LAUNCH(body<Bf16, size, true>)
+#define STRINGLINE_LAUNCH_SIZES(body) \
+  STRINGLINE_LAUNCH_SIZE(body, 64);   \
+  STRINGLINE_LAUNCH_SIZE(body, 128);  \
+  STRINGLINE_LAUNCH_SIZE(body, 256)
 
 STRINGLINE_LAUNCH_BOTH(Add);
 STRINGLINE_LAUNCH_BOTH(Mul);
 STRINGLINE_LAUNCH_BOTH(Fill);
 STRINGLINE_LAUNCH_BOTH(AddRepeated);
+STRINGLINE_LAUNCH_BOTH(CopyPart);
 STRINGLINE_LAUNCH(Scale<float, float>);
 STRINGLINE_LAUNCH(Scale<float, Bf16>);
 STRINGLINE_LAUNCH(Scale<Bf16, float>);
@@ -115,6 +119,7 @@ STRINGLINE_LAUNCH(SumsOfParams);
 STRINGLINE_LAUNCH(SetStep);
 
 #undef STRINGLINE_LAUNCH_SIZES
+#undef STRINGLINE_LAUNCH_SIZE
 #undef STRINGLINE_LAUNCH_NORM
 #undef STRINGLINE_LAUNCH_NORM_GRAD
 #undef STRINGLINE_LAUNCH_BOTH

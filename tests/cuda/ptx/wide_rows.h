@@ -18,6 +18,7 @@ struct WideRows {
 constexpr WideRows kWideRows[] = {
     {"Add<Bf16>", 0},
     {"AddRepeated<Bf16>", 0},
+    {"CopyPart<Bf16>", 0},
     {"CopyTaken<Bf16>", 0},
     {"CrossEntropy<Bf16>", 2},
     {"CrossEntropyInScratch<Bf16>", 2},
