@@ -223,9 +223,9 @@ TEST_F(GpuBlockTest, Attention) {
   Buffer<float> qkv(Random({70, 48}), {32, 0}), dy(Random({70, 16}), {32, 0});
   Buffer<float> kept(70 * 16, {32, 0}), lse(70, {32, 0}), delta(70, {32, 0});
   ExpectSameAsHost<96, 1>(70 * 16, [&](float* y) {
-    return Attention<float, 64, false>{{qkv.data(), y, lse.data(), shape}};
+    return Attention<float, 64>{{qkv.data(), y, lse.data(), shape}};
   });
-  RunOnHost(Attention<float, 64, false>{{qkv.data(), kept.data(), lse.data(), shape}}, 32);
+  RunOnHost(Attention<float, 64>{{qkv.data(), kept.data(), lse.data(), shape}}, 32);
   AttentionGradArguments<float> grad = {dy.data(),    qkv.data(), kept.data(), lse.data(),
                                         delta.data(), nullptr,    shape};
   RunOnHost(AttentionDelta<float>{grad}, 32);
@@ -234,10 +234,10 @@ TEST_F(GpuBlockTest, Attention) {
     grad.dqkv = to;
     return grad;
   };
-  ExpectSameAsHost<96, 1>(
-      70 * 48, [&](float* to) { return AttentionGradQueries<float, 64, false>{filled(to)}; });
-  ExpectSameAsHost<96, 1>(
-      70 * 48, [&](float* to) { return AttentionGradKeys<float, 64, false>{filled(to)}; });
+  ExpectSameAsHost<96, 1>(70 * 48,
+                          [&](float* to) { return AttentionGradQueries<float, 64>{filled(to)}; });
+  ExpectSameAsHost<96, 1>(70 * 48,
+                          [&](float* to) { return AttentionGradKeys<float, 64>{filled(to)}; });
 }
 
 TEST_F(GpuBlockTest, GroupedLinear) {

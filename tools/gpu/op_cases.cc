@@ -303,7 +303,8 @@ void OpCaseMaker::MakeRowCases(int64_t b, int64_t t, int64_t c) {
   Add(Op::kPositionGrad, {x()}, {double(2 * t + 3), double(t + 1)});
   Add(Op::kAppendPositions, {Random({b, t + 2, c}), x()});
   Add(Op::kTakePositions, {x()}, {0, double(t)});
-  Add(Op::kTakePositions, {x()}, {double(t / 2), double(t - t / 2)});
+  const int64_t half = t / 2;
+  Add(Op::kTakePositions, {x()}, {double(half), double(t - half)});
   // Gradients of norms are small for long rows, as in training.
   const float small = 1 / std::sqrt(static_cast<float>(b * t));
   Add(Op::kLayerNorm, {x(), row(), row()}, {1e-5});

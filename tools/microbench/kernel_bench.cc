@@ -93,9 +93,8 @@ void AddProducts(std::vector<Row>* rows, DType dtype, int64_t n, int64_t in, int
 // Two products over the attending (query, key) pairs in the forward, five in the backward.
 void AddAttention(std::vector<Row>* rows, DType dtype, int64_t batch, int64_t positions,
                   int64_t width, int64_t heads, int64_t kv_heads) {
-  const double pairs =
-      static_cast<double>(batch) * static_cast<double>(positions * (positions + 1) / 2);
-  const double product = 2.0 * pairs * static_cast<double>(width);
+  const int64_t pairs = batch * (positions * (positions + 1) / 2);
+  const double product = 2.0 * static_cast<double>(pairs) * static_cast<double>(width);
   const int64_t packed = width + 2 * kv_heads * (width / heads);
   const Type qkv = {dtype, {batch, positions, packed}}, y = {dtype, {batch, positions, width}};
   const std::vector<double> count = {static_cast<double>(heads), static_cast<double>(kv_heads)};

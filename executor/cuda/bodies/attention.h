@@ -135,7 +135,7 @@ struct AttentionArguments {
 };
 
 // For heads of up to kSize channels; see RunAttention.
-template <typename T, int kSize, bool kPast>
+template <typename T, int kSize, bool kPast = false>
 struct Attention {
   AttentionArguments<T> at;
 
@@ -392,7 +392,7 @@ struct AttentionGradTiles {
 };
 
 // dq, for heads of up to kSize channels; see RunAttentionGrad.
-template <typename T, int kSize, bool kPast>
+template <typename T, int kSize, bool kPast = false>
 struct AttentionGradQueries {
   AttentionGradArguments<T> at;
 
@@ -448,7 +448,7 @@ struct AttentionGradQueries {
 };
 
 // dk and dv, for heads of up to kSize channels; see RunAttentionGrad.
-template <typename T, int kSize, bool kPast>
+template <typename T, int kSize, bool kPast = false>
 struct AttentionGradKeys {
   AttentionGradArguments<T> at;
 
