@@ -82,6 +82,11 @@ CostModel RehearsedCosts(const Plan& plan, CostModel costs) {
 absl::StatusOr<Rehearsal> Rehearse(const Plan& lowered, const CostModel& asked,
                                    const RehearsalSettings& settings) {
   SL_CHECK(settings.steps >= 1) << settings.steps;
+  if (!asked.shares.tokens.empty()) {
+    return absl::InvalidArgumentError(
+        "the costs have unequal microbatches (microbatch), and a rehearsal performs equal ones; "
+        "leave the key out, or see 'sim'");
+  }
   const CostModel costs = RehearsedCosts(lowered, asked);
   Rehearsal rehearsal;
   const Wiring wiring = WiringOf(lowered, settings.layout);

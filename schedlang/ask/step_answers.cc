@@ -56,6 +56,7 @@ absl::Status AddVariations(const JitterRuns& jitter, const WatchRuns& watch, con
     report->period_ns = PeriodOf(plan, costs, step.timeline->layout);
   }
   const Wiring& wiring = *step.links;
+  report->balance = BalanceOf(plan, wiring, costs);
   for (const Variation& variation : WhatIf(plan, costs)) {
     if (!watch(-1)) return absl::CancelledError("stopped");
     SL_ASSIGN_OR_RETURN(const Timeline timeline, Simulate(plan, wiring, variation.costs));

@@ -14,6 +14,7 @@
 #include "schedlang/ask/session.h"
 #include "schedlang/ask/what_if_copies.h"
 #include "schedlang/report/analysis.h"
+#include "schedlang/report/balance.h"
 #include "schedlang/report/bounds.h"
 #include "schedlang/report/collective_waits.h"
 #include "schedlang/report/difference.h"
@@ -37,7 +38,8 @@ struct TimeReport {
   std::optional<NetworkTimes> network;  // if parts are known
   CollectiveReport collectives;
   // For simulated steps only:
-  std::optional<int64_t> period_ns;  // PeriodOf
+  std::optional<int64_t> period_ns;          // PeriodOf
+  std::optional<MicrobatchBalance> balance;  // of unequal microbatches
   std::optional<LowerBound> bound;
   std::vector<CopiesWhatIf> what_if;
   std::vector<int64_t> runs_ns;  // with jitter, sorted

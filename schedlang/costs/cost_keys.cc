@@ -49,7 +49,13 @@ constexpr CostKey kKeysBeforeParts[] = {
 };
 constexpr CostKey kKeysAfterParts[] = {
     {"attention", CostUnit::kShare, true,
-     "the share of attention in F, B, I and R: of slices it grows with the keys before them"},
+     "the share of attention in F, B, I and R: it grows with the square of a sequence's length, "
+     "and "
+     "of slices with the keys before them"},
+    {"microbatch", CostUnit::kFactor, false,
+     "by microbatch of a step, how much longer it is than the one that costs are of; 1 for all"},
+    {"microbatch.tokens", CostUnit::kCount, false,
+     "or its tokens, as a list or a file: 4096, or [1024, 3072] for sequences packed together"},
     {"layers", CostUnit::kCount, true, "how many layers with such parts a stage has; 1"},
     {"slowdown", CostUnit::kShare, false, "how much longer computation takes under communication"},
     {"part_jitter", CostUnit::kShare, false,
@@ -93,6 +99,7 @@ constexpr Suffix kBandwidths[] = {{"KiB/s", 1024.0},
                                   {"B/s", 1}};
 constexpr Suffix kShares[] = {{"%", 1e4}, {"", 1e6}};
 constexpr Suffix kCounts[] = {{"", 1}};
+constexpr Suffix kFactors[] = {{"%", 1e4}, {"", 1e6}};
 
 struct UnitRow {
   absl::Span<const Suffix> suffixes;
@@ -128,6 +135,9 @@ UnitRow RowOf(CostUnit unit) {
               {"kB/s", "MB/s", "GB/s"}};
     case CostUnit::kShare:
       return {kShares, 1e8, "a share (5% or 0.05)", "a share (5%)", "more than a hundredfold",
+              {"%"}};
+    case CostUnit::kFactor:
+      return {kFactors, 1e8, "a factor (1.3 or 130%)", "a factor (130%)", "more than a hundredfold",
               {"%"}};
     case CostUnit::kCount:
       break;

@@ -18,6 +18,7 @@ enum class CostUnit : uint8_t {
   kBandwidth,  // bytes a second; written as 25GB/s
   kShare,      // millionths; written as 5% or 0.05; 5 is refused
   kCount,      // a whole number
+  kFactor,     // millionths; written as 1.3 or 130%
 };
 
 struct CostKey {

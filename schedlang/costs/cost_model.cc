@@ -12,11 +12,11 @@
 #include "schedlang/costs/costs.h"
 #include "schedlang/costs/data_parallel.h"
 #include "schedlang/costs/host_copies.h"
+#include "schedlang/costs/microbatch_shares.h"
 #include "schedlang/costs/own_costs.h"
 #include "schedlang/costs/part_formula.h"
 #include "schedlang/costs/read_shape.h"
 #include "schedlang/costs/recompute.h"
-#include "schedlang/costs/slices.h"
 #include "schedlang/costs/step_length.h"
 #include "schedlang/plan/group_order.h"
 
@@ -148,7 +148,9 @@ class CostResolver {
          .is_usual = usual_},
         [this](const std::string& key) { return PerStage(key); }, &model_));
     SL_ASSIGN_OR_RETURN(const std::vector<int64_t> attention, PerStage("attention"));
-    SL_RETURN_IF_ERROR(CutIntoSlices(plan_, formulas_, attention, &model_));
+    SL_RETURN_IF_ERROR(ShareOut(plan_, formulas_, attention,
+                                spec_.formula ? &spec_.formula->model : nullptr, spec_.microbatches,
+                                &model_));
     SL_RETURN_IF_ERROR(CheckStepLength(plan_, model_));
     return std::move(model_);
   }
@@ -626,11 +628,14 @@ int64_t GroupCost(const CostModel& costs, absl::Span<const Action> group) {
         return int64_t{0};
     }
   };
-  const auto cost = [&](const Action& part) { return OfSlice(costs, part, cost_of_stage(part)); };
+  const auto cost = [&](const Action& part) {
+    return OfMicrobatch(costs, part, cost_of_stage(part));
+  };
   if (group.size() == 1 && costs.overlapped.empty()) return cost(group[0]);
   const auto again_of = [&](const Action& part) {
     const bool back = part.kind == ActionKind::kBackward || part.kind == ActionKind::kInputGradient;
-    return back && !costs.again.empty() ? costs.again[part.stage.value] : 0;
+    return back && !costs.again.empty() ? OfMicrobatch(costs, part, costs.again[part.stage.value])
+                                        : 0;
   };
   if (const OverlappedPair pair = PairOf(group); pair.forward != nullptr) {
     const bool whole = pair.backward->kind == ActionKind::kBackward;
@@ -639,13 +644,16 @@ int64_t GroupCost(const CostModel& costs, absl::Span<const Action> group) {
     const int64_t again = again_of(*pair.backward);
     const std::vector<int64_t>& takes = whole ? costs.forward_backward : costs.forward_input;
     if (!takes.empty()) {
-      return (OfSlice(costs, *pair.forward, takes[a]) + OfSlice(costs, *pair.backward, takes[a])) /
-                 2 +
-             again;
+      const int64_t both = OfMicrobatch(costs, *pair.forward, takes[a]) +
+                           OfMicrobatch(costs, *pair.backward, takes[a]);
+      return both / 2 + again;
     }
     const auto& saved = whole ? costs.saved_beside_backward : costs.saved_beside_input;
     if (!saved.empty()) {
-      return std::max<int64_t>(0, cost(group[0]) + cost(group[1]) - std::min(saved[a], saved[b]));
+      const int64_t saves = std::min(saved[a], saved[b]);
+      const int64_t least = std::min(OfMicrobatch(costs, *pair.forward, saves),
+                                     OfMicrobatch(costs, *pair.backward, saves));
+      return std::max<int64_t>(0, cost(group[0]) + cost(group[1]) - least);
     }
   }
   if (!costs.overlapped.empty()) {

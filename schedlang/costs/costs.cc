@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "schedlang/base/diagnostics.h"
 #include "schedlang/base/fields.h"
 #include "schedlang/base/sl_check.h"
@@ -25,6 +26,7 @@
 #include "schedlang/base/yaml.h"
 #include "schedlang/costs/cost_keys.h"
 #include "schedlang/costs/model_keys.h"
+#include "schedlang/costs/read_microbatches.h"
 #include "schedlang/costs/read_shape.h"
 
 namespace stringline {
@@ -81,19 +83,28 @@ absl::StatusOr<std::vector<int64_t>> ParseList(const CostKey& key, absl::string_
   return values;
 }
 
+absl::Status AddMicrobatches(const std::string& name, const YAML::Node& value,
+                             const std::filesystem::path& folder, const KeyError& error,
+                             CostSpec* spec) {
+  SL_RETURN_IF_ERROR(ReadMicrobatches(name, value, folder, &spec->microbatches));
+  spec->microbatches.place = std::string(error(value.Mark().line, name).message());
+  return absl::OkStatus();
+}
+
 // A key of the file, and the keys in a map below it: `node: {ranks: 8}` is node.ranks.
-absl::Status AddYaml(const YAML::Node& value, const std::string& name, const KeyError& error,
-                     CostSpec* spec) {
+absl::Status AddYaml(const YAML::Node& value, const std::string& name,
+                     const std::filesystem::path& folder, const KeyError& error, CostSpec* spec) {
   if (value.IsMap()) {
     for (const auto& entry : value) {
       if (!entry.first.IsScalar()) {
         return absl::InvalidArgumentError(absl::StrCat(name, ": a key is not a word"));
       }
-      SL_RETURN_IF_ERROR(
-          AddYaml(entry.second, absl::StrCat(name, ".", entry.first.Scalar()), error, spec));
+      SL_RETURN_IF_ERROR(AddYaml(entry.second, absl::StrCat(name, ".", entry.first.Scalar()),
+                                 folder, error, spec));
     }
     return absl::OkStatus();
   }
+  if (IsMicrobatchKey(name)) return AddMicrobatches(name, value, folder, error, spec);
   SL_ASSIGN_OR_RETURN(const CostKey key, KeyOf(name, value.Mark().line, error, spec));
   std::vector<int64_t> values;
   auto add = [&](const YAML::Node& item) -> absl::Status {
@@ -150,12 +161,12 @@ absl::Status ReadMachine(const std::string& name, const YAML::Node& value, const
         static_cast<double>(number) * (share ? 1e-6 : 1);
     return absl::OkStatus();
   }
-  if (name != "memory" || !value.IsScalar()) return AddYaml(value, name, error, links);
+  if (name != "memory" || !value.IsScalar()) return AddYaml(value, name, {}, error, links);
   const absl::StatusOr<int64_t> bytes = ParseWithUnit(CostUnit::kBytes, value.Scalar());
   if (!bytes.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("memory: ", bytes.status().message()));
   }
-  return AddYaml(value, "memory.capacity", error, links);
+  return AddYaml(value, "memory.capacity", {}, error, links);
 }
 
 // Reads the map key by key.
@@ -216,7 +227,7 @@ absl::Status ReadEntry(const std::string& key, const YAML::Node& value,
   if (key == model_key::kSharding) {
     return ReadWordOfSharding(value.IsScalar() ? value.Scalar() : "", &file->spec.sharding);
   }
-  if (key != "hardware") return AddYaml(value, key, error, &file->spec);
+  if (key != "hardware") return AddYaml(value, key, folder, error, &file->spec);
   if (!value.IsScalar()) return absl::InvalidArgumentError("hardware: expected a file");
   file->hardware = (folder / value.Scalar()).string();
   return absl::OkStatus();
@@ -236,10 +247,28 @@ absl::StatusOr<CostSpec> WithMachine(ReadFile file, const KeyError& error) {
   if (file.formula.machine.flops <= 0) {
     return absl::InvalidArgumentError(absl::StrCat(file.hardware, ": flops are not given"));
   }
+  if (!links.microbatches.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(links.microbatches.place,
+                     ": is of a step, not of a machine; give it in the "
+                     "cost file"));
+  }
   file.spec.values.merge(links.values);  // keys of the cost file itself stay
   file.spec.unless_own.merge(links.unless_own);
   file.spec.formula = std::move(file.formula);
   return std::move(file.spec);
+}
+
+// Past the value with which the text begins: a list in brackets, or all up to a comma; npos for a
+// list that does not end.
+size_t EndOfValue(absl::string_view text) {
+  if (text.empty() || text[0] != '[') return std::min(text.find(','), text.size());
+  int open = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    open += text[i] == '[' ? 1 : text[i] == ']' ? -1 : 0;
+    if (open == 0) return i + 1;
+  }
+  return absl::string_view::npos;
 }
 
 }  // namespace
@@ -257,16 +286,21 @@ absl::StatusOr<CostSpec> ParseCosts(absl::string_view text) {
     }
     const std::string name(absl::StripAsciiWhitespace(rest.substr(0, equals)));
     rest = absl::StripLeadingAsciiWhitespace(rest.substr(equals + 1));
-    const bool list = !rest.empty() && rest[0] == '[';
-    size_t end = list ? rest.find(']') : std::min(rest.find(','), rest.size());
+    const size_t end = EndOfValue(rest);
     if (end == absl::string_view::npos) {
       return absl::InvalidArgumentError(absl::StrCat(name, ": the list has no ']'"));
     }
-    SL_ASSIGN_OR_RETURN(const CostKey key, KeyOf(name, -1, on_line, &spec));
-    SL_ASSIGN_OR_RETURN(std::vector<int64_t> values,
-                        ParseList(key, rest.substr(list ? 1 : 0, list ? end - 1 : end)));
-    SL_RETURN_IF_ERROR(Add(key, std::move(values), &spec));
-    rest = absl::StripLeadingAsciiWhitespace(rest.substr(list ? end + 1 : end));
+    absl::string_view value = rest.substr(0, end);
+    rest = absl::StripLeadingAsciiWhitespace(rest.substr(end));
+    if (IsMicrobatchKey(name)) {
+      SL_ASSIGN_OR_RETURN(const YAML::Node list, LoadYaml(Source(name, std::string(value))));
+      SL_RETURN_IF_ERROR(AddMicrobatches(name, list, {}, on_line, &spec));
+    } else {
+      SL_ASSIGN_OR_RETURN(const CostKey key, KeyOf(name, -1, on_line, &spec));
+      if (absl::ConsumePrefix(&value, "[")) value.remove_suffix(1);
+      SL_ASSIGN_OR_RETURN(std::vector<int64_t> values, ParseList(key, value));
+      SL_RETURN_IF_ERROR(Add(key, std::move(values), &spec));
+    }
     if (rest.empty()) return spec;
     if (rest[0] != ',') {
       return absl::InvalidArgumentError(absl::StrCat("expected ',' before '", rest, "'"));

@@ -39,8 +39,21 @@ struct CostFormula {
 // The error of each key that is no built-in cost's, with its file and line.
 using UnknownKeys = std::map<std::string, std::string>;
 
+// The microbatches of a step, if they are unequal: of each the lengths of its sequences, in tokens
+// or in multiples of the usual one (kFactorOne is one).
+struct UnequalMicrobatches {
+  std::vector<std::vector<int64_t>> lengths;  // empty: microbatches are alike
+  bool in_tokens = false;
+  std::string place;  // of the key, for errors: "x.yaml:3: microbatch"
+
+  bool empty() const { return lengths.empty(); }
+  friend bool operator==(const UnequalMicrobatches&, const UnequalMicrobatches&) = default;
+};
+inline constexpr int64_t kFactorOne = 1'000'000;
+
 struct CostSpec {
   std::map<std::string, std::vector<int64_t>> values;
+  UnequalMicrobatches microbatches;
   std::optional<CostFormula> formula;
   WorkScope work = WorkScope::kStage;
   std::optional<Sharding> sharding;  // nothing: not said
@@ -131,6 +144,27 @@ struct StageMemory {
   int64_t operator[](MemoryClass c) const { return bytes[static_cast<size_t>(c)]; }
 };
 
+// The shares of slices and of unequal microbatches (microbatch_shares.h). In a plan with slices
+// every cost is a slice's, on average. Empty: all are alike.
+struct MicrobatchShares {
+  struct Range {
+    int first = 0;
+    int count = 0;
+  };
+  int slices = 1;
+  std::vector<Range> of_stage;  // by stage: its pipe's microbatches in a step
+  // By microbatch of a step: its tokens, against those of the usual one. Empty: microbatches are
+  // alike.
+  std::vector<double> tokens;
+  // By microbatch, if they differ, and then by slice: the attention of its queries to all keys so
+  // far, against the average slice of the usual microbatch.
+  std::vector<double> scores;
+  // The share of attention in a cost, by kind, then stage; none for a kind without.
+  std::array<std::vector<double>, kComputeKinds> attention;
+
+  bool empty() const { return scores.empty(); }
+};
+
 // The kinds and stages of a group, in the order listed.
 using GroupKey = absl::InlinedVector<std::pair<ActionKind, int32_t>, 4>;
 GroupKey KeyOf(absl::Span<const Action> group);
@@ -185,12 +219,7 @@ struct CostModel {
   std::vector<int64_t> update;
   std::vector<int64_t> gather_updated;
   OwnCosts own;
-  // In a plan with slices every cost above is a slice's, on average, and `scores` has for each
-  // slice the attention of its queries to all keys so far, against the average. `attention` is the
-  // share of attention in a cost, by kind, then stage; none for a kind without. Empty: slices are
-  // alike.
-  std::vector<double> scores;
-  std::array<std::vector<double>, kComputeKinds> attention;
+  MicrobatchShares shares;          // in all of the above but collectives and updates
   CollectiveChoice collectives;     // a plan's collectives, unless the plan says them itself
   std::vector<StageMemory> memory;  // empty: not known
   int64_t capacity = 0;             // bytes that a rank can hold; 0: not known
@@ -202,8 +231,12 @@ struct CostModel {
                           // (OrderCosts)
 };
 
-// The time of the action's slice, where an average slice takes `ns`.
-int64_t OfSlice(const CostModel& costs, const Action& action, int64_t ns);
+// The time of the action's microbatch, or slice of it, where the usual one takes `ns`. An action
+// without a microbatch is of the usual one.
+int64_t OfShare(const MicrobatchShares& shares, const Action& action, int64_t ns);
+inline int64_t OfMicrobatch(const CostModel& costs, const Action& action, int64_t ns) {
+  return costs.shares.empty() ? ns : OfShare(costs.shares, action, ns);
+}
 
 inline int64_t BucketsOf(const CostModel& costs, StageId stage) {
   return costs.buckets.empty() ? 1 : costs.buckets[static_cast<size_t>(stage.value)];
@@ -224,7 +257,10 @@ bool TakesItsParts(const CostModel& costs);
 inline Hop HopOf(const CostModel& costs, const Action& send) {
   const std::vector<Hop>& hops =
       send.kind == ActionKind::kSendForward ? costs.activation_hops : costs.gradient_hops;
-  return hops.empty() ? Hop{costs.hop, 0} : hops[send.stage.value];
+  if (hops.empty()) return {costs.hop, 0};
+  Hop hop = hops[send.stage.value];
+  hop.transfer_ns = OfMicrobatch(costs, send, hop.transfer_ns);
+  return hop;
 }
 
 // Without any cost of computation the plan's own costs are taken, a unit of OrderCosts being a

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "schedlang/costs/microbatch_shares.h"
 
 namespace stringline {
 namespace {
@@ -45,7 +46,7 @@ absl::Status CheckStepLength(const Plan& plan, const CostModel& costs, int64_t m
   LengthSum sum;
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const StageId id(static_cast<int32_t>(s));
-    const double times = plan.microbatches_of(id);
+    const double times = plan.microbatches_of(id) * LargestShare(costs.shares);
     const auto add = [&](const char* key, const std::vector<int64_t>& of) {
       if (!of.empty()) sum.Add(key, plan, id, of[s], times);
     };

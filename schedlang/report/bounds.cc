@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 
+#include "schedlang/costs/microbatch_shares.h"
 #include "schedlang/plan/effects.h"
 
 namespace stringline {
@@ -13,7 +14,8 @@ constexpr int64_t kNever = std::numeric_limits<int64_t>::max() / 4;
 
 class Bounder {
  public:
-  Bounder(const Plan& plan, const CostModel& costs) : plan_(plan), costs_(costs) {
+  Bounder(const Plan& plan, const CostModel& costs)
+      : plan_(plan), costs_(costs), fewest_tokens_(FewestTokens(costs.shares)) {
     least_.assign(plan.stages.size(), {kNever, kNever});
     most_forward_.assign(plan.ranks(), 0);
     most_again_ = most_forward_;
@@ -105,7 +107,9 @@ class Bounder {
   bool Crosses(StageId a, StageId b) const { return plan_.stage(a).rank != plan_.stage(b).rank; }
   int64_t HopBetween(ActionKind send, StageId from, StageId to) const {
     if (!Crosses(from, to)) return 0;
-    return HopOf(costs_, {.kind = send, .stage = from}).all_ns();
+    const Hop hop = HopOf(costs_, {.kind = send, .stage = from});
+    const double transfer_ns = static_cast<double>(hop.transfer_ns) * fewest_tokens_;
+    return hop.latency_ns + static_cast<int64_t>(transfer_ns);
   }
 
   // From a stage to the stage before, and from the last stage to the first.
@@ -137,6 +141,7 @@ class Bounder {
 
   const Plan& plan_;
   const CostModel& costs_;
+  const double fewest_tokens_;  // of a microbatch
   LowerBound bound_;
   std::vector<std::array<int64_t, 2>> least_;  // by stage: of its forwards, of its backwards
   std::vector<Way> ways_;                      // by stage

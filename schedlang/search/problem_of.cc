@@ -148,6 +148,11 @@ std::string WhyTooLarge(const Plan& stages) {
 
 absl::StatusOr<Problem> ProblemOf(const Plan& stages, const CostModel& costs,
                                   const Limits& limits) {
+  if (!costs.shares.tokens.empty()) {
+    return absl::InvalidArgumentError(
+        "the costs have unequal microbatches (microbatch), and a search orders equal ones; search "
+        "without, and give them to `sim` and `report` of what it finds");
+  }
   SL_RETURN_IF_ERROR(CheckStepLength(stages, costs, kMostSearchedNs));
   const bool in_bytes = !limits.memory.empty();
   if (limits.activations >= 0 && in_bytes) {

@@ -56,7 +56,8 @@ std::string WhyTooLarge(const Plan& stages);
 
 // The stages of the plan at these costs; its actions do not matter. With `memory` the costs must
 // include the bytes of stages: resident bytes are subtracted from every rank's capacity. Errors:
-// InvalidArgument if they exceed its `memory`, or if both limits are given.
+// InvalidArgument if they exceed its `memory`, if both limits are given, or if costs are of unequal
+// microbatches.
 absl::StatusOr<Problem> ProblemOf(const Plan& stages, const CostModel& costs, const Limits& limits);
 
 // The plan's computations as words. Errors: InvalidArgument naming the first invalid group (more

@@ -27,7 +27,7 @@ OwnClock::OwnClock(const Plan& plan, const Wiring& wiring, const CostModel& cost
 
 int64_t OwnClock::CostNs(uint32_t action) const {
   const Action& own = plan_.actions[action];
-  const int64_t cost_ns = costs_.own.Of(own.kind, own.stage);
+  const int64_t cost_ns = OfMicrobatch(costs_, own, costs_.own.Of(own.kind, own.stage));
   return costs_.noise.empty() ? cost_ns : costs_.noise.Of(action, cost_ns);
 }
 

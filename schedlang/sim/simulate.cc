@@ -169,7 +169,7 @@ class LaneClock {
       ++end;
     } while (end < last && plan_.actions[end].joined);
     const int64_t cost_ns =
-        end == begin + 1 && plan_.chunks == 1 && costs_.scores.empty()
+        end == begin + 1 && plan_.chunks == 1 && costs_.shares.empty()
             ? costs_of_[static_cast<int>(plan_.actions[begin].kind)]
                        [plan_.actions[begin].stage.value]
             : GroupCost(costs_, absl::MakeConstSpan(plan_.actions).subspan(begin, end - begin));
@@ -229,9 +229,11 @@ class LaneClock {
     int64_t start_ns = std::max({free_ns, CopiedNs(i), EndOf(wiring_.copies[i].after)});
     if (!own_.HasNeeds(i, &start_ns, &lacks_[rank])) return false;
     event.start_ns = start_ns;
-    event.end_ns = event.start_ns +
-                   (IsOwn(action.kind) ? own_.CostNs(i)
-                                       : (out ? costs_.offload : costs_.fetch)[action.stage.value]);
+    const auto copy_ns = [&] {
+      return OfMicrobatch(costs_, action,
+                          (out ? costs_.offload : costs_.fetch)[action.stage.value]);
+    };
+    event.end_ns = event.start_ns + (IsOwn(action.kind) ? own_.CostNs(i) : copy_ns());
     free_ns = event.end_ns;
     return true;
   }

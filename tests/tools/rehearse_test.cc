@@ -69,6 +69,14 @@ TEST(RehearseTest, PredictsWhatSimSays) {
   }
 }
 
+TEST(RehearseTest, UnequalMicrobatchesAreRefused) {
+  const Answer answer =
+      RunToolIn(SourceFolder(),
+                Words("rehearse schedules/1f1b.sched P=2 M=2 --cost F=1ms,B=1ms,microbatch=[1,2]"));
+  EXPECT_EQ(answer.status, 2);
+  EXPECT_NE(answer.err.find("a rehearsal performs equal ones"), std::string::npos) << answer.err;
+}
+
 TEST(RehearseTest, WithoutALinkTheCostsSayWhatMessagesTake) {
   const auto run = JsonOf(
       "rehearse schedules/1f1b.sched P=2 M=1 --cost "

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "schedlang/base/bytes.h"
+#include "tools/answers/balance_line.h"
 #include "tools/answers/bubble_table.h"
 #include "tools/answers/collective_table.h"
 #include "tools/answers/memory_table.h"
@@ -157,6 +158,7 @@ void PrintReport(const Session& step, const TimeReport& report, std::ostream& ou
   PrintBubbles(step, report.bubbles, out);
   PrintPeriod(report, out);
   PrintBound(report, out);
+  if (report.balance) PrintBalance(*report.balance, report.analysis.makespan_ns, out);
   PrintCauses(report.analysis, out);
   PrintCausesOfRanks(report.analysis, out);
   if (report.network) PrintNetwork(*report.network, out);
@@ -178,6 +180,7 @@ Json ReportAsJson(const Session& step, const TimeReport& report) {
   if (report.network) AddNetwork(*report.network, &json);
   AddCollectiveWaits(report.collectives, &json);
   if (report.period_ns) json["period_us"] = Microseconds(*report.period_ns);
+  if (report.balance) AddBalance(*report.balance, &json);
   if (report.bound) json["bound_us"] = Microseconds(report.bound->makespan_ns);
   for (const CopiesWhatIf& result : report.what_if) {
     Json row = {{"name", result.name},

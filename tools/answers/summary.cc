@@ -1,10 +1,13 @@
 #include "tools/answers/summary.h"
 
+#include <optional>
 #include <vector>
 
 #include "schedlang/ask/step_answers.h"
 #include "schedlang/report/analysis.h"
+#include "schedlang/report/balance.h"
 #include "schedlang/report/memory_curve.h"
+#include "tools/answers/balance_line.h"
 #include "tools/answers/bubble_table.h"
 #include "tools/answers/memory_table.h"
 
@@ -26,17 +29,26 @@ KnownMemory MemoryOf(const Session& step) {
   return known;
 }
 
+std::optional<MicrobatchBalance> BalanceOf(const Session& step) {
+  if (!step.costs) return std::nullopt;
+  return BalanceOf(*step.plan, *step.links, *step.costs);
+}
+
 }  // namespace
 
 void PrintSummary(const Session& step, std::ostream& out) {
   PrintBubbles(step, MeasureBubbles(*step.timeline), out);
   PrintCauses(AnalysisOf(step), out);
+  if (const auto balance = BalanceOf(step)) {
+    PrintBalance(*balance, MakespanOf(*step.timeline), out);
+  }
   const KnownMemory memory = MemoryOf(step);
   PrintOverfull(memory.overfull, memory.capacity, out);
 }
 
 Json SummaryAsJson(const Session& step) {
   Json json = BubblesAsJson(step, MeasureBubbles(*step.timeline), AnalysisOf(step));
+  if (const auto balance = BalanceOf(step)) AddBalance(*balance, &json);
   const KnownMemory memory = MemoryOf(step);
   AddOverfull(memory.overfull, memory.capacity, &json);
   return json;

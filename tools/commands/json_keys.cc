@@ -252,6 +252,9 @@ constexpr JsonKey kSim[] = {
     {"ranks[].causes_us.*", "us",
      "idle time by `warm-up`, `cool-down`, `activation`, `gradient`, `queue`, `collective`, "
      "`memory`, `other`; they add up to `idle_us`"},
+    {"balance_us.equal", "us", "with unequal microbatches: the makespan with equal ones"},
+    {"balance_us.longest_first", "us", "with the same ones, sorted so"},
+    {"balance_us.shortest_first", "us", "with the same ones, sorted so"},
     {"memory_capacity", "bytes", "where the costs name a rank's memory"},
     {"overfull[].rank", "integer", "a rank that holds more than that"},
     {"overfull[].peak", "bytes", "the most"},
