@@ -14,8 +14,9 @@ Costs = Union[Mapping[str, Any], str, "os.PathLike[str]", None]
 """Costs of F, B, I, W, messages and so on, by the keys that the tool's documents list.
 
 - A dict: ``{"F": 18522, "I": "18.1ms", "W": 9337, "p2p": 601}``. A plain number is microseconds;
-  ``"2ms"`` and ``"16MiB"`` have units; a list is a value for each stage; keys with a dot may be a
-  dict: ``{"node": {"ranks": 8}}``. It may also say a model's shape and ``hardware``, as cost files.
+  ``"2ms"`` and ``"16MiB"`` have units; a list is a value for each stage, that of ``microbatch`` for
+  each microbatch; keys with a dot may be a dict: ``{"node": {"ranks": 8}}``. It may also say a
+  model's shape and ``hardware``, as cost files.
 - A text, as ``"F=18522,I=18086"``, or that of a cost file.
 - The path of a cost file (YAML).
 - None: what a greedy order or a searched one was made for, in ms; or else F, I and W take 1 ms,

@@ -148,9 +148,7 @@ class CostResolver {
          .is_usual = usual_},
         [this](const std::string& key) { return PerStage(key); }, &model_));
     SL_ASSIGN_OR_RETURN(const std::vector<int64_t> attention, PerStage("attention"));
-    SL_RETURN_IF_ERROR(ShareOut(plan_, formulas_, attention,
-                                spec_.formula ? &spec_.formula->model : nullptr, spec_.microbatches,
-                                &model_));
+    SL_RETURN_IF_ERROR(ShareOut(plan_, formulas_, attention, spec_, &model_));
     SL_RETURN_IF_ERROR(CheckStepLength(plan_, model_));
     return std::move(model_);
   }
@@ -207,6 +205,7 @@ class CostResolver {
     }
     AddOfOrder("FB", plan_.costs.beside_backward.takes);
     AddOfOrder("p2p", {plan_.costs.p2p});
+    if (spec_.microbatches.empty()) spec_.microbatches = MicrobatchesOf(plan_.costs);
   }
 
   // A cost of the order itself, unless the key is given.
@@ -634,8 +633,10 @@ int64_t GroupCost(const CostModel& costs, absl::Span<const Action> group) {
   if (group.size() == 1 && costs.overlapped.empty()) return cost(group[0]);
   const auto again_of = [&](const Action& part) {
     const bool back = part.kind == ActionKind::kBackward || part.kind == ActionKind::kInputGradient;
-    return back && !costs.again.empty() ? OfMicrobatch(costs, part, costs.again[part.stage.value])
-                                        : 0;
+    if (!back || costs.again.empty()) return int64_t{0};
+    Action again = part;
+    again.kind = ActionKind::kRecompute;
+    return OfMicrobatch(costs, again, costs.again[part.stage.value]);
   };
   if (const OverlappedPair pair = PairOf(group); pair.forward != nullptr) {
     const bool whole = pair.backward->kind == ActionKind::kBackward;

@@ -1,3 +1,5 @@
+// A microbatch's share of a cost is a sum of two, by tokens and by attention; both are computed
+// once for each microbatch, and for each slice of it.
 #include "schedlang/costs/microbatch_shares.h"
 
 #include <algorithm>
@@ -72,6 +74,21 @@ void SetAttention(const std::vector<StageFormula>& formulas, const std::vector<i
   }
 }
 
+// A B or I that begins with its F again has the attention of both.
+void AddAgain(const CostModel& costs, MicrobatchShares* shares) {
+  const std::vector<double>& forward = shares->attention[static_cast<size_t>(ActionKind::kForward)];
+  for (const auto& [kind, times] : {std::pair(ActionKind::kBackward, &costs.backward),
+                                    std::pair(ActionKind::kInputGradient, &costs.input_gradient)}) {
+    std::vector<double>& of_kind = shares->attention[static_cast<size_t>(kind)];
+    if (of_kind.empty() || times->empty()) continue;
+    for (size_t s = 0; s < costs.again.size(); ++s) {
+      if (costs.again[s] == 0) continue;
+      const double again = static_cast<double>(costs.again[s]) / static_cast<double>((*times)[s]);
+      of_kind[s] += (forward[s] - of_kind[s]) * again;
+    }
+  }
+}
+
 // The microbatches of a step, by stage, among those of all pipes.
 void SetRanges(const Plan& plan, MicrobatchShares* shares) {
   const int numbers = plan.steps * plan.slices;
@@ -139,6 +156,40 @@ size_t IndexOf(const MicrobatchShares& shares, const Action& action) {
   return static_cast<size_t>(first + action.microbatch.value / shares.slices % count);
 }
 
+// By microbatch of a step, the time of its F and B in all stages.
+std::vector<double> WorkOfMicrobatches(const CostModel& costs) {
+  MicrobatchShares shares = costs.shares;
+  const auto slices = static_cast<size_t>(shares.slices);
+  std::vector<double> work(shares.tokens.size(), 0);
+  // Each of them counts as a microbatch of every stage.
+  for (auto& range : shares.of_stage) range = {0, static_cast<int>(work.size())};
+  for (size_t i = 0; i < work.size() * slices; ++i) {
+    for (const auto& [kind, times] : {std::pair(ActionKind::kForward, &costs.forward),
+                                      std::pair(ActionKind::kBackward, &costs.backward)}) {
+      for (size_t s = 0; s < times->size(); ++s) {
+        const Action action{.kind = kind,
+                            .stage = StageId(static_cast<int32_t>(s)),
+                            .microbatch = MicrobatchId(static_cast<int32_t>(i))};
+        work[i / slices] += static_cast<double>(OfShare(shares, action, (*times)[s]));
+      }
+    }
+  }
+  return work;
+}
+
+// The microbatches of all pipes in the order of their numbers in their own pipe.
+std::vector<size_t> PlacesInTurn(const MicrobatchShares& shares) {
+  std::vector<int> number(shares.tokens.size(), 0);
+  for (const auto& [first, count] : shares.of_stage) {
+    for (int k = 0; k < count; ++k) number[static_cast<size_t>(first + k)] = k;
+  }
+  std::vector<size_t> places(number.size());
+  std::iota(places.begin(), places.end(), 0);
+  std::stable_sort(places.begin(), places.end(),
+                   [&](size_t a, size_t b) { return number[a] < number[b]; });
+  return places;
+}
+
 absl::Status CheckNumber(const Plan& plan, const UnequalMicrobatches& microbatches) {
   const int of_step = plan.microbatches / plan.steps / plan.slices;
   const auto listed = static_cast<int>(microbatches.lengths.size());
@@ -152,8 +203,9 @@ absl::Status CheckNumber(const Plan& plan, const UnequalMicrobatches& microbatch
 }  // namespace
 
 absl::Status ShareOut(const Plan& plan, const std::vector<StageFormula>& formulas,
-                      const std::vector<int64_t>& attention, const ModelShape* model,
-                      const UnequalMicrobatches& microbatches, CostModel* costs) {
+                      const std::vector<int64_t>& attention, const CostSpec& spec,
+                      CostModel* costs) {
+  const UnequalMicrobatches& microbatches = spec.microbatches;
   const bool unequal = !microbatches.empty();
   if (plan.slices == 1 && !unequal) return absl::OkStatus();
   if (unequal) {
@@ -171,15 +223,24 @@ absl::Status ShareOut(const Plan& plan, const std::vector<StageFormula>& formula
   shares.slices = plan.slices;
   SetRanges(plan, &shares);
   if (unequal) {
-    SetShares(microbatches, model, &shares);
+    SetShares(microbatches, spec.formula ? &spec.formula->model : nullptr, &shares);
   } else {
     for (int k = 0; k < plan.slices; ++k) shares.scores.push_back((2.0 * k + 1) / plan.slices);
   }
   SetAttention(formulas, attention, &shares);
+  AddAgain(*costs, &shares);
   if (plan.slices > 1) DivideBySlices(plan.slices, costs);
   const double most = unequal ? *std::max_element(shares.tokens.begin(), shares.tokens.end()) : 1.0;
   for (StageMemory& memory : costs->memory) ScaleValues(most, plan.slices, &memory);
   return absl::OkStatus();
+}
+
+UnequalMicrobatches MicrobatchesOf(const OrderCosts& order) {
+  UnequalMicrobatches microbatches{.place = "the costs of the order"};
+  for (const int64_t factor : order.microbatches) {
+    microbatches.lengths.push_back({factor * kFactorOne});
+  }
+  return microbatches;
 }
 
 int64_t OfShare(const MicrobatchShares& shares, const Action& action, int64_t ns) {
@@ -225,40 +286,19 @@ CostModel WithEqualMicrobatches(CostModel costs) {
 
 CostModel WithSortedMicrobatches(CostModel costs, bool longest_first) {
   const MicrobatchShares before = costs.shares;
-  const auto count = before.tokens.size();
-  const auto slices = static_cast<size_t>(before.slices);
-  // By microbatch, its F, B, I and W in all stages, at the places of the first stage's pipe.
-  std::vector<double> work(count, 0);
-  MicrobatchShares alone = before;
-  alone.of_stage.assign(before.of_stage.size(), {0, static_cast<int>(count)});
-  const std::pair<ActionKind, const std::vector<int64_t>*> kinds[] = {
-      {ActionKind::kForward, &costs.forward}, {ActionKind::kBackward, &costs.backward}};
-  for (size_t i = 0; i < count * slices; ++i) {
-    for (const auto& [kind, times] : kinds) {
-      for (size_t s = 0; s < times->size(); ++s) {
-        Action action{.kind = kind, .stage = StageId(static_cast<int32_t>(s))};
-        action.microbatch = MicrobatchId(static_cast<int32_t>(i));
-        work[i / slices] += static_cast<double>(OfShare(alone, action, (*times)[s]));
-      }
-    }
-  }
-  std::vector<size_t> sorted(count), places(count);
+  const std::vector<double> work = WorkOfMicrobatches(costs);
+  std::vector<size_t> sorted(work.size());
   std::iota(sorted.begin(), sorted.end(), 0);
   std::stable_sort(sorted.begin(), sorted.end(), [&](size_t a, size_t b) {
     return longest_first ? work[a] > work[b] : work[a] < work[b];
   });
-  // Places in the order of their number in their pipe.
-  std::iota(places.begin(), places.end(), 0);
-  std::vector<int> number(count, 0);
-  for (const auto& [first, of_pipe] : before.of_stage) {
-    for (int k = 0; k < of_pipe; ++k) number[static_cast<size_t>(first + k)] = k;
-  }
-  std::stable_sort(places.begin(), places.end(),
-                   [&](size_t a, size_t b) { return number[a] < number[b]; });
-  for (size_t i = 0; i < count; ++i) {
+  const std::vector<size_t> places = PlacesInTurn(before);
+  const auto slices = static_cast<size_t>(before.slices);
+  for (size_t i = 0; i < sorted.size(); ++i) {
     costs.shares.tokens[places[i]] = before.tokens[sorted[i]];
-    std::copy_n(before.scores.begin() + static_cast<int64_t>(sorted[i] * slices), slices,
-                costs.shares.scores.begin() + static_cast<int64_t>(places[i] * slices));
+    for (size_t k = 0; k < slices; ++k) {
+      costs.shares.scores[places[i] * slices + k] = before.scores[sorted[i] * slices + k];
+    }
   }
   return costs;
 }

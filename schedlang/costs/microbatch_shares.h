@@ -19,13 +19,16 @@
 
 namespace stringline {
 
-// Turns costs of usual microbatches into those of the plan's slices and of these microbatches.
-// Values have the size that they have in the largest one. The shares of attention are those of
-// `attention`, in millionths by stage, or of the formulas; `model` may be null. Errors: costs of
-// parts; another number of microbatches than a step of the plan has.
+// Turns costs of usual microbatches into those of the plan's slices and of the microbatches that
+// `spec` gives. Values have the size that they have in the largest one. The shares of attention are
+// those of `attention`, in millionths by stage, or of the formulas. Errors: costs of parts; another
+// number of microbatches than a step of the plan has.
 absl::Status ShareOut(const Plan& plan, const std::vector<StageFormula>& formulas,
-                      const std::vector<int64_t>& attention, const ModelShape* model,
-                      const UnequalMicrobatches& microbatches, CostModel* costs);
+                      const std::vector<int64_t>& attention, const CostSpec& spec,
+                      CostModel* costs);
+
+// The factors for which an order was made.
+UnequalMicrobatches MicrobatchesOf(const OrderCosts& order);
 
 // The share of the largest microbatch in the cost of the usual one, and of the one with the fewest
 // tokens in its messages; 1 where microbatches are alike.

@@ -70,7 +70,7 @@ std::vector<int64_t> OfAPipe(const Plan& plan, std::vector<int64_t> values) {
 std::optional<OrderCosts> OrderCostsFrom(const Plan& plan, const CostModel& costs) {
   constexpr int64_t kMostCost = 1'000'000'000;
   const std::optional<int64_t> p2p = TimeOfMessages(plan, costs);
-  if (!p2p || plan.stages.empty()) return std::nullopt;
+  if (!p2p || plan.stages.empty() || !costs.shares.tokens.empty()) return std::nullopt;
   OrderCosts order;
   order.p2p = *p2p;
   const std::vector<int64_t>* const times[] = {&costs.forward, &costs.backward,

@@ -47,10 +47,11 @@ void CompleteCosts(std::array<std::vector<int64_t>, 4>* actions) {
   }
 }
 
-// "a cost of ", "a cost of messages of ", …: how a finding calls it.
+// The end of a finding about such a cost: "costs are ".
 const char* CalledIn(CostOf of) {
-  if (of == CostOf::kAction) return "costs";
-  return of == CostOf::kMessage ? "costs of messages" : "what a microbatch holds";
+  if (of == CostOf::kAction) return "costs are ";
+  if (of == CostOf::kMicrobatch) return "factors of microbatches are ";
+  return of == CostOf::kMessage ? "costs of messages are " : "what a microbatch holds is ";
 }
 
 }  // namespace
@@ -136,6 +137,9 @@ bool BlockRules::TakeCosts(const Step& step) {
       case CostOf::kMessage:
         costs.p2p = values.front();
         break;
+      case CostOf::kMicrobatch:
+        costs.microbatches = std::move(values);
+        break;
       case CostOf::kSavedForInput:
         held.saved_for_input = std::move(values);
         break;
@@ -160,27 +164,32 @@ bool BlockRules::TakeCosts(const Step& step) {
 }
 
 bool BlockRules::EvaluateCost(const CostStep& cost, std::vector<int64_t>* values) {
-  const int64_t least = cost.of == CostOf::kAction ? 1 : 0;
-  const int stages = CostedStages();
+  const bool of_microbatches = cost.of == CostOf::kMicrobatch;
+  const int64_t least = cost.of == CostOf::kAction || of_microbatches ? 1 : 0;
+  const int count = of_microbatches ? plan_->microbatches / plan_->steps : CostedStages();
   const auto take = [&](int32_t node, int64_t value) {
     values->push_back(value);
     if (value >= least && value <= kMostCost) return true;
-    work_->Find(
-        Code::kBadRule, program_.nodes[node].span,
-        absl::StrCat("a cost of ", value, evaluator_->ValuesIn(node), "; ", CalledIn(cost.of),
-                     cost.of == CostOf::kAction || cost.of == CostOf::kMessage ? " are " : " is ",
-                     least, " .. ", kMostCost));
+    work_->Find(Code::kBadRule, program_.nodes[node].span,
+                absl::StrCat("a cost of ", value, evaluator_->ValuesIn(node), "; ",
+                             CalledIn(cost.of), least, " .. ", kMostCost));
     return false;
   };
-  if (!ForEachValue(cost.value, stages, evaluator_, take)) {
+  if (!ForEachValue(cost.value, count, evaluator_, take)) {
     return work_->Evaluated(evaluator_) && false;
   }
-  if (!cost.value.is_list || values->size() == static_cast<size_t>(stages)) return true;
-  const char* const one = rules_.search.layers ? " layer" : " stage";
-  work_->Find(
-      Code::kBadRule, cost.span,
-      absl::StrCat("costs of ", values->size(), one, values->size() == 1 ? "" : "s", ", but ",
-                   plan_->pipes.empty() ? "there are " : "every pipe has ", stages));
+  if (!cost.value.is_list || values->size() == static_cast<size_t>(count)) return true;
+  const char* const one = of_microbatches        ? " microbatch"
+                          : rules_.search.layers ? " layer"
+                                                 : " stage";
+  const char* const many =
+      of_microbatches || plan_->pipes.empty() ? "there are " : "every pipe has ";
+  work_->Find(Code::kBadRule, cost.span,
+              absl::StrCat("costs of ", values->size(), one,
+                           values->size() == 1 ? ""
+                           : of_microbatches   ? "es"
+                                               : "s",
+                           ", but ", many, count));
   return false;
 }
 
@@ -285,6 +294,9 @@ bool BlockRules::CostsFit(int64_t microbatches) const {
   for (const std::vector<int64_t>& values : rules_.costs.actions) add(values);
   if (program_.recompute) add(rules_.costs.actions[0]);
   for (const auto& [back, values] : rules_.search.pairs) add(values);
+  const std::vector<int64_t>& factors = rules_.costs.microbatches;
+  if (!factors.empty())
+    sum *= static_cast<double>(*std::max_element(factors.begin(), factors.end()));
   sum *= static_cast<double>(microbatches);
   if (sum < kMost) return true;
   diagnostics_

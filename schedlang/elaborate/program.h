@@ -77,9 +77,18 @@ struct PerStageStep {
 };
 
 // The subject of a cost: an action, a message, or memory held by a microbatch of a stage.
-enum class CostOf : uint8_t { kAction, kMessage, kSavedForInput, kSavedForWeight, kStash, kInput };
+enum class CostOf : uint8_t {
+  kAction,
+  kMessage,
+  kMicrobatch,
+  kSavedForInput,
+  kSavedForWeight,
+  kStash,
+  kInput
+};
 
-// The time of an action or a message while an order is made, or an amount of memory.
+// The time of an action or a message while an order is made, the factors of microbatches in it, or
+// an amount of memory.
 struct CostStep {
   CostOf of = CostOf::kAction;
   ActionKind kind = ActionKind::kForward;  // for kAction

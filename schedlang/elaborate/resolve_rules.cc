@@ -19,6 +19,7 @@ struct CostRow {
   CostOf of;
 };
 constexpr CostRow kCostRows[] = {{"p2p", CostOf::kMessage},
+                                 {"microbatch", CostOf::kMicrobatch},
                                  {"saved_for_I", CostOf::kSavedForInput},
                                  {"saved_for_W", CostOf::kSavedForWeight},
                                  {"stash", CostOf::kStash},
@@ -126,11 +127,19 @@ CostStep RuleResolver::ResolveCost(const ast::Name& key, const ast::PerStage& va
   }
   const bool is_first = OnceOrFind(&seen_costs_[cost.of], key.span, name, diagnostics_);
   if (cost.of == CostOf::kInput) program_.input = key.span;
-  if (cost.of != CostOf::kMessage) {
-    InModeOrFind({RankMode::kSearch}, program_.mode, key.span, name, diagnostics_);
-  } else if (is_first && (value.is_list || value.variable)) {
+  const bool is_one = !value.is_list && !value.variable;
+  if (cost.of == CostOf::kMessage) {
+    if (!is_first || is_one) return cost;
     diagnostics_->Add(Code::kBadRule, key.span,
                       "'p2p' is one cost, of every message between two ranks");
+  } else if (cost.of == CostOf::kMicrobatch) {
+    InModeOrFind({RankMode::kGreedy}, program_.mode, key.span, name, diagnostics_);
+    if (!is_first || !is_one) return cost;
+    diagnostics_->Add(Code::kBadRule, key.span,
+                      "'microbatch' tells microbatches apart: 'm -> …', or a list with a factor "
+                      "for each");
+  } else {
+    InModeOrFind({RankMode::kSearch}, program_.mode, key.span, name, diagnostics_);
   }
   return cost;
 }

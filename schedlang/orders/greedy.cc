@@ -126,7 +126,20 @@ class GreedyRun {
     return plan_.stage(from).rank == plan_.stage(to).rank ? 0 : costs_.p2p;
   }
 
-  int64_t TimeOf(const Action& action) const {
+  // How many times as long the microbatch takes; those that only pad the step are dropped.
+  int64_t FactorOf(const Action& action) const {
+    if (costs_.microbatches.empty()) return 1;
+    const int all = plan_.microbatches_of(action.stage);
+    if (action.microbatch.value >= all) return 1;
+    const int of_step = action.microbatch.value % (all / plan_.steps);
+    const int before =
+        plan_.pipes.empty() ? 0 : plan_.pipes[plan_.stage(action.stage).pipe].first_microbatch;
+    return costs_.microbatches[static_cast<size_t>(before / plan_.steps + of_step)];
+  }
+
+  int64_t TimeOf(const Action& action) const { return UsualTimeOf(action) * FactorOf(action); }
+
+  int64_t UsualTimeOf(const Action& action) const {
     const int along = Along(action.stage);
     const bool is_first_of_backward =
         action.kind == ActionKind::kBackward || action.kind == ActionKind::kInputGradient;

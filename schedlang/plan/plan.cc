@@ -111,6 +111,9 @@ std::string Print(const OrderCosts& costs) {
   for (size_t k = 0; k < costs.actions.size(); ++k) {
     append(PrintedKind(static_cast<ActionKind>(k)), costs.actions[k]);
   }
+  if (!costs.microbatches.empty()) {
+    absl::StrAppend(&out, " microbatch=[", absl::StrJoin(costs.microbatches, ","), "]");
+  }
   append("F&B", costs.beside_backward.takes);
   append("F&B.saves", costs.beside_backward.saves);
   append("F&I", costs.beside_input.takes);

@@ -142,6 +142,9 @@ struct OrderCosts {
   // plan whose order is neither greedy nor searched.
   std::array<std::vector<int64_t>, kOrderedKinds> actions;
   int64_t p2p = 0;  // a message to another rank
+  // By microbatch of a step, pipe after pipe: how many times as long it takes. Empty: all are
+  // alike.
+  std::vector<int64_t> microbatches;
   Pair beside_backward;
   Pair beside_input;
 

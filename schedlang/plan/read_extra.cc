@@ -120,9 +120,9 @@ bool ReadOverlap(const std::vector<Word>& words, Overlap* overlap) {
   return true;
 }
 
-// "3", or "[3,4]" with a value for each of that many stages.
-std::optional<std::vector<int64_t>> ReadStageCosts(absl::string_view text, size_t stages,
-                                                   int64_t least) {
+// "3", or "[3,4]" with a value for each of so many.
+std::optional<std::vector<int64_t>> ReadCostsOfEach(absl::string_view text, size_t count,
+                                                    int64_t least) {
   const bool list = absl::ConsumePrefix(&text, "[");
   if (list != absl::ConsumeSuffix(&text, "]")) return std::nullopt;
   std::vector<int64_t> costs;
@@ -133,7 +133,7 @@ std::optional<std::vector<int64_t>> ReadStageCosts(absl::string_view text, size_
     costs.push_back(negative ? -*size : *size);
     if (costs.back() < least) return std::nullopt;
   }
-  if (costs.size() != (list ? stages : 1)) return std::nullopt;
+  if (costs.size() != (list ? count : 1)) return std::nullopt;
   return costs;
 }
 
@@ -143,6 +143,7 @@ struct CostList {
   int64_t least = 1;
 };
 CostList ListOf(absl::string_view key, OrderCosts* costs) {
+  if (key == "microbatch") return {&costs->microbatches};
   if (key == "F&B") return {&costs->beside_backward.takes};
   if (key == "F&I") return {&costs->beside_input.takes};
   constexpr int64_t kAny = -kMostCost;  // a pair may also take longer than its actions in a row
@@ -168,8 +169,11 @@ bool ReadCosts(const std::vector<Word>& words, const Plan& plan, OrderCosts* cos
     }
     const CostList list = ListOf(parts.first, costs);
     if (list.values == nullptr || !list.values->empty()) return false;
-    const auto values = ReadStageCosts(parts.second, stages, list.least);
-    if (!values) return false;
+    const bool of_microbatches = parts.first == "microbatch";
+    const auto in_step = static_cast<size_t>(plan.microbatches / plan.steps / plan.slices);
+    const auto values =
+        ReadCostsOfEach(parts.second, of_microbatches ? in_step : stages, list.least);
+    if (!values || (of_microbatches && values->size() != in_step)) return false;
     *list.values = *values;
   }
   const auto is_one = [](const OrderCosts::Pair& pair) {

@@ -151,7 +151,7 @@ absl::StatusOr<Problem> ProblemOf(const Plan& stages, const CostModel& costs,
   if (!costs.shares.tokens.empty()) {
     return absl::InvalidArgumentError(
         "the costs have unequal microbatches (microbatch), and a search orders equal ones; search "
-        "without, and give them to `sim` and `report` of what it finds");
+        "without, and give them to 'sim' of the order that is found");
   }
   SL_RETURN_IF_ERROR(CheckStepLength(stages, costs, kMostSearchedNs));
   const bool in_bytes = !limits.memory.empty();

@@ -239,7 +239,7 @@ struct PerStage {
 // `costs F 1, B [2, 3], p2p 1;`
 struct Costs {
   struct Row {
-    Name key;  // a letter, p2p; or saved_for_I, saved_for_W, stash, input
+    Name key;  // a letter, p2p, microbatch; or saved_for_I, saved_for_W, stash, input
     PerStage value;
   };
   Span span;

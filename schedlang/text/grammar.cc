@@ -53,7 +53,8 @@
 //              | name [ of ]
 //   of         = expression [ '[' expression ']' ] [ '@' expression ]
 //   value_of   = name name
-//   cost       = ( letter | 'p2p' | 'saved_for_I' | 'saved_for_W' | 'stash' | 'input' ) value
+//   cost       = ( letter | 'p2p' | 'microbatch' | 'saved_for_I' | 'saved_for_W' | 'stash'
+//                | 'input' ) value
 //   value      = list | by_stage | expression
 //   list       = '[' expression { ',' expression } ']'
 //   by_stage   = name '->' expression
@@ -329,7 +330,7 @@ const x3::rule<struct FillTag, Fill> fill = "'fill'";
 const x3::rule<struct HoldTag, Hold> hold = "'hold'";
 const x3::rule<struct PreferTag, Prefer> prefer = "'prefer'";
 const x3::rule<struct CostTag, Costs::Row> cost =
-    "an action, 'p2p', 'saved_for_I', 'saved_for_W', 'stash' or 'input'";
+    "an action, 'p2p', 'microbatch', 'saved_for_I', 'saved_for_W', 'stash' or 'input'";
 const x3::rule<struct MinimizeTag, Minimize> minimize = "'minimize'";
 const x3::rule<struct WithinTag, Within> within = "'within'";
 const x3::rule<struct PairsTag, Pairs> pairs = "'pairs'";

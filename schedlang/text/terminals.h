@@ -112,12 +112,13 @@ inline constexpr Such kSteps("a statement", [](const Token& t) {
 });
 inline constexpr Such kFileName("a file in quotes",
                                 [](const Token& t) { return t.kind == Token::Kind::kString; });
-inline constexpr Such kCostKey("an action, 'p2p', 'saved_for_I', 'saved_for_W', 'stash' or 'input'",
-                               [](const Token& t) {
-                                 return IsActionLetter(t.text) || t.text == "p2p" ||
-                                        t.text == "saved_for_I" || t.text == "saved_for_W" ||
-                                        t.text == "stash" || t.text == "input";
-                               });
+inline constexpr Such kCostKey(
+    "an action, 'p2p', 'microbatch', 'saved_for_I', 'saved_for_W', 'stash' or 'input'",
+    [](const Token& t) {
+      return IsActionLetter(t.text) || t.text == "p2p" || t.text == "microbatch" ||
+             t.text == "saved_for_I" || t.text == "saved_for_W" || t.text == "stash" ||
+             t.text == "input";
+    });
 inline constexpr Such kObjective("'makespan', 'span' or 'period'", [](const Token& t) {
   return t.text == "makespan" || t.text == "span" || t.text == "period";
 });

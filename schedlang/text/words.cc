@@ -170,6 +170,8 @@ constexpr WordRow kWords[] = {
     {"in_grad", WordSort::kInPlace, "`needs in_grad s`: what B or I made"},
     {"most", WordSort::kInPlace, "`hold at most e;`"},
     {"p2p", WordSort::kInPlace, "`costs p2p e;`: how long a message to another rank takes"},
+    {"microbatch", WordSort::kInPlace,
+     "`costs microbatch m -> e;`: how many times as long as the costs microbatch m takes"},
     {"saved_for_I", WordSort::kInPlace,
      "`costs saved_for_I e;`: what a microbatch of a stage holds from its F until its B or I"},
     {"saved_for_W", WordSort::kInPlace,

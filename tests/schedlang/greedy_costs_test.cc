@@ -67,8 +67,22 @@ TEST(GreedyCostsTest, AreSaidForAllStagesOrForEach) {
             "x.sched:1:67: error: the costs are not the same on all ranks");
   EXPECT_EQ(
       CostsLineOf("costs q2q 1"),
-      "x.sched:1:73: error: expected an action, 'p2p', 'saved_for_I', 'saved_for_W', 'stash' or "
-      "'input' before 'q2q'");
+      "x.sched:1:73: error: expected an action, 'p2p', 'microbatch', 'saved_for_I', 'saved_for_W', "
+      "'stash' or 'input' before 'q2q'");
+  EXPECT_EQ(CostsLineOf("costs F 1, B 2, microbatch [3, M]"), "costs F=1 B=2 microbatch=[3,2]");
+  EXPECT_EQ(CostsLineOf("costs microbatch m -> m + 1, p2p 1"),
+            "costs F=1 B=2 I=1 W=1 microbatch=[1,2] p2p=1");
+  // With pipes, a microbatch is counted through them.
+  EXPECT_EQ(CostsLineOf("costs microbatch m -> m + 1", kPipes),
+            "costs F=1 B=2 I=1 W=1 microbatch=[1,2]");
+  EXPECT_EQ(CostsLineOf("costs microbatch [1, 2, 3]"),
+            "x.sched:1:73: error: costs of 3 microbatches, but there are 2");
+  EXPECT_EQ(CostsLineOf("costs microbatch m -> m"),
+            "x.sched:1:89: error: a cost of 0, with m = 0; factors of microbatches are 1 .. "
+            "1000000000");
+  EXPECT_EQ(CostsLineOf("costs microbatch 2"),
+            "x.sched:1:73: error: 'microbatch' tells microbatches apart: 'm -> …', or a list with "
+            "a factor for each");
   EXPECT_EQ(CostsLineOf("costs F F -> 1"),
             "x.sched:1:75: error: 'F' is an action and names nothing else");
 }
@@ -146,6 +160,11 @@ std::string DrawGreedyCosts(const GreedySchedule& drawn, std::mt19937* random) {
     for (int& value : values) value = 1 + static_cast<int>((*random)() % 9);
     absl::StrAppend(&costs, std::string(1, letter), " [", absl::StrJoin(values, ", "), "], ");
   }
+  if ((*random)() % 2 == 0) {
+    std::vector<int> factors(static_cast<size_t>(drawn.microbatches));
+    for (int& factor : factors) factor = 1 + static_cast<int>((*random)() % 4);
+    absl::StrAppend(&costs, "microbatch [", absl::StrJoin(factors, ", "), "], ");
+  }
   return absl::StrCat(costs, "p2p ", (*random)() % 6, ";");
 }
 
@@ -193,7 +212,11 @@ TEST(GreedyCostsTest, TheOrderIsRightAndTakesWhatItWasMadeFor) {
         ASSERT_EQ(Print(*plan, order.ranks[r][i]), Print(*plan, actions[i]));
       }
     }
-    const auto timeline = Simulate(lowered, GreedyCostModel(*plan));
+    const auto own = ResolveCosts(CostSpec(), lowered);
+    ASSERT_TRUE(own.ok()) << own.status();
+    CostModel of_plan = GreedyCostModel(*plan);
+    of_plan.shares = own->shares;
+    const auto timeline = Simulate(lowered, of_plan);
     ASSERT_TRUE(timeline.ok()) << timeline.status();
     const int64_t makespan = MakespanOf(*timeline);
     ASSERT_LE(makespan, order.makespan) << text;
@@ -202,8 +225,6 @@ TEST(GreedyCostsTest, TheOrderIsRightAndTakesWhatItWasMadeFor) {
     if (!remakes) {
       ASSERT_EQ(makespan, order.makespan) << text;
     }
-    const auto own = ResolveCosts(CostSpec(), lowered);
-    ASSERT_TRUE(own.ok()) << own.status();
     ASSERT_EQ(MakespanOf(*Simulate(lowered, *own)), makespan * 1'000'000) << text;
   }
 }

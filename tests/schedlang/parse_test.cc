@@ -392,8 +392,8 @@ const ParseCase kStatements[] = {
     {"rank r greedy { costs F s -> 1 + s, B [2, 2 * P], p2p 1 }",
      "(schedule s (P M) (rank r greedy (costs F=(-> s (+ 1 s)) B=[2 (* 2 P)] p2p=1)))\n"},
     {"rank r greedy { costs message 1 }",
-     "x.sched:2:23: error: expected an action, 'p2p', 'saved_for_I', 'saved_for_W', 'stash' or "
-     "'input' before 'message'\n"
+     "x.sched:2:23: error: expected an action, 'p2p', 'microbatch', 'saved_for_I', 'saved_for_W', "
+     "'stash' or 'input' before 'message'\n"
      "    2 | rank r greedy { costs message 1 }\n"
      "      |                       ^~~~~~~\n"},
     {"rank r greedy { prefer x }",

@@ -220,6 +220,7 @@ const Asked kAsked[] = {
     {"report", "report pipedream_2bw P=2 M=4 steps=2"},
     {"sim", "sim tests/golden/sim/recompute.plan --cost F=2,B=4"},
     {"sim", "sim gpipe P=2 M=2 --cost F=10,B=20,memory.saved_for_I=400,memory.capacity=600"},
+    {"sim", "sim gpipe P=2 M=2 --cost F=10,B=20,microbatch=[1,2]"},
     {"sim --for", "sim 1f1b hanayo dualpipe_v P=2 --for M=2..6..2"},
     {"sim --for", "sim examples/03_find_a_deadlock/broken.sched P=2 --for M=2..6..2"},
     {"report", "report hanayo P=2 M=4"},
@@ -231,6 +232,7 @@ const Asked kAsked[] = {
     {"report",
      "report gpipe P=2 M=2 --cost F=10,B=20,memory.saved_for_I=400,memory.capacity=600,jitter=5% "
      "--runs 10"},
+    {"report", "report gpipe P=2 M=2 --cost F=10,B=20,microbatch=[1,2]"},
     {"compare", "compare hanayo gpipe P=2 M=4"},
     {"compare", "compare gpipe P=2 M=4 --cost F=1,B=2 -- gpipe --cost F=2,B=2"},
     {"compare", "compare gpipe hanayo P=2 M=4"},

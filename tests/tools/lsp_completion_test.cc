@@ -111,7 +111,7 @@ const CompletionCase kCompletionCases[] = {
     {"schedule s(P, M) { rank r greedy { hold |", "at"},
     {"schedule s(P, M) { rank r greedy { hold at |", "most"},
     {"schedule s(P, M) { rank r greedy { prefer B, |", "F B I W R"},
-    {"schedule s(P, M) { rank r greedy { costs F 1, |", "F B I W p2p"},
+    {"schedule s(P, M) { rank r greedy { costs F 1, |", "F B I W p2p microbatch"},
     // Derived schedules.
     {"schedule a(P, M, V = 2) { rank q { F q } } schedule b(P, M) = |", "a"},
     {"schedule a(P, M, V = 2) { rank q { F q } } schedule b(P, M) = a(P, M, |",

@@ -24,7 +24,7 @@ namespace {
 constexpr const char* kLetters = "F B I W";
 constexpr const char* kPreferred = "F B I W R";
 constexpr const char* kActions = "F B I W R D U";
-constexpr const char* kCostKeys = "F B I W p2p";
+constexpr const char* kCostKeys = "F B I W p2p microbatch";
 constexpr const char* kSearchCostKeys = "F B I W p2p saved_for_I saved_for_W stash input";
 
 // Words behind one or two others, in any statement.

@@ -23,8 +23,8 @@ NamedBlock::Sort SortOfWord(absl::string_view word) {
 }
 
 bool IsCostKey(absl::string_view text) {
-  return text == "p2p" || text == "saved_for_I" || text == "saved_for_W" || text == "stash" ||
-         text == "input";
+  return text == "p2p" || text == "microbatch" || text == "saved_for_I" || text == "saved_for_W" ||
+         text == "stash" || text == "input";
 }
 
 }  // namespace

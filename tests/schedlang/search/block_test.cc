@@ -230,6 +230,9 @@ TEST(SearchBlock, BelongsToItself) {
   EXPECT_EQ(finding("rank r greedy { prefer F, B; costs stash 2; }"),
             "x.sched:1:73: error: 'stash' cannot stand in a greedy block; it belongs in a search "
             "block");
+  EXPECT_EQ(finding("rank r search { costs microbatch [1, 2]; }"),
+            "x.sched:1:60: error: 'microbatch' cannot stand in a search block; it belongs in a "
+            "greedy block");
   EXPECT_EQ(finding("pad microbatches to 4; rank r search { }"),
             "x.sched:1:38: error: 'pad' cannot stand beside a search block: it finds orders for "
             "any number");
