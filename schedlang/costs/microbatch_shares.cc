@@ -136,7 +136,8 @@ void SetShares(const UnequalMicrobatches& microbatches, const ModelShape* model,
     }
   }
   // Those of the usual microbatch, and of its slices on average.
-  double tokens = kFactorOne, attention = kFactorOne * kFactorOne / shares->slices;
+  double tokens = kFactorOne;
+  double attention = tokens * tokens / shares->slices;
   if (microbatches.in_tokens && model != nullptr) {
     const auto sequences = static_cast<double>(model->microbatch);
     const auto context = static_cast<double>(model->context);
@@ -153,7 +154,8 @@ void SetShares(const UnequalMicrobatches& microbatches, const ModelShape* model,
 // The index of an action's microbatch in the step.
 size_t IndexOf(const MicrobatchShares& shares, const Action& action) {
   const auto [first, count] = shares.of_stage[static_cast<size_t>(action.stage.value)];
-  return static_cast<size_t>(first + action.microbatch.value / shares.slices % count);
+  const int index = first + action.microbatch.value / shares.slices % count;
+  return static_cast<size_t>(index);
 }
 
 // By microbatch of a step, the time of its F and B in all stages.
@@ -181,7 +183,7 @@ std::vector<double> WorkOfMicrobatches(const CostModel& costs) {
 std::vector<size_t> PlacesInTurn(const MicrobatchShares& shares) {
   std::vector<int> number(shares.tokens.size(), 0);
   for (const auto& [first, count] : shares.of_stage) {
-    for (int k = 0; k < count; ++k) number[static_cast<size_t>(first + k)] = k;
+    std::iota(number.begin() + first, number.begin() + first + count, 0);
   }
   std::vector<size_t> places(number.size());
   std::iota(places.begin(), places.end(), 0);

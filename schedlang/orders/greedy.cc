@@ -134,7 +134,8 @@ class GreedyRun {
     const int of_step = action.microbatch.value % (all / plan_.steps);
     const int before =
         plan_.pipes.empty() ? 0 : plan_.pipes[plan_.stage(action.stage).pipe].first_microbatch;
-    return costs_.microbatches[static_cast<size_t>(before / plan_.steps + of_step)];
+    const int index = before / plan_.steps + of_step;
+    return costs_.microbatches[static_cast<size_t>(index)];
   }
 
   int64_t TimeOf(const Action& action) const { return UsualTimeOf(action) * FactorOf(action); }
