@@ -13,6 +13,7 @@
 #include "executor/training/trainer.h"
 #include "gtest/gtest.h"
 #include "schedlang/base/sl_check.h"
+#include "schedlang/orders/only_forwards.h"
 #include "tests/cuda/run_numbers.h"
 #include "tests/cuda/standin/cublas_standin.h"
 #include "tests/cuda/standin/standin.h"
@@ -142,6 +143,30 @@ TEST_P(CapturedRun, GivesEveryNumberOfOneThatIsNot) {
 
 INSTANTIATE_TEST_SUITE_P(Library, CapturedRun, testing::ValuesIn(TrainedSchedules()),
                          [](const auto& info) { return "S" + info.param; });
+
+// The GPU's losses are the CPU's but for rounding, captured or not.
+TEST(EvaluatedRun, HasTheLossesOfTheCpu) {
+  const std::string text = Corpus();
+  const Plan plan = LibraryPlan("zb_v", 2, 4).value();
+  const EvaluationOfRun evaluation = {Lower(OnlyForwards(plan)), TrainingData(text)};
+  for (const bool captures : {false, true}) {
+    RunConfig config = ConfigOf(TinyFamily::kMoe, plan, captures);
+    config.evaluate.every = 2;
+    const auto expected = Train(config, plan, TrainingData(text), {}, nullptr, evaluation);
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    standin_reset(1);
+    standin_cublas_reset();
+    auto backend = CudaBackend::Make();
+    ASSERT_TRUE(backend.ok()) << backend.status();
+    const auto seen = Train(config, plan, TrainingData(text), {}, *std::move(backend), evaluation);
+    ASSERT_TRUE(seen.ok()) << seen.status();
+    ASSERT_EQ(seen->evaluations.size(), expected->evaluations.size());
+    ASSERT_GE(seen->evaluations.size(), 2u);
+    for (size_t k = 0; k < seen->evaluations.size(); ++k) {
+      EXPECT_NEAR(seen->evaluations[k].loss_nats, expected->evaluations[k].loss_nats, 1e-4);
+    }
+  }
+}
 
 // Several steps at once are the same training as steps one after the other, captured or not.
 TEST(CapturedSteps, AreStepsOneAfterTheOther) {
