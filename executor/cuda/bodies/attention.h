@@ -113,9 +113,8 @@ struct AttentionShape {
       return own;
     }
   }
-  // The rows before the first query, and all rows; with_past: kPast, a constant.
+  // The rows before the first query; with_past: kPast, a constant.
   STRINGLINE_BODY int64_t Before(bool with_past) const { return with_past ? past : 0; }
-  STRINGLINE_BODY int64_t Rows(bool with_past) const { return Before(with_past) + positions; }
   // The end of the rows that a tile of queries sees.
   STRINGLINE_BODY int64_t SeenFrom(bool with_past, int64_t first, int rows) const {
     return Before(with_past) + (first + rows < positions ? first + rows : positions);
@@ -456,7 +455,10 @@ struct AttentionGradKeys {
   using Grad = AttentionGradTiles<T, kSize, kPast>;
   static constexpr int kRows = Tiles::kRows, kColumns = Tiles::kColumns;
 
-  int64_t tiles() const { return (at.shape.Rows(kPast) + kRows - 1) / kRows; }
+  int64_t tiles() const {
+    const int64_t rows = (kPast ? at.shape.past : 0) + at.shape.positions;
+    return (rows + kRows - 1) / kRows;
+  }
   int64_t blocks() const { return at.shape.batch * at.shape.heads.keys * tiles(); }
   int scratch_words() const { return Grad::kWords; }
 
