@@ -31,12 +31,12 @@ struct ForwardStage {
   bool first = false;
   bool last = false;
   std::vector<Param> params;
-  SlicePlace slice = {};
   // Inputs: param by index, one input, on the last stage one target, of a later slice the past.
   // Outputs: first one output or loss; then, in any order, auxiliary losses, dropped, keys, and as
   // kSaved the values at which
   // recomputing begins anew (recompute.h), saved only if some program needs them.
   Graph graph;
+  SlicePlace slice = {};
 };
 
 // InvalidArgument if the forward graph has an op without a gradient rule, or a param on which the

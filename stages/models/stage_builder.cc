@@ -12,7 +12,7 @@ ValueId StageBuilder::Receive() { return builder_.Input(Role::kInput, 0, Activat
 
 ForwardStage StageBuilder::Finish(bool first, bool last) && {
   for (const Port& port : beside_) builder_.Output(port.role, port.index, port.value);
-  return {first, last, std::move(params_), slice_, builder_.Finish()};
+  return {first, last, std::move(params_), builder_.Finish(), slice_};
 }
 
 ValueId StageBuilder::AddParam(Param param) {

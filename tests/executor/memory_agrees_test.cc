@@ -70,7 +70,8 @@ std::vector<StageProgram> ProgramsFor(const Plan& plan, TinyFamily family, Recom
     for (int s = 0; s < stages; ++s) {
       policy.remakes.push_back(plan.stages[p * static_cast<size_t>(stages) + s].remakes);
     }
-    const auto pipe = BuildModelStages(shape, *split, {.expert_ranks = 1, .recompute = policy});
+    const auto pipe = BuildModelStages(
+        shape, *split, {.expert_ranks = 1, .recompute = policy, .slices = plan.slices});
     SL_CHECK(pipe.ok()) << pipe.status();
     programs.insert(programs.end(), pipe->begin(), pipe->end());
   }
