@@ -7,7 +7,7 @@
 
 #include <random>
 
-#include "executor/training/reference.h"
+#include "executor/training/data.h"
 #include "executor/training/trainer.h"
 #include "schedlang/check/check.h"
 #include "schedlang/orders/only_forwards.h"
@@ -52,6 +52,26 @@ TEST(WithoutBackwards, GivesTheSameOutputsAndSavesNothing) {
       EXPECT_EQ(roles.front(), program.last ? Role::kLoss : Role::kOutput);
       EXPECT_LE(without.forward.nodes.size(), program.forward.nodes.size());
       EXPECT_EQ(without.forward_parts.size(), program.forward_parts.size());
+    }
+  }
+}
+
+TEST(EvaluationData, LiesEvenlyOverAText) {
+  std::string text;
+  for (int i = 0; i < 200; ++i) text.push_back(static_cast<char>(i));
+  const TrainingData data(text);
+  constexpr int kContext = 9, kCount = 12;
+  for (int64_t first = 0; first < kCount; first += 3) {
+    std::vector<int32_t> tokens(3 * kContext), targets(3 * kContext);
+    ASSERT_TRUE(
+        data.FillEvenly(first, kCount, kContext, absl::MakeSpan(tokens), absl::MakeSpan(targets))
+            .ok());
+    for (int64_t row = 0; row < 3; ++row) {
+      const int64_t begin = (first + row) * (200 - kContext) / kCount;
+      for (int64_t i = 0; i < kContext; ++i) {
+        EXPECT_EQ(tokens[static_cast<size_t>(row * kContext + i)], begin + i);
+        EXPECT_EQ(targets[static_cast<size_t>(row * kContext + i)], begin + i + 1);
+      }
     }
   }
 }
