@@ -113,7 +113,6 @@ Stages::Stages(const Plan& lowered, absl::Span<const StageProgram> programs, Ker
                const StateSharing& sharing, const Stages* lender)
     : plan_(lowered),
       programs_(programs),
-      kernels_(kernels),
       params_(lowered, programs, sharing, lender == nullptr ? nullptr : &lender->params_),
       data_(lowered, programs),
       ready_(lowered, programs, params_.gathers(), kernels),

@@ -173,7 +173,6 @@ class Stages final : public StageWork {
 
   const Plan& plan_;
   absl::Span<const StageProgram> programs_;
-  Kernels* const kernels_;
   StageParams params_;
   StepData data_;
   const ReadyPrograms ready_;

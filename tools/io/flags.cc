@@ -140,6 +140,28 @@ void DeclareCheckOptions(CLI::App& app, Flags& flags) {
       ->type_name("RUN.yaml");
 }
 
+// The processes of a run, and this one's place among them.
+void DeclareProcessOptions(CLI::App& app, Flags& flags) {
+  CLI::Option* processes =
+      app.add_option("--processes", flags.processes,
+                     "Share the ranks out to so many processes of this host, started from here");
+  processes->check(CLI::Range(1, 4096))->type_name("N");
+  CLI::Option* rank = app.add_option("--rank", flags.rank,
+                                     "Of several processes this one's number; mpirun, srun and "
+                                     "torchrun say it by themselves, and the four that follow");
+  CLI::Option* ranks = app.add_option("--ranks", flags.ranks, "How many processes there are");
+  rank->check(CLI::Range(0, 1'000'000))->type_name("N")->needs(ranks)->excludes(processes);
+  rank->excludes("--restarts");
+  ranks->check(CLI::Range(1, 1'000'000))->type_name("N")->needs(rank);
+  app.add_option("--local-rank", flags.local_rank, "This one's number on its host: which GPU")
+      ->check(CLI::Range(0, 1'000'000))
+      ->type_name("N");
+  app.add_option("--master", flags.master, "Where process 0 listens, as 10.0.0.1:29500")
+      ->type_name("HOST:PORT");
+  app.add_option("--run-id", flags.run_id, "The same for all processes of this start, and no other")
+      ->type_name("TEXT");
+}
+
 void DeclareTrainingOptions(CLI::App& app, Flags& flags) {
   DeclareAgain(app, flags);
   app.add_option("--text", flags.text, "Train on this text file instead, or evaluate on it")
@@ -196,24 +218,7 @@ void DeclareTrainingOptions(CLI::App& app, Flags& flags) {
                "ends gives the same losses");
   app.add_flag("--verbose", flags.verbose,
                "Also print which algorithms of the GPU's libraries were chosen, by size");
-  CLI::Option* processes =
-      app.add_option("--processes", flags.processes,
-                     "Share the ranks out to so many processes of this host, started from here");
-  processes->check(CLI::Range(1, 4096))->type_name("N");
-  CLI::Option* rank = app.add_option("--rank", flags.rank,
-                                     "Of several processes this one's number; mpirun, srun and "
-                                     "torchrun say it by themselves, and the four that follow");
-  CLI::Option* ranks = app.add_option("--ranks", flags.ranks, "How many processes there are");
-  rank->check(CLI::Range(0, 1'000'000))->type_name("N")->needs(ranks)->excludes(processes);
-  rank->excludes("--restarts");
-  ranks->check(CLI::Range(1, 1'000'000))->type_name("N")->needs(rank);
-  app.add_option("--local-rank", flags.local_rank, "This one's number on its host: which GPU")
-      ->check(CLI::Range(0, 1'000'000))
-      ->type_name("N");
-  app.add_option("--master", flags.master, "Where process 0 listens, as 10.0.0.1:29500")
-      ->type_name("HOST:PORT");
-  app.add_option("--run-id", flags.run_id, "The same for all processes of this start, and no other")
-      ->type_name("TEXT");
+  DeclareProcessOptions(app, flags);
 }
 
 void DeclareRehearsalOptions(CLI::App& app, Flags& flags) {
