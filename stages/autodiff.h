@@ -31,7 +31,7 @@ struct Joint {
 // kSaved. The gradient of every loss is 1, so auxiliary losses are roots beside the result, on any
 // stage. Param indices are from 0 without gaps. InvalidArgument if an op in between has no gradient
 // rule.
-// Of a slice that is not the last, further inputs are kKeyGrad.
+// A slice that is not the last has further inputs, kKeyGrad.
 absl::StatusOr<Joint> Differentiate(const Graph& forward, const SlicePlace& slice = {});
 
 }  // namespace stringline

@@ -286,6 +286,12 @@ absl::Status CheckGradients(const ForwardStage& stage, const Joint& joint) {
   return absl::OkStatus();
 }
 
+// Keys of an attention layer, which a slice reads or leaves.
+void DescribeKeys(int layer, const Type& keys, StageProgram* program) {
+  program->attention_layers = std::max(program->attention_layers, layer + 1);
+  program->keys = keys;
+}
+
 // The types of the stage's ports.
 void Describe(const Split& split, StageProgram* program) {
   const Graph& graph = split.joint.graph;
@@ -296,6 +302,11 @@ void Describe(const Split& split, StageProgram* program) {
     const Type& type = graph.values[port.value].type;
     if (port.role == Role::kInput) program->input = type;
     if (port.role == Role::kTarget) program->target = type;
+    if (port.role == Role::kPast) DescribeKeys(port.index / split.stage.slice.index, type, program);
+  }
+  for (const Port& port : split.stage.graph.outputs) {
+    if (port.role != Role::kKeys) continue;
+    DescribeKeys(port.index, graph.values[port.value].type, program);
   }
   program->output = graph.values[split.stage.graph.outputs[0].value].type;
   program->slice = split.stage.slice;

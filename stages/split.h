@@ -33,8 +33,8 @@ struct ForwardStage {
   std::vector<Param> params;
   // Inputs: param by index, one input, on the last stage one target, of a later slice the past.
   // Outputs: first one output or loss; then, in any order, auxiliary losses, dropped, keys, and as
-  // kSaved the values at which
-  // recomputing begins anew (recompute.h), saved only if some program needs them.
+  // kSaved the values at which recomputing begins anew (recompute.h), saved only if some program
+  // needs them.
   Graph graph;
   SlicePlace slice = {};
 };

@@ -85,11 +85,7 @@ class Run {
   absl::StatusOr<Evaluated> EvaluateAlone() {
     return OrFailure([this]() -> absl::StatusOr<Evaluated> {
       SL_RETURN_IF_ERROR(BeginAndStart());
-      Evaluated evaluated;
-      evaluated.step = resumed_.step;
-      SL_ASSIGN_OR_RETURN(evaluated.sequences, Sequences());
-      SL_ASSIGN_OR_RETURN(evaluated.loss_nats, EvaluateNow());
-      return evaluated;
+      return EvaluateAt(resumed_.step);
     }());
   }
 
@@ -206,18 +202,19 @@ class Run {
     if (chosen.folder.empty()) return absl::OkStatus();
     SL_ASSIGN_OR_RETURN(CheckpointState state,
                         Resume(chosen.folder, config_.shape, now, trainer_.get()));
-    if (!config_.evaluate.alone && state.step >= config_.steps) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("`resume`: ", chosen.folder, ": the checkpoint is of step ", state.step,
-                       ", but the run has ", config_.steps, " steps; more of them would help"));
-    }
-    if (!config_.evaluate.alone) {
-      SL_RETURN_IF_ERROR(CheckSteps("train.steps less the checkpoint's", config_.steps - state.step,
-                                    trainer_->plan()));
-    }
+    if (!config_.evaluate.alone) SL_RETURN_IF_ERROR(CheckStepsLeft(chosen.folder, state.step));
     history_ = state.history;
     resumed_ = {chosen.folder, state.step, std::move(chosen.skipped), std::move(state.history)};
     return absl::OkStatus();
+  }
+
+  absl::Status CheckStepsLeft(const std::string& checkpoint, int64_t step) const {
+    if (step >= config_.steps) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("`resume`: ", checkpoint, ": the checkpoint is of step ", step,
+                       ", but the run has ", config_.steps, " steps; more of them would help"));
+    }
+    return CheckSteps("train.steps less the checkpoint's", config_.steps - step, trainer_->plan());
   }
 
   // Called after the step: true if any process wants to end the run here. The processes' reports
@@ -261,9 +258,9 @@ class Run {
     const int64_t behind = step + steps;
     if (evaluation_ != nullptr &&
         (behind % config_.evaluate.every == 0 || behind == config_.steps)) {
-      SL_ASSIGN_OR_RETURN(done.back().validation_nats, EvaluateNow());
-      SL_ASSIGN_OR_RETURN(const int64_t sequences, Sequences());
-      result_.evaluations.push_back({*done.back().validation_nats, sequences, behind});
+      SL_ASSIGN_OR_RETURN(const Evaluated evaluated, EvaluateAt(behind));
+      done.back().validation_nats = evaluated.loss_nats;
+      result_.evaluations.push_back(evaluated);
     }
     std::optional<TrainProgress> now;  // alike for all steps of the plan
     for (const TrainStep& one : done) {
@@ -290,7 +287,8 @@ class Run {
                      config_.shape.microbatch(), " sequences: a multiple of that would help"));
   }
 
-  absl::StatusOr<double> EvaluateNow() {
+  // Evaluates the parameters behind so many steps.
+  absl::StatusOr<Evaluated> EvaluateAt(int64_t step) {
     Evaluation& evaluation = *trainer_->evaluation();
     SL_ASSIGN_OR_RETURN(const int64_t sequences, Sequences());
     const int context = config_.shape.context(), rows = config_.shape.microbatch();
@@ -305,7 +303,7 @@ class Run {
       SL_RETURN_IF_ERROR(evaluation.Run());
       sum += evaluation.loss_sum();
     }
-    return sum / static_cast<double>(sequences * context);
+    return Evaluated{sum / static_cast<double>(sequences * context), sequences, step};
   }
 
   // A plan without UPDATE, and its update.

@@ -28,7 +28,7 @@ class Evaluation {
   NeededMemory needed(int place) const { return pipelines_.needed(place); }
   absl::Status Prepare();
 
-  // Of a run of the plan, with those of all copies of the pipeline, in the order of
+  // Microbatches of a run of the plan, those of all copies of the pipeline, in the order of
   // Trainer::tokens.
   int32_t microbatches() const { return job_->plan().microbatches * job_->mesh().coordinates(); }
   absl::Span<int32_t> tokens(MicrobatchId microbatch) { return pipelines_.tokens(0, microbatch); }
@@ -46,7 +46,6 @@ class Evaluation {
   Pipelines pipelines_;
   std::unique_ptr<SharedFigures> figures_;
   RepeatedStep step_;
-  bool calls_checked_ = false;
 };
 
 }  // namespace stringline

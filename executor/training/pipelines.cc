@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "schedlang/base/status.h"
 
@@ -136,6 +137,8 @@ int Pipelines::BetweenSteps(int coordinate) const {
 
 void Pipelines::EnqueueStep() {
   for (Copy& copy : copies_) copy.interpreter->EnqueueStep();
+  // If the calls differ, the device reports the error.
+  if (!std::exchange(calls_checked_, true)) (void)job_->groups()->CheckCalls();
 }
 
 void Pipelines::EnqueueForEveryStage(void (*work)(const void*, int64_t, NativeStream),

@@ -39,7 +39,8 @@ class Pipelines {
   // Takes the memory and makes the interpreters.
   absl::Status Prepare(const UpdateWork& update);
 
-  // Enqueues the plan's steps, of all ranks of this process.
+  // Enqueues the plan's steps, of all ranks of this process; the first time, also a comparison of
+  // the calls of all processes.
   void EnqueueStep();
   // Enqueues `work` for every coordinate and every stage of this process on the compute stream of
   // its rank: work(self, PlaceOf(coordinate, stage), stream).
@@ -96,6 +97,7 @@ class Pipelines {
   Replicas replicas_;
   std::vector<std::vector<Group*>> expert_groups_;  // by data coordinate and rank
   std::vector<Copy> copies_;                        // by coordinate
+  bool calls_checked_ = false;
 };
 
 }  // namespace stringline

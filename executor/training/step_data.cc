@@ -95,15 +95,16 @@ std::vector<HostCopy> StepData::CopiesBefore(const Action& action) {
   const int32_t data = IndexOf(action);
   const int slice = plan_.SliceOf(action);
   const MicrobatchId whole(data - slice);
-  const auto copy = [&](char* to, int64_t stride, absl::Span<const int32_t> from,
+  // A chunk has some sequences of the microbatch, and a slice some positions of each sequence.
+  const auto copy = [&](char* to, int64_t chunk_bytes, absl::Span<const int32_t> from,
                         const Type& piece) {
-    // A chunk is some sequences, a slice some positions of each sequence.
-    const int64_t pieces = plan_.slices > 1 ? piece.shape[0] : plan_.chunks;
-    const int64_t count = piece.elements() / (plan_.slices > 1 ? pieces : 1);
-    for (int64_t k = 0; k < pieces; ++k) {
-      const int64_t bytes = count * static_cast<int64_t>(sizeof(int32_t));
-      copies.push_back({to + k * (plan_.slices > 1 ? bytes : stride),
-                        from.data() + (k * plan_.slices + slice) * count, bytes});
+    const bool sliced = plan_.slices > 1;
+    const int64_t runs = sliced ? piece.shape[0] : plan_.chunks;
+    const int64_t count = sliced ? piece.shape[1] : piece.elements();
+    const int64_t bytes = count * static_cast<int64_t>(sizeof(int32_t));
+    const int32_t* next = from.data() + slice * count;
+    for (int64_t run = 0; run < runs; ++run, next += plan_.slices * count) {
+      copies.push_back({to + run * (sliced ? bytes : chunk_bytes), next, bytes});
     }
   };
   if (program.first) copy(on_device_[data].tokens, token_bytes_, tokens(whole), program.input);

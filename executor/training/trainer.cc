@@ -81,11 +81,7 @@ void Trainer::StartFlightLog() {
 
 absl::Status Trainer::RunPlan() {
   if (flight_) flight_->StartStep(device()->NowNs());
-  SL_RETURN_IF_ERROR(GiveUp(step_.Run(kGradients, [this] {
-    pipelines_->EnqueueStep();
-    // If the calls differ, the device reports the error.
-    if (!std::exchange(calls_checked_, true)) (void)job_->groups()->CheckCalls();
-  })));
+  SL_RETURN_IF_ERROR(GiveUp(step_.Run(kGradients, [this] { pipelines_->EnqueueStep(); })));
   if (world() != nullptr) Say("has computed its gradients, and exchanges losses");
   return figures_->ShareStep();
 }

@@ -186,7 +186,6 @@ class Trainer {
   // plan with UPDATEs has the first phase only.
   enum Phase { kGradients, kSquares, kUpdate, kPhases };
   RepeatedStep step_;
-  bool calls_checked_ = false;
 };
 
 }  // namespace stringline

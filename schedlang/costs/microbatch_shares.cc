@@ -135,7 +135,7 @@ void SetShares(const UnequalMicrobatches& microbatches, const ModelShape* model,
       shares->scores.push_back(AttentionOfSlice(lengths, k, shares->slices));
     }
   }
-  // Those of the usual microbatch, and of its slices on average.
+  // The tokens of the usual microbatch, and the attention of its slices on average.
   double tokens = kFactorOne;
   double attention = tokens * tokens / shares->slices;
   if (microbatches.in_tokens && model != nullptr) {

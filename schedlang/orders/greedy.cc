@@ -126,7 +126,8 @@ class GreedyRun {
     return plan_.stage(from).rank == plan_.stage(to).rank ? 0 : costs_.p2p;
   }
 
-  // How many times as long the microbatch takes; those that only pad the step are dropped.
+  // The microbatch's factor on the costs; 1 for microbatches that only pad the step and are
+  // dropped.
   int64_t FactorOf(const Action& action) const {
     if (costs_.microbatches.empty()) return 1;
     const int all = plan_.microbatches_of(action.stage);

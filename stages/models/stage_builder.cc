@@ -46,10 +46,11 @@ ValueId StageBuilder::Attention(ValueId qkv, double heads, double kv_heads,
   const int layer = attention_layers_++;
   const double size =
       static_cast<double>(builder_.TypeOf(qkv).shape.back()) / (heads + 2 * kv_heads);
-  keys_ = {dtype_, {microbatch_, positions_, static_cast<int64_t>(2 * kv_heads * size)}};
+  const Type keys_of_slice = {dtype_,
+                              {microbatch_, positions_, static_cast<int64_t>(2 * kv_heads * size)}};
   ValueId past = kNone;
   for (int k = 0; k < slice_.index; ++k) {
-    const ValueId keys = builder_.Input(Role::kPast, layer * slice_.index + k, keys_,
+    const ValueId keys = builder_.Input(Role::kPast, layer * slice_.index + k, keys_of_slice,
                                         absl::StrCat(name, ".past.", k));
     past = past == kNone ? keys
                          : builder_.Append(Op::kAppendPositions, {past, keys}, {}, name + ".past");
@@ -107,13 +108,7 @@ absl::StatusOr<StageProgram> ProgramOf(StageBuilder&& stage, bool first, bool la
   } else {
     stage.Send(x);
   }
-  const int attention_layers = stage.attention_layers();
-  const Type keys = stage.keys();
-  SL_ASSIGN_OR_RETURN(StageProgram program,
-                      MakeStageProgram(std::move(stage).Finish(first, last), recompute));
-  program.attention_layers = attention_layers;
-  program.keys = keys;
-  return program;
+  return MakeStageProgram(std::move(stage).Finish(first, last), recompute);
 }
 
 }  // namespace

@@ -60,8 +60,6 @@ class StageBuilder {
   // Recomputing may begin anew at x: a layer's input.
   void Checkpoint(ValueId x) { AddOutput(Role::kSaved, checkpoints_++, x); }
   ForwardStage Finish(bool first, bool last) &&;
-  int attention_layers() const { return attention_layers_; }
-  const Type& keys() const { return keys_; }
 
  protected:
   ValueId AddParam(Param param);
@@ -97,7 +95,6 @@ class StageBuilder {
   const int64_t microbatch_, positions_, width_;
   const DType dtype_;
   const SlicePlace slice_;
-  Type keys_;  // of a slice in an attention layer
   int attention_layers_ = 0;
   std::vector<Port> beside_;
   int checkpoints_ = 0;

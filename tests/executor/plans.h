@@ -91,7 +91,7 @@ inline std::vector<std::string> SchedulesWithout(const std::vector<std::string>&
   std::sort(names.begin(), names.end());
   return names;
 }
-// Those without actions of their own, and of these the ones that a training performs.
+// Schedules without actions of their own; then those with backwards as well, which can be trained.
 inline std::vector<std::string> LibrarySchedules() { return SchedulesWithout({"action "}); }
 inline std::vector<std::string> TrainedSchedules() {
   return SchedulesWithout({"action ", "forward only"});

@@ -178,7 +178,7 @@ TEST(SlicedPrograms, ReadThePastAndGiveItsGradient) {
       EXPECT_EQ(count(graph->outputs, Role::kKeyGradBefore), k);
     }
     EXPECT_EQ(count(program.weight_gradient.inputs, Role::kPast), 0);
-    // What is put together for attention is not kept.
+    // The keys that are put together for attention are not kept.
     for (const Saved& saved : program.saved) {
       EXPECT_NE(saved.type.shape, (std::vector<int64_t>{2, 2 * k, 32})) << k;
     }

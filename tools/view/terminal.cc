@@ -240,7 +240,7 @@ class Drawing {
     if (!Begins(index, line)) return {};
     const Event& event = PartThatBegins(index, line);
     const std::string number = absl::StrCat(NumberOf(row, event), event.unfinished ? "?" : "");
-    // Where there is little room, a slice bears the number of its microbatch.
+    // A slice with little room bears the number of its microbatch.
     const std::string of_microbatch = number.substr(0, number.find('.'));
     const std::string last_digit = of_microbatch.substr(of_microbatch.size() - 1);
     std::vector<std::string> choices;
