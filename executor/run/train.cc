@@ -98,6 +98,7 @@ class Run {
   }
 
   absl::Status BeginAndStart() {
+    if (evaluation_ != nullptr) SL_RETURN_IF_ERROR(Sequences().status());
     SL_RETURN_IF_ERROR(Begin());
     if (hooks_.start) {
       SL_RETURN_IF_ERROR(hooks_.start(*trainer_));
@@ -109,7 +110,6 @@ class Run {
 
   absl::StatusOr<TrainResult> Steps() {
     SL_RETURN_IF_ERROR(BeginAndStart());
-    if (evaluation_ != nullptr) SL_RETURN_IF_ERROR(Sequences().status());
     result_.steps = reported_steps_ = resumed_.step;
     start_ns_ = reported_ns_ = NowNs();
     while (result_.steps < config_.steps && !result_.stopped) {

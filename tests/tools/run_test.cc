@@ -135,6 +135,7 @@ TEST(RunTest, BadEvaluationsGiveOneMessage) {
     const Answer answer = RunToolIn(folder, Words("run run.yaml --out never"));
     EXPECT_EQ(answer.status, 2) << evaluate << answer.out << answer.err;
     EXPECT_NE(answer.err.find(says), std::string::npos) << evaluate << "\n" << answer.err;
+    EXPECT_EQ(answer.out, "") << evaluate;
   }
   const Answer both = RunToolIn(PrepareRun(), Words("run run.yaml --evaluate --save model"));
   EXPECT_NE(both.status, 0);
