@@ -3,6 +3,16 @@
 #include "stages/builder.h"
 
 namespace stringline {
+namespace {
+
+// The attributes of the inverse rotation.
+std::vector<double> TurnedBack(const Node& node) {
+  std::vector<double> attributes = node.attributes;
+  attributes[3] = -attributes[3];
+  return attributes;
+}
+
+}  // namespace
 
 Grads GradientOfLinear(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted) {
   const ValueId x = node.inputs[0], w = node.inputs[1];
@@ -99,11 +109,8 @@ Grads GradientOfHeadNorm(Builder& builder, const Node& node, OutputGrads dy, con
                            {node.attributes[0], node.attributes[1]});
 }
 
-// The inverse rotation.
 Grads GradientOfRotary(Builder& builder, const Node& node, OutputGrads dy, const Wanted&) {
-  std::vector<double> attributes = node.attributes;
-  attributes[3] = -attributes[3];
-  return {builder.Append(Op::kRotary, {dy[0]}, attributes)};
+  return {builder.Append(Op::kRotary, {dy[0]}, TurnedBack(node))};
 }
 
 Grads GradientOfSwiglu(Builder& builder, const Node& node, OutputGrads dy, const Wanted&) {
@@ -114,6 +121,17 @@ Grads GradientOfAttentionPast(Builder& builder, const Node& node, OutputGrads dy
   return builder.AppendAll(
       Op::kAttentionPastGrad,
       {dy[0], node.inputs[0], node.inputs[1], node.outputs[0], node.outputs[1]}, node.attributes);
+}
+
+Grads GradientOfPackedAttention(Builder& builder, const Node& node, OutputGrads dy, const Wanted&) {
+  return {builder.Append(Op::kPackedAttentionGrad,
+                         {dy[0], node.inputs[0], node.inputs[1], node.outputs[0], node.outputs[1]},
+                         node.attributes),
+          kNone};
+}
+
+Grads GradientOfPackedRotary(Builder& builder, const Node& node, OutputGrads dy, const Wanted&) {
+  return {builder.Append(Op::kPackedRotary, {dy[0], node.inputs[1]}, TurnedBack(node)), kNone};
 }
 
 Grads GradientOfPackKeys(Builder& builder, const Node& node, OutputGrads dy, const Wanted&) {

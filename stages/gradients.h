@@ -44,6 +44,10 @@ Grads GradientOfRotary(Builder& builder, const Node& node, OutputGrads dy, const
 Grads GradientOfSwiglu(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
 Grads GradientOfAttentionPast(Builder& builder, const Node& node, OutputGrads dy,
                               const Wanted& wanted);
+Grads GradientOfPackedAttention(Builder& builder, const Node& node, OutputGrads dy,
+                                const Wanted& wanted);
+Grads GradientOfPackedRotary(Builder& builder, const Node& node, OutputGrads dy,
+                             const Wanted& wanted);
 Grads GradientOfPackKeys(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
 Grads GradientOfAppendPositions(Builder& builder, const Node& node, OutputGrads dy,
                                 const Wanted& wanted);

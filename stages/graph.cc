@@ -36,6 +36,8 @@ const char* NameOf(Role role) {
       return "input";
     case Role::kTarget:
       return "target";
+    case Role::kPositions:
+      return "positions";
     case Role::kOutGrad:
       return "out_grad";
     case Role::kPast:

@@ -37,10 +37,11 @@ enum class Op : uint8_t {
 
 enum class Role : uint8_t {
   // inputs
-  kParam,    // index: the parameter of the stage
-  kInput,    // the activation entering the stage; tokens (I32) for the model's first stage
-  kTarget,   // last stage: the tokens that the loss compares with
-  kOutGrad,  // gradient of the stage's output (not for the last stage: its seed is 1)
+  kParam,      // index: the parameter of the stage
+  kInput,      // the activation entering the stage; tokens (I32) for the model's first stage
+  kTarget,     // last stage: the tokens that the loss compares with; kNoTarget: none
+  kPositions,  // of packed sequences: I32, each token's position in its document
+  kOutGrad,    // gradient of the stage's output (not for the last stage: its seed is 1)
   kPast,     // of slice k: keys and values of an earlier slice; index: attention layer * k + slice
   kKeyGrad,  // of slice k, not the last: gradients of the keys and values of a slice up to k, from
              // the slices behind k; index: attention layer * (k + 1) + slice
@@ -58,6 +59,9 @@ enum class Role : uint8_t {
   kParamGrad,      // index: the parameter; *added* into its accumulator, never overwriting it
 };
 const char* NameOf(Role role);
+
+// The target of a token that has none, such as the last one of a document.
+inline constexpr int32_t kNoTarget = -1;
 
 using ValueId = int32_t;
 inline constexpr ValueId kNone = -1;  // no value

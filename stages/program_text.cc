@@ -101,6 +101,8 @@ absl::Status ReadPortType(const Words& words, StageProgram* program) {
     program->output = std::move(type);
   } else if (words[0] == "target") {
     program->target = std::move(type);
+  } else if (words[0] == "positions") {
+    program->positions = std::move(type);
   } else if (words[0] == "saved") {
     program->saved.push_back({std::move(type), weight, remade});
   } else if (words[0] == "stash") {
@@ -231,6 +233,8 @@ std::optional<Type> StatedType(const StageProgram& program, const Port& port) {
     case Role::kTarget:
       if (program.last) return program.target;
       break;
+    case Role::kPositions:
+      return program.positions;
     case Role::kLoss:
       if (program.last) return program.output;
       break;
@@ -320,6 +324,9 @@ std::string PrintStageProgram(const StageProgram& program) {
   absl::StrAppend(&text, "  input : ", PrintType(program.input), "\n");
   absl::StrAppend(&text, "  output : ", PrintType(program.output), "\n");
   if (program.last) absl::StrAppend(&text, "  target : ", PrintType(program.target), "\n");
+  if (program.positions) {
+    absl::StrAppend(&text, "  positions : ", PrintType(*program.positions), "\n");
+  }
   for (const Saved& saved : program.saved) {
     absl::StrAppend(&text, "  saved : ", PrintType(saved.type),
                     saved.needed_by_weight ? " weight" : "", saved.remade ? " remade" : "", "\n");

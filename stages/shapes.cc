@@ -84,6 +84,21 @@ absl::StatusOr<Heads> HeadsOf(absl::string_view op, const Type& qkv, Attributes 
   return heads;
 }
 
+// Heads that can be turned, theta and direction.
+absl::Status CheckRotary(absl::string_view op, const Type& qkv, Attributes attributes) {
+  SL_ASSIGN_OR_RETURN(const Heads heads, HeadsOf(op, qkv, attributes));
+  if (heads.size % 2 != 0) {
+    return Misfit(absl::StrCat(op, " wants heads of an even size"), {&qkv, 1});
+  }
+  if (!(attributes[2] >= 1)) {
+    return absl::InvalidArgumentError(absl::StrCat(op, " with theta ", attributes[2]));
+  }
+  if (std::abs(attributes[3]) != 1) {
+    return absl::InvalidArgumentError(absl::StrCat(op, " with direction ", attributes[3]));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 InferredTypes ShapeOfLinear(InputTypes in, Attributes) {
@@ -299,15 +314,17 @@ InferredTypes ShapeOfHeadNormGrad(InputTypes in, Attributes attributes) {
 
 InferredTypes ShapeOfRotary(InputTypes in, Attributes attributes) {
   SL_RETURN_IF_ERROR(CheckDTypes(in, "x"));
-  SL_ASSIGN_OR_RETURN(const Heads heads, HeadsOf("rotary", in[0], attributes));
-  if (heads.size % 2 != 0) return Misfit("rotary wants heads of an even size", in);
-  if (!(attributes[2] >= 1)) {
-    return absl::InvalidArgumentError(absl::StrCat("rotary with theta ", attributes[2]));
-  }
-  if (std::abs(attributes[3]) != 1) {
-    return absl::InvalidArgumentError(absl::StrCat("rotary with direction ", attributes[3]));
-  }
+  SL_RETURN_IF_ERROR(CheckRotary("rotary", in[0], attributes));
   SL_RETURN_IF_ERROR(FirstOf("rotary", attributes[4]).status());
+  return std::vector<Type>{in[0]};
+}
+
+InferredTypes ShapeOfPackedRotary(InputTypes in, Attributes attributes) {
+  SL_RETURN_IF_ERROR(CheckDTypes(in, "xi"));
+  SL_RETURN_IF_ERROR(CheckRotary("packed_rotary", in[0], attributes));
+  if (in[1].shape != Leading(in[0])) {
+    return Misfit("packed_rotary wants qkv (B,T,(H+2K)D) and positions (B,T)", in);
+  }
   return std::vector<Type>{in[0]};
 }
 
@@ -346,6 +363,28 @@ InferredTypes ShapeOfAttentionPastGrad(InputTypes in, Attributes attributes) {
         in);
   }
   return std::vector<Type>{in[1], in[2]};
+}
+
+InferredTypes ShapeOfPackedAttention(InputTypes in, Attributes attributes) {
+  SL_RETURN_IF_ERROR(CheckDTypes(in, "xi"));
+  const Type& qkv = in[0];
+  if (Rank(qkv) != 3 || in[1].shape != Leading(qkv)) {
+    return Misfit("packed_attention wants qkv (B,T,(H+2K)D) and positions (B,T)", in);
+  }
+  return ShapeOfAttention(in.first(1), attributes);
+}
+
+InferredTypes ShapeOfPackedAttentionGrad(InputTypes in, Attributes attributes) {
+  SL_RETURN_IF_ERROR(CheckDTypes(in, "xxixf"));
+  SL_ASSIGN_OR_RETURN(const std::vector<Type> forward,
+                      ShapeOfPackedAttention(in.subspan(1, 2), attributes));
+  if (in[0] != forward[0] || in[3] != forward[0] || in[4] != forward[1]) {
+    return Misfit(
+        "packed_attention_grad wants dy (B,T,HD), qkv (B,T,(H+2K)D), positions (B,T), y (B,T,HD) "
+        "and lse (B,H,T)",
+        in);
+  }
+  return std::vector<Type>{in[1]};
 }
 
 InferredTypes ShapeOfPackKeys(InputTypes in, Attributes attributes) {

@@ -49,6 +49,9 @@ InferredTypes ShapeOfPackKeys(InputTypes in, Attributes attributes);
 InferredTypes ShapeOfPackKeysGrad(InputTypes in, Attributes attributes);
 InferredTypes ShapeOfAppendPositions(InputTypes in, Attributes);
 InferredTypes ShapeOfTakePositions(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfPackedAttention(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfPackedAttentionGrad(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfPackedRotary(InputTypes in, Attributes attributes);
 
 // Shapes of the experts' ops: experts_shapes.cc.
 InferredTypes ShapeOfRoute(InputTypes in, Attributes attributes);

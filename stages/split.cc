@@ -302,6 +302,7 @@ void Describe(const Split& split, StageProgram* program) {
     const Type& type = graph.values[port.value].type;
     if (port.role == Role::kInput) program->input = type;
     if (port.role == Role::kTarget) program->target = type;
+    if (port.role == Role::kPositions) program->positions = type;
     if (port.role == Role::kPast) DescribeKeys(port.index / split.stage.slice.index, type, program);
   }
   for (const Port& port : split.stage.graph.outputs) {
@@ -386,6 +387,7 @@ StageProgram WithoutBackwards(const StageProgram& program) {
   without.input = program.input;
   without.output = program.output;
   without.target = program.target;
+  without.positions = program.positions;
   without.moe_layers = program.moe_layers;
   std::vector<Port> outputs;
   std::vector<ValueId> targets;

@@ -44,6 +44,7 @@
 // both are stepped alike. A file holds `embedding.weight` only and is loaded into both.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -112,6 +113,9 @@ struct StageProgram {
   Type input;   // per microbatch
   Type output;  // on the last stage: the scalar loss
   Type target;  // on the last stage
+  // Of packed sequences: I32 (B,T), where a stage reads the positions of its tokens in their
+  // documents (Role::kPositions).
+  std::optional<Type> positions;
   std::vector<Saved> saved;
   std::vector<Type> stash;
   Graph forward;

@@ -258,6 +258,9 @@ void CpuDevice::RunStream(int index, Lock& lock) {
       case StreamOpKind::kMeet:
         if (!RunMeet(index, lock)) return;
         break;
+      case StreamOpKind::kTurn:
+        if (!RunTurn(index, lock)) return;
+        break;
       case StreamOpKind::kHold:
         RunHold(index, lock);
         return;
@@ -342,6 +345,24 @@ bool CpuDevice::RunMeet(int index, Lock& lock) {
   }
   Leave(&place, index);
   ++stream.next;
+  lock.unlock();
+  return true;
+}
+
+bool CpuDevice::RunTurn(int index, Lock& lock) {
+  Stream& stream = streams_[index];
+  const Op& op = stream.ops[stream.next];
+  lock.lock();
+  if (!op.turns->Perform(static_cast<TurnOp>(op.index), static_cast<uint32_t>(op.argument),
+                         StreamId(index))) {
+    LeaveRunning(stream, State::kWaiting);
+    return false;
+  }
+  ++stream.next;
+  if (const StreamId chosen = op.turns->Next(); chosen.valid()) {
+    ++streams_[chosen.value].next;
+    MakeRunnable(chosen.value);
+  }
   lock.unlock();
   return true;
 }
@@ -516,10 +537,11 @@ absl::Status CpuDevice::DescribeDeadlock() const {
   for (const Stream& stream : streams_) {
     if (stream.state != State::kWaiting) continue;
     const Op& op = stream.ops[stream.next];
-    absl::StrAppend(&stuck, stuck.empty() ? "" : "; ", Print(stream.name), " waits for ",
-                    op.kind == StreamOpKind::kMeet
-                        ? op.meeting->describe(op.meeting->link, op.index, op.self)
-                        : Print(event_names_[op.index]));
+    absl::StrAppend(
+        &stuck, stuck.empty() ? "" : "; ", Print(stream.name), " waits for ",
+        op.kind == StreamOpKind::kMeet   ? op.meeting->describe(op.meeting->link, op.index, op.self)
+        : op.kind == StreamOpKind::kTurn ? op.turns->Describe(static_cast<uint32_t>(op.argument))
+                                         : Print(event_names_[op.index]));
   }
   return DeadlockError(stuck);
 }

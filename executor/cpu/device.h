@@ -102,6 +102,10 @@ class CpuDevice final : public Device {
   void Wait(StreamId stream, EventId event) override {
     streams_[stream.value].Wait(event, events_[event.value].enqueued);
   }
+  bool HasTurns() const override { return true; }
+  void Turn(StreamId stream, Turns* turns, TurnOp op, uint32_t number) override {
+    streams_[stream.value].Turn(turns, op, number);
+  }
   int64_t NowNs() const override;
   void Submit() override;
   absl::Status Synchronize() override;
@@ -157,6 +161,7 @@ class CpuDevice final : public Device {
   // the running state, and the lock is held.
   bool RunWait(int index, Lock& lock);
   bool RunMeet(int index, Lock& lock);
+  bool RunTurn(int index, Lock& lock);
   void RunHold(int index, Lock& lock);
   void RunAwait(int index, Lock& lock);
   void RunRecord(Event& event, Lock& lock);

@@ -115,6 +115,8 @@ Array* SlotOf(const Port& port, StageState* state) {
       return &state->input;
     case Role::kTarget:
       return &state->target;
+    case Role::kPositions:
+      return &state->positions;
     case Role::kOutGrad:
       return &state->out_grad;
     case Role::kPast:

@@ -31,10 +31,10 @@ Array RoundedToBf16(const Array& values);
 // The values of a stage by role: what its programs read and write.
 struct StageState {
   std::vector<Array> params;
-  std::vector<Array> param_grads;  // accumulators: made by the caller, added to
-  Array input, target, out_grad;   // set by the caller before a program that reads them
-  Array output, loss, in_grad;     // set by the programs
-  std::vector<Array> aux_losses;   // by MoE layer of the stage, as are the dropped slots
+  std::vector<Array> param_grads;            // accumulators: made by the caller, added to
+  Array input, target, positions, out_grad;  // set by the caller before a program that reads them
+  Array output, loss, in_grad;               // set by the programs
+  std::vector<Array> aux_losses;             // by MoE layer of the stage, as are the dropped slots
   std::vector<Array> dropped;
   std::vector<Array> past, key_grads;         // of a slice: set by the caller
   std::vector<Array> keys, key_grads_before;  // set by its programs

@@ -150,6 +150,7 @@ absl::Status Issuer::RunOps(int index) {
         break;
       case StreamOpKind::kHold:
       case StreamOpKind::kAwait:
+      case StreamOpKind::kTurn:
         SL_CHECK(false) << "a GPU does not hold its streams";
         break;
       case StreamOpKind::kMeet: {

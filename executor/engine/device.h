@@ -51,6 +51,30 @@ struct LazyName {
 };
 std::string Print(const LazyName& name);
 
+// Work that is chosen when it is ready: pieces with numbers, on streams of their own, that take
+// turns. Any stream tells what has happened, and the choice follows from that. A device calls all
+// of these under one lock; they must be short.
+enum class TurnOp : uint8_t { kBegin, kCome, kTake, kEnd };
+class Turns {
+ public:
+  virtual ~Turns() = default;
+  // Calls the function of the op for a stream; false: the stream waits for its turn.
+  bool Perform(TurnOp op, uint32_t number, StreamId stream);
+  // From here on a piece may be chosen.
+  virtual void Begin() = 0;
+  // Something that the piece waits for is there.
+  virtual void Come(uint32_t number) = 0;
+  // The piece has ended, and with it its turn.
+  virtual void End(uint32_t number) = 0;
+  // True if the piece has the turn; else its stream waits for it from now on.
+  virtual bool Take(uint32_t number, StreamId stream) = 0;
+  // Chooses, if the turn is free: the stream that waits for the turn which it has now, or no valid
+  // one.
+  virtual StreamId Next() = 0;
+  // "its turn for 0F3", for reports of deadlocks.
+  virtual std::string Describe(uint32_t number) const = 0;
+};
+
 // The error for streams in a wait-for cycle: "A waits for B; C waits for D".
 absl::Status DeadlockError(absl::string_view stuck);
 
@@ -97,6 +121,12 @@ class Device {
   // Work enqueued on the stream after this call runs only after the latest Record of the event
   // enqueued before this call has happened. An event without a Record delays nothing.
   virtual void Wait(StreamId stream, EventId event) = 0;
+
+  // True if Turn is there.
+  virtual bool HasTurns() const { return false; }
+  // Calls the function of `turns`, which outlives the step, when the stream comes to it. Behind a
+  // kTake the stream goes on when its piece has the turn.
+  virtual void Turn(StreamId stream, Turns* turns, TurnOp op, uint32_t number);
 
   // The device's clock: nanoseconds since some fixed moment; never goes back.
   virtual int64_t NowNs() const = 0;

@@ -26,11 +26,22 @@ absl::StatusOr<std::unique_ptr<Interpreter>> Interpreter::Make(
 absl::StatusOr<std::unique_ptr<Interpreter>> Interpreter::Make(
     const Plan& lowered, StageWork* work, Device* device, const MessageGroups& messages,
     Recorder* recorder, const InterpreterSettings& settings) {
+  if (lowered.window > 0 && !device->HasTurns()) {
+    return absl::UnimplementedError(
+        "the schedule has a window, and ready order is performed on CPUs; leave 'window' out");
+  }
   std::unique_ptr<Interpreter> step(new Interpreter(lowered, device));
   StepBuilder builder(lowered, work, messages, recorder, settings, &step->commands_);
   SL_RETURN_IF_ERROR(builder.Build());
   step->compute_streams_ = builder.compute_streams();
   step->MakeStreams(settings);
+  if (lowered.window > 0) {
+    const ValueTakers graph(lowered);
+    const ReadyRoom room = RoomOf(lowered);
+    for (int r = 0; r < lowered.ranks(); ++r) {
+      step->turns_.push_back(std::make_unique<RankTurns>(lowered, RankId(r), graph, room));
+    }
+  }
   return step;
 }
 
@@ -74,6 +85,11 @@ void Interpreter::EnqueueRank(RankId rank) {
       case Kind::kCall: {
         const MemberCall& call = commands_.call(command.argument);
         call.group->Enqueue(call.member, stream, &call.call);
+        break;
+      }
+      case Kind::kTurn: {
+        const StepCommands::TurnRow& turn = commands_.turn(command.argument);
+        device_->Turn(stream, turns_[rank.value].get(), turn.op, turn.action);
         break;
       }
       case Kind::kMark:

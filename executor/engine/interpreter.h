@@ -14,7 +14,12 @@
 // messages, all-to-alls and parameters. A computation alone on its rank meets the buckets of
 // gathers and reductions one by one (schedlang/plan/buckets.h).
 //
-// All decisions are made once, in Make; a step replays flat lists of commands, one list per rank.
+// In a plan with a window (schedlang/plan/ready.h) the F of each stage, its B or I, and its W have
+// streams of their own, in the order of the list, and the computations of a rank take turns
+// (Device::Turn): messages and ends of computations tell what is ready, and its list chooses.
+//
+// All other decisions are made once, in Make; a step replays flat lists of commands, one list per
+// rank.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +31,7 @@
 #include "executor/engine/device.h"
 #include "executor/engine/group.h"
 #include "executor/engine/message_groups.h"
+#include "executor/engine/rank_turns.h"
 #include "executor/engine/recorder.h"
 #include "executor/engine/stage_work.h"
 #include "executor/engine/step_commands.h"
@@ -89,7 +95,8 @@ class Interpreter {
   StepCommands commands_;
   std::vector<StreamId> streams_;  // of commands_, as events_
   std::vector<EventId> events_;
-  std::vector<int32_t> compute_streams_;  // by rank; -1: not local
+  std::vector<int32_t> compute_streams_;           // by rank; -1: not local
+  std::vector<std::unique_ptr<RankTurns>> turns_;  // by rank, with a window
 };
 
 }  // namespace stringline

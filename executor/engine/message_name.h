@@ -10,18 +10,18 @@ namespace stringline {
 
 struct MessageName {
   bool gradient = false;  // an input gradient going back, else an activation going on
-  StageId producer;       // its producer
+  int32_t edge = 0;       // the number of its edge in the plan's graph
   MicrobatchId microbatch;
 };
 
 inline int64_t NumberOfMessage(const Plan& plan, const MessageName& name) {
-  const int64_t value = int64_t{name.producer.value} * plan.microbatches + name.microbatch.value;
+  const int64_t value = int64_t{name.edge} * plan.microbatches + name.microbatch.value;
   return 2 * value + (name.gradient ? 1 : 0);
 }
 
 inline MessageName NameOfMessage(const Plan& plan, int64_t number) {
   const int64_t value = number / 2;
-  return {number % 2 == 1, StageId(static_cast<int32_t>(value / plan.microbatches)),
+  return {number % 2 == 1, static_cast<int32_t>(value / plan.microbatches),
           MicrobatchId(static_cast<int32_t>(value % plan.microbatches))};
 }
 

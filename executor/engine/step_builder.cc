@@ -8,6 +8,7 @@
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
 #include "schedlang/check/rules.h"
+#include "schedlang/plan/ready.h"
 
 namespace stringline {
 namespace {
@@ -52,6 +53,7 @@ absl::Status StepBuilder::Build() {
   Diagnostics faults;
   FindListFault(plan_, &faults);
   if (!faults.empty()) return absl::FailedPreconditionError(faults.findings().front().text);
+  SL_RETURN_IF_ERROR(CheckReadyOrder());
   for (int r = 0; r < plan_.ranks(); ++r) SL_RETURN_IF_ERROR(BuildRank(r));
   if (!issued_.Whole()) {
     return absl::FailedPreconditionError(
@@ -61,7 +63,34 @@ absl::Status StepBuilder::Build() {
   return absl::OkStatus();
 }
 
+absl::Status StepBuilder::CheckReadyOrder() const {
+  if (plan_.window == 0) return absl::OkStatus();
+  if (const auto fault = FindReadyFault(plan_)) return absl::FailedPreconditionError(fault->text);
+  if (order_ == MessageOrder::kListedWork) {
+    return absl::UnimplementedError(
+        "the schedule has a window: in ready order a message waits for nothing listed before it, "
+        "as 'strict' says");
+  }
+  if (streams_.cut) {
+    return absl::UnimplementedError(
+        "the schedule has a window, and ready order performs no stages in parts, as those of "
+        "experts are");
+  }
+  return absl::OkStatus();
+}
+
+// The compute stream goes on behind all computations of the step.
+void StepBuilder::EndReady(int rank) {
+  for (const int32_t stream : streams_.ready) {
+    if (stream < 0 || commands_->streams()[stream].rank.value != rank) continue;
+    commands_->Wait(streams_.compute[rank],
+                    commands_->RecordEnd(stream, plan_.first[static_cast<size_t>(rank) + 1] - 1));
+  }
+}
+
 absl::Status StepBuilder::BuildRank(int rank) {
+  const bool ready = plan_.window > 0 && local_[rank] && !plan_.of(RankId(rank)).empty();
+  if (ready) commands_->Turn(streams_.compute[rank], TurnOp::kBegin, plan_.first[rank]);
   for (uint32_t i = plan_.first[rank]; i < plan_.first[rank + 1];) {
     const auto group = GroupAt(plan_.actions, i);
     const auto end = i + static_cast<uint32_t>(group.size());
@@ -69,6 +98,7 @@ absl::Status StepBuilder::BuildRank(int rank) {
     if (local_[rank]) SL_RETURN_IF_ERROR(AddGroup(rank, i, end));
     for (; i < end; ++i) issued_.Perform(plan_.actions[i]);
   }
+  if (ready) EndReady(rank);
   return absl::OkStatus();
 }
 
@@ -89,6 +119,10 @@ absl::Status StepBuilder::AddGroup(int rank, uint32_t begin, uint32_t end) {
   if (IsMessage(kind)) return messages_.Add(rank, begin, end);
   if (IsOwn(kind)) return AddOwn(rank, begin);
   if (kind == ActionKind::kUpdate) return AddUpdate(rank, begin);
+  if (plan_.window > 0) {
+    computations_.AddReady(rank, begin);
+    return absl::OkStatus();
+  }
   if (IsCompute(kind)) {
     computations_.Add(rank, begin, end);
     return absl::OkStatus();

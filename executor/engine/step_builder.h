@@ -33,7 +33,9 @@ class StepBuilder {
   const std::vector<int32_t>& compute_streams() const { return streams_.compute; }
 
  private:
+  absl::Status CheckReadyOrder() const;
   absl::Status BuildRank(int rank);
+  void EndReady(int rank);
   absl::Status NeedsAreThere(int rank, absl::Span<const Action> group) const;
   absl::Status AddGroup(int rank, uint32_t begin, uint32_t end);
   absl::Status CannotPerform(int rank, const Action& action, const absl::Status& status) const;

@@ -86,6 +86,10 @@ std::string StepCommands::PrintStream(const void* self, int64_t index) {
   if (row.kind == StreamKind::kOffload) return rank + "copies to the host";
   if (row.kind == StreamKind::kFetch) return rank + "copies from the host";
   if (row.kind == StreamKind::kOwn) return rank + "own actions";
+  if (row.kind == StreamKind::kReady) {
+    constexpr const char* kNames[] = {"F", "B or I", "W"};
+    return absl::StrCat(rank, kNames[row.index % 3], " of stage ", row.index / 3);
+  }
   if (row.kind == StreamKind::kFlight) {
     return absl::StrCat(rank, "flight of ",
                         PrintWithLine(step.plan_, step.plan_.actions[row.index]));
@@ -118,9 +122,16 @@ std::string StepCommands::PrintMark(const void* self, int64_t index) {
 }
 
 std::string StepCommands::PrintMessage(const void* self, int64_t number) {
-  const auto name = NameOfMessage(static_cast<const StepCommands*>(self)->plan_, number);
+  const Plan& plan = static_cast<const StepCommands*>(self)->plan_;
+  const auto name = NameOfMessage(plan, number);
+  const Edge& edge = plan.graph.edges()[static_cast<size_t>(name.edge)];
+  const std::string taker =
+      plan.graph.is_chain()
+          ? ""
+          : absl::StrCat(" for stage ", (name.gradient ? edge.from : edge.to).value);
   return absl::StrCat("the ", name.gradient ? "gradient" : "activation", " of stage ",
-                      name.producer.value, ", microbatch ", name.microbatch.value);
+                      (name.gradient ? edge.to : edge.from).value, taker, ", microbatch ",
+                      name.microbatch.value);
 }
 
 }  // namespace stringline

@@ -19,11 +19,12 @@ namespace stringline {
 
 class StepCommands {
  public:
-  enum class CommandKind : uint8_t { kLaunch, kCopy, kRecord, kWait, kCall, kMark };
+  enum class CommandKind : uint8_t { kLaunch, kCopy, kRecord, kWait, kCall, kMark, kTurn };
   struct Command {
     CommandKind kind;
     int32_t stream;    // index into streams()
-    int32_t argument;  // index into launches(), copies(), events(), calls() or the marks
+    int32_t argument;  // index into launches(), copies(), events(), calls() or the marks; or of the
+                       // turns
   };
   // A stream of the plan: a lane, the collectives or the copies of `rank`, or its end of channel
   // `index`; or the flight of a message that has left its channel: plan.actions[index], the
@@ -37,7 +38,8 @@ class StepCommands {
     kOwn,  // index 0: the own actions on the network; 1: the meetings of own computations
     kSend,
     kRecv,
-    kFlight
+    kFlight,
+    kReady  // index 3 * stage + 0, 1 or 2: the F of a stage, its B or I, and its W, with a window
   };
   struct StreamRow {
     StreamKind kind;
@@ -58,6 +60,11 @@ class StepCommands {
     WorkTimes* times = nullptr;
   };
 
+  struct TurnRow {
+    TurnOp op;
+    uint32_t action;
+  };
+
   // `marks`: the device shows marks (Device::ShowsMarks).
   StepCommands(const Plan& lowered, bool marks);
   StepCommands(const StepCommands&) = delete;  // names refer to the object
@@ -73,6 +80,11 @@ class StepCommands {
   void Wait(int32_t stream, int32_t event) { Add(CommandKind::kWait, stream, event); }
   // A call that serves the action; `times` may be null.
   void Call(int32_t stream, MemberCall call, uint32_t action, CommandTimes* times);
+  // For the turns of the stream's rank, in a plan with a window; of the action.
+  void Turn(int32_t stream, TurnOp op, uint32_t action) {
+    Add(CommandKind::kTurn, stream, static_cast<int32_t>(turns_.size()));
+    turns_.push_back({op, action});
+  }
   // The beginning of an action, or of a part, on a stream.
   void Mark(int32_t stream, const ActionRow& row);
   // A new event at the end of the action, recorded on the stream.
@@ -90,6 +102,7 @@ class StepCommands {
   const TimedLaunch& launch(int32_t index) const { return launches_[index]; }
   const HostCopy& copy(int32_t index) const { return copies_[index]; }
   const MemberCall& call(int32_t index) const { return calls_[index]; }
+  const TurnRow& turn(int32_t index) const { return turns_[index]; }
   const std::vector<Command>& of(RankId rank) const { return commands_[rank.value]; }
 
  private:
@@ -110,6 +123,7 @@ class StepCommands {
   std::vector<TimedLaunch> launches_;
   std::vector<HostCopy> copies_;
   std::vector<MemberCall> calls_;
+  std::vector<TurnRow> turns_;
   std::vector<std::vector<Command>> commands_;  // by rank
 };
 

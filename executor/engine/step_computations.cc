@@ -37,13 +37,27 @@ void StepComputations::Add(int rank, uint32_t begin, uint32_t end) {
   for (uint32_t i = begin; i < end; ++i) values_->Ends(i, ended);
 }
 
+void StepComputations::AddReady(int rank, uint32_t i) {
+  const Action& action = Of(i);
+  const int32_t stream = streams_.Of(plan_, action);
+  commands_->Turn(stream, TurnOp::kTake, i);
+  commands_->Copy(stream, work_->CopiesBefore(action));
+  AddLanes(stream, streams_.network[rank], OrderOf({&action, 1}), i);
+  commands_->Copy(stream, work_->CopiesAfter(action));
+  values_->Gives(i);
+  values_->Ends(i, commands_->RecordEnd(stream, i));
+  commands_->Turn(stream, TurnOp::kEnd, i);
+}
+
 void StepComputations::AddParts(int rank, uint32_t begin, uint32_t end) {
   const auto group = absl::MakeConstSpan(plan_.actions).subspan(begin, end - begin);
   if (Overlaps(plan_, group)) {
-    AddLanes(rank, OrderOf(group), begin);
+    AddLanes(streams_.compute[rank], streams_.network[rank], OrderOf(group), begin);
     return;
   }
-  for (uint32_t i = begin; i < end; ++i) AddLanes(rank, OrderOf({&Of(i), 1}), i);
+  for (uint32_t i = begin; i < end; ++i) {
+    AddLanes(streams_.compute[rank], streams_.network[rank], OrderOf({&Of(i), 1}), i);
+  }
 }
 
 // A piece waits for the buckets that it needs, and an event tells those that it gives.
@@ -78,9 +92,10 @@ const GroupOrder& StepComputations::OrderOf(absl::Span<const Action> group) {
 }
 
 // Both lanes, by turns as far as each can go: a wait is enqueued after the step it waits for.
-void StepComputations::AddLanes(int rank, const GroupOrder& order, uint32_t begin) {
+void StepComputations::AddLanes(int32_t compute, int32_t network, const GroupOrder& order,
+                                uint32_t begin) {
   const std::vector<LaneStep>* const lanes[] = {&order.compute, &order.network};
-  const int32_t streams[] = {streams_.compute[rank], streams_.network[rank]};
+  const int32_t streams[] = {compute, network};
   for (int lane = 0; lane < 2; ++lane) {
     awaited_[lane].assign(lanes[lane]->size(), -1);
     done_[lane] = 0;

@@ -34,6 +34,8 @@ class StepComputations {
 
   // The group plan.actions[begin .. end).
   void Add(int rank, uint32_t begin, uint32_t end);
+  // plan.actions[i] of a plan with a window: it begins when it has its turn.
+  void AddReady(int rank, uint32_t i);
   // Work and calls of plan.actions[i]; `times` may be null.
   void AddPiece(int32_t stream, uint32_t i, const Piece& piece, CommandTimes* times);
 
@@ -41,7 +43,7 @@ class StepComputations {
   void AddParts(int rank, uint32_t begin, uint32_t end);
   void AddPieces(int32_t stream, uint32_t i);
   void Give(int32_t stream, uint32_t i, absl::Span<const int> given, const CommandTimes* times);
-  void AddLanes(int rank, const GroupOrder& order, uint32_t begin);
+  void AddLanes(int32_t compute, int32_t network, const GroupOrder& order, uint32_t begin);
   void AddPart(int32_t stream, uint32_t i, LayerPart part);
   const CommandTimes* WaitForBuckets(int32_t stream, uint32_t i, LayerPart part);
   const GroupOrder& OrderOf(absl::Span<const Action> group);

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "executor/engine/message_name.h"
+#include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
 
 namespace stringline {
@@ -100,7 +101,6 @@ void StepMessages::AddMessage(int rank, const Part& part) {
   const bool send = IsSend(action.kind);
   const bool gradient =
       action.kind == ActionKind::kSendBackward || action.kind == ActionKind::kRecvBackward;
-  const StageId producer = send ? action.stage : PeerStage(plan_, action);
   const Bytes payload = work_->Payload(action);
   const MessageGroups::Ends& ends = messages_.of(part.channel);
   MemberCall call{ends.group, send ? ends.from : ends.to, {}};
@@ -108,15 +108,31 @@ void StepMessages::AddMessage(int rank, const Part& part) {
   call.call.peer = send ? ends.to : ends.from;
   call.call.from = call.call.to = payload.data;
   call.call.bytes = payload.bytes;
-  call.call.name =
-      commands_->MessageName(NumberOfMessage(plan_, {gradient, producer, action.microbatch}));
+  call.call.name = commands_->MessageName(
+      NumberOfMessage(plan_, {gradient, EdgeOf(plan_, action)->id, action.microbatch}));
   commands_->Mark(part.stream, {static_cast<int32_t>(i), {}});
   commands_->Call(part.stream, call, i, recorder_ == nullptr ? nullptr : recorder_->times(i));
   if (send) return;
   const int32_t arrived = commands_->NewEvent(i);
-  commands_->Record(AddFlight(rank, part.stream, i), arrived);
+  const int32_t flight = AddFlight(rank, part.stream, i);
+  commands_->Record(flight, arrived);
+  if (plan_.window > 0) commands_->Turn(flight, TurnOp::kCome, TakerOf(rank, i));
   values_->Ends(i, arrived);
   values_->Brings(i, gradient);
+}
+
+// The computation that takes the received message: its receive is listed before.
+uint32_t StepMessages::TakerOf(int rank, uint32_t recv) const {
+  const Action& message = plan_.actions[recv];
+  const bool forward = message.kind == ActionKind::kRecvForward;
+  uint32_t i = recv;
+  const auto takes = [&](const Action& action) {
+    return action.stage == message.stage && action.microbatch == message.microbatch &&
+           IsCompute(action.kind) && (action.kind == ActionKind::kForward) == forward;
+  };
+  while (i < plan_.first[rank + 1] && !takes(plan_.actions[i])) ++i;
+  SL_CHECK(i < plan_.first[rank + 1]) << "nobody takes a message of a checked plan";
+  return i;
 }
 
 // The stream on which the received message is in flight.

@@ -51,6 +51,7 @@ class StepMessages {
   absl::Status AddCall(int rank, absl::Span<const Part> call);
   absl::Status CheckBeginsTogether(int rank, absl::Span<const Part> call) const;
   void AddMessage(int rank, const Part& part);
+  uint32_t TakerOf(int rank, uint32_t recv) const;
   int32_t AddFlight(int rank, int32_t channel, uint32_t i);
   int32_t EndOf(CallEnd* end);
 

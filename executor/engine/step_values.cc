@@ -8,6 +8,8 @@
 namespace stringline {
 namespace {
 
+constexpr int kSorts = 3;  // of computations, with a stream of each stage for each
+
 bool HasParts(const Plan& plan, const StageWork& work, RankId rank) {
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const StageId stage(static_cast<int32_t>(s));
@@ -42,6 +44,19 @@ StepStreams::StepStreams(const Plan& plan, const StageWork& work, const std::vec
     send.push_back(add(Kind::kSend, channels[c].from, static_cast<int>(c)));
     recv.push_back(add(Kind::kRecv, channels[c].to, static_cast<int>(c)));
   }
+  for (size_t s = 0; s < plan.stages.size() && plan.window > 0; ++s) {
+    for (int sort = 0; sort < kSorts; ++sort) {
+      ready.push_back(add(Kind::kReady, plan.stages[s].rank, kSorts * static_cast<int>(s) + sort));
+    }
+  }
+}
+
+int32_t StepStreams::Of(const Plan& plan, const Action& action) const {
+  if (ready.empty()) return compute[plan.stage(action.stage).rank.value];
+  const int sort = action.kind == ActionKind::kForward          ? 0
+                   : action.kind == ActionKind::kWeightGradient ? 2
+                                                                : 1;
+  return ready[static_cast<size_t>(kSorts * action.stage.value + sort)];
 }
 
 StepValues::StepValues(const Plan& plan, const Wiring& wiring, StepCommands* commands)
@@ -49,22 +64,23 @@ StepValues::StepValues(const Plan& plan, const Wiring& wiring, StepCommands* com
       wiring_(wiring),
       commands_(commands),
       event_of_(plan.actions.size(), -1),
-      input_from_(plan.stages.size() * plan.microbatches, -1),
+      input_from_(plan.graph.edges().size() * plan.microbatches, -1),
       out_grad_from_(input_from_),
-      output_from_(input_from_),
-      in_grad_from_(input_from_) {}
+      output_from_(plan.stages.size() * plan.microbatches, -1),
+      in_grad_from_(output_from_) {}
 
 // A collective or a copy may wait for any computation; otherwise only another rank that gets the
 // output does.
 bool StepValues::IsAwaited(const Action& action) const {
   if (!wiring_.wires.empty()) return true;
-  const Stage& stage = plan_.stage(action.stage);
   const Values gives = EffectsOf(action.kind).gives;
-  const auto elsewhere = [&](StageId to) {
-    return to.valid() && plan_.stage(to).rank != stage.rank;
+  const StageGraph& graph = plan_.GraphOf(action.microbatch);
+  const auto leaves = [&](absl::Span<const Edge> edges) {
+    return std::any_of(edges.begin(), edges.end(),
+                       [&](const Edge& edge) { return !plan_.SameRank(edge.from, edge.to); });
   };
-  return ((gives & kOutput) && elsewhere(stage.next)) ||
-         ((gives & kInGrad) && elsewhere(stage.previous));
+  return ((gives & kOutput) && leaves(graph.Out(action.stage))) ||
+         ((gives & kInGrad) && leaves(graph.In(action.stage)));
 }
 
 void StepValues::Gives(uint32_t i) {
@@ -76,16 +92,22 @@ void StepValues::Gives(uint32_t i) {
 
 void StepValues::Brings(uint32_t i, bool gradient) {
   std::vector<int32_t>& from = gradient ? out_grad_from_ : input_from_;
-  from[Index(plan_.actions[i])] = static_cast<int32_t>(i);
+  const Action& recv = plan_.actions[i];
+  from[Index(*EdgeOf(plan_, recv), recv.microbatch)] = static_cast<int32_t>(i);
 }
 
 void StepValues::WaitForNeeds(int32_t stream, uint32_t i) {
   const Action& action = plan_.actions[i];
   const Values needs = EffectsOf(action.kind).needs;
-  const int32_t input = input_from_[Index(action)];
-  const int32_t out_grad = out_grad_from_[Index(action)];
-  if ((needs & kInput) && input >= 0) WaitForEnd(stream, input);
-  if ((needs & kOutGrad) && out_grad >= 0) WaitForEnd(stream, out_grad);
+  const auto wait_for = [&](absl::Span<const Edge> edges, const std::vector<int32_t>& from) {
+    for (const Edge& edge : edges) {
+      const int32_t recv = from[Index(edge, action.microbatch)];
+      if (recv >= 0) WaitForEnd(stream, recv);
+    }
+  };
+  if (needs & kInput) wait_for(plan_.GraphOf(action.microbatch).In(action.stage), input_from_);
+  if (needs & kOutGrad)
+    wait_for(plan_.GraphOf(action.microbatch).Out(action.stage), out_grad_from_);
 }
 
 void StepValues::WaitForParameters(int32_t stream, uint32_t i) {
@@ -105,7 +127,9 @@ void StepValues::WaitForCopies(int32_t stream, uint32_t i) {
 }
 
 void StepValues::WaitForOwn(int32_t stream, uint32_t i) {
-  for (const uint32_t need : wiring_.OwnNeeds(i)) WaitForEnd(stream, need);
+  for (const uint32_t need : wiring_.FurtherNeeds(i)) {
+    if (!IsRecv(plan_.actions[need].kind)) WaitForEnd(stream, need);
+  }
 }
 
 void StepValues::WaitForMaker(int32_t stream, const Action& send) {

@@ -22,7 +22,13 @@ struct StepStreams {
   std::vector<int32_t> compute, network, collectives, offload, fetch;
   std::vector<int32_t> own, own_meetings;  // of a plan with rows
   std::vector<int32_t> send, recv;
+  // With a window, three of each stage: its F, its B or I, and its W; -1: not local. Each is in the
+  // order of the list, and waits for its turn on the rank.
+  std::vector<int32_t> ready;
   bool cut = false;  // some stage has layers of parts
+
+  // The stream of a computation.
+  int32_t Of(const Plan& plan, const Action& action) const;
 };
 
 class StepValues {
@@ -58,10 +64,13 @@ class StepValues {
   StepCommands* const commands_;
   std::vector<int32_t> event_of_;  // by action: its end; -1: no command waits for it
   std::vector<uint32_t> freed_;    // by stream: the last D that it waited for
-  // By stage and microbatch, the action that gives the value; -1: none, or (the first two) not a
-  // message.
+  size_t Index(const Edge& edge, MicrobatchId microbatch) const {
+    return static_cast<size_t>(edge.id) * plan_.microbatches + microbatch.value;
+  }
+  // By edge and microbatch, the receive of what comes over it, and of its gradient; -1: no message.
   std::vector<int32_t> input_from_;
   std::vector<int32_t> out_grad_from_;
+  // By stage and microbatch, the action that gives the value; -1: none.
   std::vector<int32_t> output_from_;
   std::vector<int32_t> in_grad_from_;
 };

@@ -12,24 +12,36 @@ namespace stringline {
 
 struct Outside;
 
-enum class StreamOpKind : uint8_t { kLaunch, kCopy, kRecord, kWait, kMeet, kHold, kMark, kAwait };
+enum class StreamOpKind : uint8_t {
+  kLaunch,
+  kCopy,
+  kRecord,
+  kWait,
+  kMeet,
+  kHold,
+  kMark,
+  kAwait,
+  kTurn
+};
 
 // `Meeting` is the device's type for the meeting of streams in a call.
 template <typename Meeting>
 struct StreamOp {
   StreamOpKind kind = StreamOpKind::kLaunch;
-  int32_t index = -1;   // for kRecord and kWait: the event; for kMeet: the side
+  int32_t index = -1;   // for kRecord and kWait: the event; for kMeet: the side; for kTurn: a
+                        // TurnOp
   uint32_t target = 0;  // for kWait: the number of the event's records to wait for
   void (*run)(const void* self, int64_t argument, NativeStream stream) = nullptr;  // for kLaunch
   const void* self = nullptr;  // for kLaunch and kMark, and kCopy's source; for kMeet and kAwait:
                                // the end
   int64_t argument = 0;  // for kLaunch; for kCopy the bytes, for kHold the duration; for kMark the
-                         // name's index
+                         // name's index; for kTurn the number
   union {
     WorkTimes* times = nullptr;                             // for kLaunch and kHold
     void* to;                                               // for kCopy
     Meeting* meeting;                                       // for kMeet
     const Outside* outside;                                 // for kAwait
+    Turns* turns;                                           // for kTurn
     std::string (*print)(const void* self, int64_t index);  // for kMark
   };
 };
@@ -75,6 +87,12 @@ struct StreamOps {
     Op& op = Append(StreamOpKind::kAwait);
     op.outside = outside;
     op.self = end;
+  }
+  void Turn(Turns* turns, TurnOp turn, uint32_t number) {
+    Op& op = Append(StreamOpKind::kTurn);
+    op.index = static_cast<int32_t>(turn);
+    op.turns = turns;
+    op.argument = number;
   }
   void Mark(const LazyName& of) {
     Op& op = Append(StreamOpKind::kMark);

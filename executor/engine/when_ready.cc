@@ -3,12 +3,15 @@
 #include "executor/engine/when_ready.h"
 
 #include <algorithm>
+#include <map>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "schedlang/lower/lower.h"
 #include "schedlang/plan/buckets.h"
 #include "schedlang/plan/parts.h"
+#include "schedlang/plan/ready.h"
 
 namespace stringline {
 namespace {
@@ -116,7 +119,7 @@ void StartCopy(const Wiring& wiring, uint32_t i, std::vector<Event>* events) {
   Event& event = (*events)[i];
   event.start_ns = std::max({EndOf(*events, wiring.wires[i].before), EndOf(*events, copy.source),
                              EndOf(*events, copy.after), EndOf(*events, copy.freed)});
-  wiring.ForOwnWaits(i, [&](uint32_t before) {
+  wiring.ForFurtherWaits(i, [&](uint32_t before) {
     event.start_ns = std::max(event.start_ns, EndOf(*events, before));
   });
   event.end_ns = std::max(event.start_ns, event.end_ns);
@@ -146,7 +149,7 @@ void StartComputations(const Plan& plan, const Wiring& wiring, Timeline* timelin
         }
         const CopyWire copy = wiring.CopyOf(static_cast<uint32_t>(i));
         start_ns = std::max({start_ns, EndOf(*events, copy.source), EndOf(*events, copy.freed)});
-        wiring.ForOwnWaits(static_cast<uint32_t>(i), [&](uint32_t own) {
+        wiring.ForFurtherWaits(static_cast<uint32_t>(i), [&](uint32_t own) {
           start_ns = std::max(start_ns, EndOf(*events, own));
         });
         if (wire.gathered != kNoAction) {
@@ -302,9 +305,41 @@ void SortParts(Timeline* timeline) {
   }
 }
 
+// The plan that was performed, lowered, by the observed starts of computations.
+Plan PlanAsObserved(const Plan& lowered, const Timeline& observed) {
+  std::vector<std::vector<uint32_t>> order(static_cast<size_t>(lowered.ranks()));
+  for (size_t r = 0; r < order.size(); ++r) {
+    for (uint32_t i = lowered.first[r]; i < lowered.first[r + 1]; ++i) {
+      if (IsCompute(lowered.actions[i].kind)) order[r].push_back(i);
+    }
+    std::stable_sort(order[r].begin(), order[r].end(), [&observed](uint32_t a, uint32_t b) {
+      return observed.events[a].start_ns < observed.events[b].start_ns;
+    });
+  }
+  return Lower(AsPerformed(lowered, order));
+}
+
+// The observed events in the order of a plan with the same actions.
+Timeline InOrderOf(const Plan& performed, const Timeline& observed) {
+  std::map<std::tuple<ActionKind, StageId, MicrobatchId>, const Event*> events;
+  for (const Event& event : observed.events) {
+    events[{event.kind, event.stage, event.microbatch}] = &event;
+  }
+  Timeline ordered = TimelineOf(performed, observed.origin);
+  for (Event& event : ordered.events) {
+    event = *events.at({event.kind, event.stage, event.microbatch});
+  }
+  return ordered;
+}
+
 }  // namespace
 
 Timeline WhenReady(const Plan& lowered, const Wiring& wiring, Timeline observed) {
+  if (lowered.window > 0) {
+    const Plan performed = PlanAsObserved(lowered, observed);
+    Timeline ordered = InOrderOf(performed, observed);
+    return WhenReady(performed, WiringOf(performed, wiring.layout), std::move(ordered));
+  }
   observed.layout = wiring.layout;
   SortByGroup(lowered, &observed);
   KeepObserved(&observed);

@@ -33,6 +33,10 @@ class HeldDevice final : public Device {
   }
   void Record(StreamId stream, EventId event) override { device_->Record(stream, event); }
   void Wait(StreamId stream, EventId event) override { device_->Wait(stream, event); }
+  bool HasTurns() const override { return true; }
+  void Turn(StreamId stream, Turns* turns, TurnOp op, uint32_t number) override {
+    device_->Turn(stream, turns, op, number);
+  }
   int64_t NowNs() const override { return device_->NowNs(); }
   void Submit() override { device_->Submit(); }
   absl::Status Synchronize() override { return device_->Synchronize(); }

@@ -8,14 +8,11 @@
 
 namespace stringline {
 HeldStages::HeldStages(const Plan& plan, const CostModel& costs, Groups* groups)
-    : stages_(plan.stages.size()),
+    : plan_(plan),
+      stages_(plan.stages.size()),
       microbatches_(plan.microbatches),
       chunks_(plan.chunks),
-      unshard_ns_(costs.unshard),
-      reduce_ns_(costs.reduce),
-      offload_ns_(costs.offload),
-      fetch_ns_(costs.fetch),
-      own_(costs.own),
+      costs_(costs),
       own_calls_(plan, groups),
       replicas_(plan, Mesh(), groups),
       reductions_ns_(stages_, 0),
@@ -25,16 +22,17 @@ HeldStages::HeldStages(const Plan& plan, const CostModel& costs, Groups* groups)
   FindLatencies(plan, costs);
   for (const uint32_t member : own_calls_.members()) {
     const Action& action = plan.actions[member];
-    own_meetings_ns_.push_back(costs.own.Of(action.kind, action.stage));
+    own_meetings_ns_.push_back(
+        OfMicrobatch(costs, action, costs.own.Of(action.kind, action.stage)));
   }
   for (size_t s = 0; s < stages_; ++s) {
     const StageId stage(static_cast<int32_t>(s));
     const bool in_parts = !parts_.empty() && parts_[s].layers > 0;
     buckets_.push_back(in_parts ? BucketsOf(costs, stage) : BucketsMet(costs, stage));
   }
-  for (size_t s = 0; s < reduce_ns_.size(); ++s) {
+  for (size_t s = 0; s < costs.reduce.size(); ++s) {
     int64_t& ns = reductions_ns_[replicas_.PartOf(StageId(static_cast<int32_t>(s)))];
-    ns = std::max(ns, reduce_ns_[s]);
+    ns = std::max(ns, costs.reduce[s]);
   }
   for (size_t begin = 0; begin < plan.actions.size();) {
     const auto group = GroupAt(plan.actions, begin);
@@ -49,25 +47,26 @@ HeldStages::HeldStages(const Plan& plan, const CostModel& costs, Groups* groups)
 
 absl::StatusOr<Piece> HeldStages::Own(const OwnAction& row, const Action& action) {
   if (row.by != By::kAllRanks) {
-    return Piece{HeldDevice::HoldFor(own_.Of(action.kind, action.stage)), {}, {}};
+    const int64_t ns = costs_.own.Of(action.kind, action.stage);
+    return Piece{HeldDevice::HoldFor(OfMicrobatch(costs_, action, ns)), {}, {}};
   }
   return Piece{{}, {own_calls_.Of(action)}, {}};
 }
 
-// Latencies by the receiving stage, from hops by the sending stage.
 void HeldStages::FindLatencies(const Plan& plan, const CostModel& costs) {
-  for (const Stage& stage : plan.stages) {
-    const auto latency_ns = [&](StageId from, const std::vector<Hop>& hops) {
-      return !from.valid() ? 0 : hops.empty() ? costs.hop : hops[from.value].latency_ns;
+  for (const Edge& edge : plan.graph.edges()) {
+    const auto latency_ns = [&](ActionKind send) {
+      return HopOf(costs, edge, {.kind = send}).latency_ns;
     };
-    activation_ns_.push_back(latency_ns(stage.previous, costs.activation_hops));
-    gradient_ns_.push_back(latency_ns(stage.next, costs.gradient_hops));
+    activation_ns_.push_back(latency_ns(ActionKind::kSendForward));
+    gradient_ns_.push_back(latency_ns(ActionKind::kSendBackward));
   }
 }
 
 Work HeldStages::InFlight(const Action& recv) const {
+  const bool forward = recv.kind == ActionKind::kRecvForward;
   const int64_t ns =
-      (recv.kind == ActionKind::kRecvForward ? activation_ns_ : gradient_ns_)[recv.stage.value];
+      (forward ? activation_ns_ : gradient_ns_)[static_cast<size_t>(EdgeOf(plan_, recv)->id)];
   return ns == 0 ? Work() : HeldDevice::HoldFor(ns);
 }
 
@@ -91,7 +90,8 @@ absl::StatusOr<Piece> HeldStages::Update(const Action& action) {
 
 absl::StatusOr<Work> HeldStages::Copy(const Action& action) {
   const bool out = action.kind == ActionKind::kOffload;
-  return HeldDevice::HoldFor((out ? offload_ns_ : fetch_ns_)[action.stage.value]);
+  const int64_t ns = (out ? costs_.offload : costs_.fetch)[action.stage.value];
+  return HeldDevice::HoldFor(OfMicrobatch(costs_, action, ns));
 }
 
 bool HeldStages::MeetsBuckets(const Action& collective) const {
@@ -139,8 +139,8 @@ std::vector<BucketPiece> HeldStages::ComputeByBucket(const Action& action, bool 
 absl::StatusOr<std::vector<Piece>> HeldStages::Collective(const Action& action,
                                                           const Action* inside) {
   if (action.kind == ActionKind::kReduceGrad) return Reduction(action.stage, inside != nullptr);
-  const bool free = action.kind == ActionKind::kReshard || unshard_ns_.empty();
-  return Held(free ? 0 : unshard_ns_[action.stage.value],
+  const bool free = action.kind == ActionKind::kReshard || costs_.unshard.empty();
+  return Held(free ? 0 : costs_.unshard[action.stage.value],
               inside == nullptr ? 1 : buckets_[action.stage.value]);
 }
 

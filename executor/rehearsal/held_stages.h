@@ -19,8 +19,8 @@ class HeldStages final : public StageWork {
  public:
   // If the costs give a stage's parts, and have neither FB nor noise, every part holds its lane.
   // Otherwise every group of the plan holds its rank for its cost (costs.h), whatever its parts
-  // would cost alone. Messages are empty, and in flight for their latency after leaving their
-  // channel. No stage performs an action twice.
+  // would cost alone, with the share of its microbatch. Messages are empty, and in flight for their
+  // latency after leaving their channel. No stage performs an action twice.
   //
   // Ranks that hold replicas of a stage reduce its gradients in a call for each bucket on a group
   // of `groups`; its duration is ReductionNs of the index in its name. Without pipes no groups are
@@ -60,16 +60,14 @@ class HeldStages final : public StageWork {
   std::vector<Piece> Reduction(StageId stage, bool by_bucket);
   static std::string PrintReduction(const void* self, int64_t index);
 
+  const Plan& plan_;
   const size_t stages_;
   const size_t microbatches_;
   const int chunks_;
-  const std::vector<int64_t> unshard_ns_;  // by stage; empty: no time
-  const std::vector<int64_t> reduce_ns_;
-  const std::vector<int64_t> offload_ns_, fetch_ns_;  // by stage
-  std::vector<int64_t> buckets_;                      // by stage
-  // By the receiving stage: the latency of an activation, and of a gradient.
+  const CostModel costs_;
+  std::vector<int64_t> buckets_;  // by stage
+  // By edge: the latency of an activation, and of a gradient.
   std::vector<int64_t> activation_ns_, gradient_ns_;
-  const OwnCosts own_;
   const OwnCalls own_calls_;
   std::vector<int64_t> own_meetings_ns_;  // by meeting
   const Replicas replicas_;

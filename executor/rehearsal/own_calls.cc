@@ -17,7 +17,7 @@ OwnCalls::OwnCalls(const Plan& plan, Groups* groups) : plan_(plan) {
 }
 
 MemberCall OwnCalls::Of(const Action& action) const {
-  MemberCall member{groups_[IsCompute(action.kind) ? 1 : 0], action.on, {}};
+  MemberCall member{groups_[IsCompute(action.kind) ? 1 : 0], action.other, {}};
   member.call.kind = CallKind::kAllGather;
   member.call.name = {Print, this, index_.at({action.kind, action.stage, action.microbatch})};
   return member;

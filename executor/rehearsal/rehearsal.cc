@@ -16,20 +16,21 @@
 #include "executor/rehearsal/rehearsal_control.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
+#include "schedlang/lower/lower.h"
+#include "schedlang/sim/ready_order.h"
 #include "schedlang/sim/simulate.h"
 
 namespace stringline {
 namespace {
 
 std::vector<Hop> HopsOf(const Plan& plan, const CostModel& costs, const std::vector<Hop>& hops) {
-  return hops.empty() ? std::vector<Hop>(plan.stages.size(), {costs.hop, 0}) : hops;
+  return hops.empty() ? std::vector<Hop>(plan.graph.edges().size(), {costs.hop, 0}) : hops;
 }
 
-// The time for which a plan's messages occupy their channels, by the producing stage, and its
-// reductions.
+// The time for which a plan's messages occupy their channels, and its reductions.
 struct HeldCalls {
   const Plan& plan;
-  std::vector<Hop> activation_hops, gradient_hops;
+  const CostModel& costs;
   const HeldStages* stages = nullptr;
 };
 
@@ -38,8 +39,11 @@ int64_t HeldCallNs(const void* self, absl::Span<const Call* const> met) {
   if (met[0]->kind == CallKind::kAllReduce) return times.stages->ReductionNs(met[0]->name.index);
   if (met[0]->kind == CallKind::kAllGather) return times.stages->OwnNs(met[0]->name.index);
   const MessageName name = NameOfMessage(times.plan, met[0]->name.index);
-  return (name.gradient ? times.gradient_hops : times.activation_hops)[name.producer.value]
-      .transfer_ns;
+  const Edge& edge = times.plan.graph.edges()[static_cast<size_t>(name.edge)];
+  const Action send = {.kind = name.gradient ? ActionKind::kSendBackward : ActionKind::kSendForward,
+                       .stage = name.gradient ? edge.to : edge.from,
+                       .microbatch = name.microbatch};
+  return HopOf(times.costs, edge, send).transfer_ns;
 }
 
 // The index of the median; of equal numbers the earlier comes first.
@@ -54,7 +58,7 @@ size_t MiddleOf(const std::vector<int64_t>& numbers) {
 }  // namespace
 
 CostModel WithLink(const Plan& plan, CostModel costs, const LinkSpeed& link, int64_t bytes) {
-  costs.activation_hops.assign(plan.stages.size(), {0, link.TransferNs(bytes)});
+  costs.activation_hops.assign(plan.graph.edges().size(), {0, link.TransferNs(bytes)});
   costs.gradient_hops = costs.activation_hops;
   return costs;
 }
@@ -82,19 +86,18 @@ CostModel RehearsedCosts(const Plan& plan, CostModel costs) {
 absl::StatusOr<Rehearsal> Rehearse(const Plan& lowered, const CostModel& asked,
                                    const RehearsalSettings& settings) {
   SL_CHECK(settings.steps >= 1) << settings.steps;
-  if (!asked.shares.tokens.empty()) {
-    return absl::InvalidArgumentError(
-        "the costs have unequal microbatches (microbatch), and a rehearsal performs equal ones; "
-        "leave the key out, or see 'sim'");
-  }
   const CostModel costs = RehearsedCosts(lowered, asked);
   Rehearsal rehearsal;
   const Wiring wiring = WiringOf(lowered, settings.layout);
-  SL_ASSIGN_OR_RETURN(rehearsal.simulated, Simulate(lowered, wiring, costs));
+  if (lowered.window > 0) {
+    SL_RETURN_IF_ERROR(CheckReadyCosts(costs));
+    SL_ASSIGN_OR_RETURN(rehearsal.simulated, Simulate(Lower(PerformedAt(lowered, costs)), costs));
+  } else {
+    SL_ASSIGN_OR_RETURN(rehearsal.simulated, Simulate(lowered, wiring, costs));
+  }
   SL_ASSIGN_OR_RETURN(const auto owned, CpuDevice::Make(settings.threads, nullptr, settings.time));
   HeldDevice device(owned.get());
-  HeldCalls times = {lowered, HopsOf(lowered, costs, costs.activation_hops),
-                     HopsOf(lowered, costs, costs.gradient_hops)};
+  HeldCalls times = {lowered, costs};
   ThreadGroups groups(owned.get(), {HeldCallNs, &times});
   HeldStages stages(lowered, costs, &groups);
   times.stages = &stages;

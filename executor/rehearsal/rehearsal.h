@@ -34,8 +34,8 @@ struct Rehearsal {
 };
 
 // Performs the lowered plan, which passes Check for the layout; takes the time of its steps, and as
-// long again for the controls. FailedPrecondition for a plan that cannot be executed;
-// InvalidArgument for costs of unequal microbatches; errors of Device::Synchronize.
+// long again for the controls. FailedPrecondition for a plan that cannot be executed; errors of
+// Device::Synchronize.
 absl::StatusOr<Rehearsal> Rehearse(const Plan& lowered, const CostModel& costs,
                                    const RehearsalSettings& settings);
 

@@ -87,6 +87,12 @@ absl::StatusOr<std::vector<StageProgram>> Build(const RunConfig& config, const P
         "the schedule is forward only, and 'run' trains; evaluate.schedule of a run file may name "
         "it, and 'check', 'sim' and 'rehearse' know it");
   }
+  if (!plan.graph.is_chain()) {
+    return absl::InvalidArgumentError(
+        "the schedule's stages have edges of their own, and the stages of a model are a chain "
+        "here; "
+        "'check', 'sim' and 'rehearse' know such a schedule");
+  }
   const int sequences = config.shape.microbatch();
   if (sequences % plan.chunks != 0) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -102,7 +108,8 @@ absl::StatusOr<std::vector<StageProgram>> Build(const RunConfig& config, const P
         BuildModelStages(config.shape.WithMicrobatch(sequences / plan.chunks), layers,
                          {.expert_ranks = config.mesh.expert,
                           .recompute = std::move(recompute),
-                          .slices = plan.slices}));
+                          .slices = plan.slices,
+                          .packed = IsPacked(config)}));
     programs.insert(programs.end(), std::make_move_iterator(pipe.begin()),
                     std::make_move_iterator(pipe.end()));
   }

@@ -71,8 +71,9 @@ class RunFile : private SectionReader {
     DataFiles& data = config_->data;
     auto& evaluate = config_->evaluate;
     for (std::string* file :
-         {&config_->schedule_file, &data.text, &data.tokens, &evaluate.schedule_file,
-          &evaluate.data.text, &evaluate.data.tokens, &config_->checkpoint.folder}) {
+         {&config_->schedule_file, &data.text, &data.tokens, &data.packed.lengths,
+          &evaluate.schedule_file, &evaluate.data.text, &evaluate.data.tokens,
+          &evaluate.data.packed.lengths, &config_->checkpoint.folder}) {
       if (!file->empty()) *file = BesideFile(*file);
     }
     return absl::OkStatus();
@@ -291,6 +292,11 @@ class RunFile : private SectionReader {
       return Complain(node["text"],
                       absl::StrCat(section, ".text: a text has 256 different bytes, but ",
                                    "model.vocabulary is ", vocabulary));
+    }
+    if (data.packed.end >= vocabulary) {
+      return Complain(node["packed"],
+                      absl::StrCat(section, ".packed.end: no token is ", data.packed.end,
+                                   ": model.vocabulary is ", vocabulary));
     }
     if (data.dtype.empty()) return absl::OkStatus();
     if (data.tokens.empty()) {

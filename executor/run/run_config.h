@@ -36,7 +36,10 @@
 //                        exceeded [error | drop], the fate of further slots
 //
 // `data` takes `text`, whose bytes are the tokens, or `tokens`, a file of token numbers (data.h),
-// and, if the file does not name its type, `dtype`: uint16 or uint32.
+// and, if the file does not name its type, `dtype`: uint16 or uint32. With `packed` a sequence
+// holds documents one behind the other (documents.h): `packed: FILE`, one length a line, or
+// `packed: {end: TOKEN}`, for documents that end with this token, or byte of a text. Then the loss
+// is the mean over all tokens but the last ones of documents.
 //
 // Words beside the sections:
 //   device        the ranks run on cpu, threads of this machine; cuda, streams of its first GPU, or
@@ -78,11 +81,11 @@
 // (checkpoint/README.md).
 //
 // `evaluate` may be left out: {every: 100, text: valid.txt} prints the loss on other data after
-// every so many steps and after the last (training/evaluation.h). It takes the keys text, tokens
-// and dtype as `data` does, and sequences [those of a run of the forwards], read from places that
-// lie evenly over the data; and schedule, a file of a schedule that is forward only, with the same
-// stages on the same ranks and the parameters of `schedule` that it declares [the forwards of the
-// schedule].
+// every so many steps and after the last (training/evaluation.h). It takes the keys text, tokens,
+// dtype and packed as `data` does, and sequences [those of a run of the forwards], read from places
+// that lie evenly over the data; and schedule, a file of a schedule that is forward only, with the
+// same stages on the same ranks and the parameters of `schedule` that it declares [the forwards of
+// the schedule].
 //
 // `train` also takes recompute [schedule | none | attn | experts | all]: the values that a backward
 // computes again instead of keeping, `schedule` (the default) being all in the stages for which the
@@ -100,6 +103,7 @@
 #include "executor/engine/link.h"
 #include "executor/engine/mesh.h"
 #include "executor/engine/optimizer.h"
+#include "executor/training/documents.h"
 #include "executor/training/sharding.h"
 #include "schedlang/plan/communicators.h"
 #include "schedlang/plan/plan.h"
@@ -116,6 +120,7 @@ enum class DeviceKind { kAuto, kCpu, kCuda };
 // Files of data: a text, or tokens and their type ("": the file's); "" for the other.
 struct DataFiles {
   std::string text, tokens, dtype;
+  PackedWish packed;
 };
 
 // RunConfig::resume: from checkpoint.folder, if a checkpoint is there.
@@ -131,7 +136,7 @@ struct RunConfig {
   std::string model_export;           // model.export; "": the same
   std::vector<int> layers_per_stage;  // model.split; empty (the default): even
   bool split_balanced = false;        // model.split of an export is `balanced`
-  DataFiles data;                     // data.text, .tokens, .dtype
+  DataFiles data;                     // data.text, .tokens, .dtype, .packed
   int64_t steps = 0;                  // train.steps
   int64_t warmup_steps = 0;           // train.warmup_steps, default 0: the rate rises linearly
   double final_rate = 0;              // train.final_learning_rate, default 0: the end of a cosine
@@ -152,7 +157,7 @@ struct RunConfig {
 
   struct {
     int64_t every = 0;          // evaluate.every; 0: not while it trains
-    DataFiles data;             // evaluate.text, .tokens, .dtype
+    DataFiles data;             // evaluate.text, .tokens, .dtype, .packed
     int64_t sequences = 0;      // evaluate.sequences; 0 (the default): of one run
     std::string schedule_file;  // evaluate.schedule; "" (the default): the training's forwards
     bool alone = false;         // not of the file: nothing else is done
@@ -178,6 +183,11 @@ struct RunConfig {
   bool deterministic = true;             // deterministic, default on
   int64_t timeout_ns = 600'000'000'000;  // timeout, default 600s; 0: for ever
 };
+
+// True if the run's programs read the positions of tokens in documents.
+inline bool IsPacked(const RunConfig& config) {
+  return config.data.packed.wanted() || config.evaluate.data.packed.wanted();
+}
 
 inline StateSharing SharingOf(const RunConfig& config) {
   return {config.sharding, config.mesh, config.bucket_bytes};

@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "executor/training/documents.h"
 #include "stages/models/model.h"
 
 namespace stringline {
@@ -14,7 +15,7 @@ namespace stringline {
 struct Field {
   const char* key;
   std::variant<std::string*, int*, int64_t*, uint64_t*, double*, bool*, std::vector<int>*,
-               std::vector<std::string>*>
+               std::vector<std::string>*, PackedWish*>
       target;
   double least = 0;
   double most = 0;

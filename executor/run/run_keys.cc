@@ -80,6 +80,9 @@ struct PrintTarget {
   std::string operator()(const std::string* value) const { return *value; }
   std::string operator()(const bool* value) const { return *value ? "true" : "false"; }
   std::string operator()(const double* value) const { return PrintNumber(*value); }
+  std::string operator()(const PackedWish* wish) const {
+    return wish->end >= 0 ? absl::StrCat("end ", wish->end) : wish->lengths;
+  }
   template <typename Item>
   std::string operator()(const std::vector<Item>* values) const {
     return absl::StrCat("[", absl::StrJoin(*values, ", "), "]");
@@ -130,6 +133,7 @@ std::vector<Section> RunSections(RunConfig* config, RunWishes* wishes, absl::str
        {{"text", &config->data.text, 0, 0, false},
         {"tokens", &config->data.tokens, 0, 0, false},
         {"dtype", &config->data.dtype, 0, 0, false},
+        {"packed", &config->data.packed, 0, kMostCount, false},
         {model_key::kMicrobatch, &wishes->microbatch, 1, kMostCount}}},
       {"train",
        {{"steps", &config->steps, 1, 1e9},
@@ -158,6 +162,7 @@ std::vector<Section> RunSections(RunConfig* config, RunWishes* wishes, absl::str
         {"text", &config->evaluate.data.text, 0, 0, false},
         {"tokens", &config->evaluate.data.tokens, 0, 0, false},
         {"dtype", &config->evaluate.data.dtype, 0, 0, false},
+        {"packed", &config->evaluate.data.packed, 0, kMostCount, false},
         {"sequences", &config->evaluate.sequences, 1, 1e9, false},
         {"schedule", &config->evaluate.schedule_file, 0, 0, false}},
        nullptr,

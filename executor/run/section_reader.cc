@@ -123,6 +123,20 @@ absl::Status SectionReader::ReadWords(const std::string& name, const YAML::Node&
   return absl::OkStatus();
 }
 
+absl::Status SectionReader::ReadPacked(const std::string& name, const Field& field,
+                                       const YAML::Node& node, PackedWish* wish) const {
+  if (node.IsScalar() && !node.Scalar().empty()) {
+    wish->lengths = node.Scalar();
+    return absl::OkStatus();
+  }
+  if (!node.IsMap() || node.size() != 1 || !node["end"]) {
+    return Complain(node, absl::StrCat(name,
+                                       ": expected a file with the lengths of documents, or "
+                                       "{end: TOKEN}"));
+  }
+  return ReadInteger(absl::StrCat(name, ".end"), field, node["end"], &wish->end);
+}
+
 absl::Status SectionReader::ReadField(const Section& section, const Field& field,
                                       const YAML::Node& node) const {
   const std::string name = absl::StrCat(section.key, ".", field.key);
@@ -161,6 +175,9 @@ absl::Status SectionReader::ReadField(const Section& section, const Field& field
       SL_RETURN_IF_ERROR(ReadInteger(name, field, item, &(*target)->back()));
     }
     return absl::OkStatus();
+  }
+  if (auto* const* target = std::get_if<PackedWish*>(&field.target)) {
+    return ReadPacked(name, field, node, *target);
   }
   if (auto* const* target = std::get_if<int*>(&field.target)) {
     return ReadInteger(name, field, node, *target);

@@ -79,6 +79,9 @@ class SectionReader {
   // A single word, or a list of words.
   absl::Status ReadWords(const std::string& name, const YAML::Node& node,
                          std::vector<std::string>* words) const;
+  // A file, or a map with the key `end`.
+  absl::Status ReadPacked(const std::string& name, const Field& field, const YAML::Node& node,
+                          PackedWish* wish) const;
   absl::Status ReadField(const Section& section, const Field& field, const YAML::Node& node) const;
 
   const std::string& path_;

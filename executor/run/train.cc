@@ -25,6 +25,8 @@
 #include "schedlang/base/clock.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
+#include "schedlang/lower/lower.h"
+#include "schedlang/sim/ready_order.h"
 #include "schedlang/sim/simulate.h"
 #include "stages/models/model.h"
 
@@ -65,6 +67,12 @@ absl::Status CheckSteps(const char* name, int64_t steps, const Plan& plan) {
   return absl::InvalidArgumentError(
       absl::StrCat("`", name, "` is ", steps, ", but the schedule performs ", plan.steps,
                    " steps at once: a multiple of ", plan.steps, " would help"));
+}
+
+// The simulated step; in ready order that of the order that happens at these costs.
+absl::StatusOr<Timeline> Predicted(const Plan& plan, const Wiring& links, const CostModel& costs) {
+  if (plan.window == 0) return Simulate(plan, links, costs);
+  return Simulate(Lower(PerformedAt(plan, costs)), costs);
 }
 
 class Run {
@@ -293,17 +301,20 @@ class Run {
     SL_ASSIGN_OR_RETURN(const int64_t sequences, Sequences());
     const int context = config_.shape.context(), rows = config_.shape.microbatch();
     double sum = 0;
+    int64_t targets = 0;
     for (int64_t first = 0; first < sequences;) {
       for (int32_t m = 0; m < evaluation.microbatches(); ++m, first += rows) {
         const MicrobatchId microbatch(m);
-        SL_RETURN_IF_ERROR(evaluation_->data.FillEvenly(first, sequences, context,
-                                                        evaluation.tokens(microbatch),
-                                                        evaluation.targets(microbatch)));
+        SL_RETURN_IF_ERROR(evaluation_->data.FillEvenly(
+            first, sequences, context, evaluation.tokens(microbatch),
+            evaluation.targets(microbatch), evaluation.positions(microbatch)));
+        targets += evaluation_->data.CountTargetsEvenly(first, sequences, context, rows);
       }
       SL_RETURN_IF_ERROR(evaluation.Run());
       sum += evaluation.loss_sum();
     }
-    return Evaluated{sum / static_cast<double>(sequences * context), sequences, step};
+    if (targets == 0) return WithoutTargets("the evaluation", config_.evaluate.data);
+    return Evaluated{sum / static_cast<double>(targets), sequences, step};
   }
 
   // A plan without UPDATE, and its update.
@@ -332,22 +343,37 @@ class Run {
     return done;
   }
 
+  // The targets of all processes are counted: the data of every microbatch is known to each.
   absl::Status FillData(int64_t step, int k) {
+    const int context = config_.shape.context();
+    int64_t targets = 0;
     for (int32_t m = 0; m < trainer_->microbatches(); ++m) {
       const MicrobatchId microbatch(m);
-      SL_RETURN_IF_ERROR(data_.Fill({config_.seed, step + k, m}, config_.shape.context(),
-                                    trainer_->tokens(microbatch, k),
-                                    trainer_->targets(microbatch, k)));
+      const BatchKey key = {config_.seed, step + k, m};
+      SL_RETURN_IF_ERROR(data_.Fill(key, context, trainer_->tokens(microbatch, k),
+                                    trainer_->targets(microbatch, k),
+                                    trainer_->positions(microbatch, k)));
+      targets += data_.CountTargets(key, context, config_.shape.microbatch());
     }
+    if (targets == 0) return WithoutTargets(absl::StrCat("step ", step + k + 1), config_.data);
+    trainer_->SetTargets(targets, k);
     return absl::OkStatus();
+  }
+
+  static absl::Status WithoutTargets(const std::string& what, const DataFiles& data) {
+    return absl::OutOfRangeError(
+        absl::StrCat(what, " has no token to predict: every document in it, of ",
+                     data.packed.end >= 0 ? absl::StrCat("those that end with ", data.packed.end)
+                                          : data.packed.lengths,
+                     ", has a single token"));
   }
 
   // The losses of step k of the plan, which begins behind step `step`.
   absl::StatusOr<TrainStep> ResultsOf(int64_t step, int k) {
-    const auto tokens = static_cast<double>(trainer_->tokens_per_step());
+    const auto targets = static_cast<double>(trainer_->targets_per_step(k));
     TrainStep done;
     done.step = step + k + 1;
-    done.loss_nats = trainer_->loss_sum(k) / tokens;
+    done.loss_nats = trainer_->loss_sum(k) / targets;
     if (!std::isfinite(done.loss_nats)) {
       return absl::OutOfRangeError(absl::StrCat("step ", done.step, ": the loss is ",
                                                 done.loss_nats, "; try a lower learning rate"));
@@ -355,7 +381,7 @@ class Run {
     history_.losses_nats.push_back(done.loss_nats);
     done.dropped = trainer_->dropped(k);
     SL_RETURN_IF_ERROR(CheckDropped(done.step, done.dropped));
-    done.aux_loss_nats = trainer_->aux_loss_sum(k) / tokens;
+    done.aux_loss_nats = trainer_->aux_loss_sum(k) / targets;
     result_.aux_loss_nats = done.aux_loss_nats;
     history_.dropped += done.dropped;
     done.learning_rate = LearningRate(config_, step + k);
@@ -426,7 +452,7 @@ class Run {
       result_.costs.buckets.push_back(trainer_->buckets(StageId(static_cast<int32_t>(s))));
     }
     SL_ASSIGN_OR_RETURN(result_.simulated,
-                        Simulate(trainer_->plan(), trainer_->links(), result_.costs));
+                        Predicted(trainer_->plan(), trainer_->links(), result_.costs));
     const auto measured_ns = static_cast<double>(MeasureBubbles(result_.measured).makespan_ns);
     const auto simulated_ns = static_cast<double>(MeasureBubbles(result_.simulated).makespan_ns);
     result_.misprediction = simulated_ns / measured_ns - 1;

@@ -29,7 +29,7 @@ class Trainer;
 // The results of a step.
 struct TrainStep {
   int64_t step = 0;      // from 1
-  double loss_nats = 0;  // mean per token of this step
+  double loss_nats = 0;  // mean per target of this step
   double grad_norm = 0;  // before clipping
   double learning_rate = 0;
   double aux_loss_nats = 0;  // the part of the minimised loss that balances experts, per token

@@ -22,6 +22,7 @@
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/source.h"
 #include "schedlang/base/status.h"
+#include "stages/graph.h"
 
 namespace stringline {
 namespace {
@@ -100,7 +101,8 @@ std::string TrainingData::Identity() const {
   for (int64_t i = 0; i < size(); i += step) {
     hash = Mix(hash ^ (is_text() ? static_cast<uint8_t>(text_[i]) : (*file_)[i]));
   }
-  return absl::StrFormat("%d %s, %016x", size(), is_text() ? "bytes" : "tokens", hash);
+  return absl::StrFormat("%d %s, %016x%s", size(), is_text() ? "bytes" : "tokens", hash,
+                         is_packed() ? absl::StrCat("; ", documents_->Identity()) : "");
 }
 
 absl::StatusOr<TokenFile> TokenFile::Open(const std::string& path, const std::string& dtype,
@@ -202,44 +204,74 @@ absl::Status TokenFile::Check(int64_t first, int64_t count) const {
   return absl::OkStatus();
 }
 
-template <typename PlaceOf>
+int64_t TrainingData::PlaceOf(const BatchKey& key, int context, int64_t row) const {
+  return static_cast<int64_t>(HashOf(key, row) % static_cast<uint64_t>(size() - context));
+}
+
+// In two parts, since the product of a long file and many sequences passes 64 bits.
+int64_t TrainingData::PlaceEvenly(int64_t i, int64_t count, int context) const {
+  const int64_t places = size() - context;
+  return places / count * i + places % count * i / count;
+}
+
+template <typename PlaceOfRow>
 absl::Status TrainingData::FillRows(int context, absl::Span<int32_t> tokens,
-                                    absl::Span<int32_t> targets, PlaceOf place_of) const {
+                                    absl::Span<int32_t> targets, absl::Span<int32_t> positions,
+                                    PlaceOfRow place_of) const {
+  const size_t values = std::max(tokens.size(), positions.size());
   SL_CHECK(size() > context && tokens.size() == targets.size() &&
-           tokens.size() % static_cast<size_t>(context) == 0)
-      << size() << " tokens of data, " << tokens.size() << " wanted, context " << context;
-  const int64_t rows = static_cast<int64_t>(tokens.size()) / context;
+           values % static_cast<size_t>(context) == 0)
+      << size() << " tokens of data, " << values << " wanted, context " << context;
+  const int64_t rows = static_cast<int64_t>(values) / context;
   for (int64_t row = 0; row < rows; ++row) {
     const int64_t at = place_of(row);
     if (file_ != nullptr) SL_RETURN_IF_ERROR(file_->Check(at, context + 1));
-    const auto token = [&](int64_t i) {
-      return file_ != nullptr ? static_cast<int32_t>((*file_)[i])
-                              : static_cast<int32_t>(static_cast<uint8_t>(text_[i]));
-    };
+    int32_t position = 0;
     for (int64_t i = 0; i < context; ++i) {
-      tokens[row * context + i] = token(at + i);
-      targets[row * context + i] = token(at + i + 1);
+      const int64_t to = row * context + i;
+      const bool ends = BeginsAt(at + i + 1);
+      if (!tokens.empty()) {
+        tokens[to] = Token(at + i);
+        targets[to] = ends ? kNoTarget : Token(at + i + 1);
+      }
+      if (!positions.empty()) positions[to] = position;
+      position = ends ? 0 : position + 1;
     }
   }
   return absl::OkStatus();
 }
 
+template <typename PlaceOfRow>
+int64_t TrainingData::CountInRows(int context, int64_t rows, PlaceOfRow place_of) const {
+  int64_t count = rows * context;
+  for (int64_t row = 0; row < rows && is_packed(); ++row) {
+    const int64_t at = place_of(row);
+    for (int64_t i = 1; i <= context; ++i) count -= BeginsAt(at + i) ? 1 : 0;
+  }
+  return count;
+}
+
 absl::Status TrainingData::Fill(const BatchKey& key, int context, absl::Span<int32_t> tokens,
-                                absl::Span<int32_t> targets) const {
-  const auto places = static_cast<uint64_t>(size() - context);
-  return FillRows(context, tokens, targets,
-                  [&](int64_t row) { return static_cast<int64_t>(HashOf(key, row) % places); });
+                                absl::Span<int32_t> targets, absl::Span<int32_t> positions) const {
+  return FillRows(context, tokens, targets, positions,
+                  [&](int64_t row) { return PlaceOf(key, context, row); });
 }
 
 absl::Status TrainingData::FillEvenly(int64_t first, int64_t count, int context,
-                                      absl::Span<int32_t> tokens,
-                                      absl::Span<int32_t> targets) const {
-  const int64_t places = size() - context;
-  // In two parts, since the product of a long file and many sequences passes 64 bits.
-  return FillRows(context, tokens, targets, [&](int64_t row) {
-    const int64_t i = first + row;
-    return places / count * i + places % count * i / count;
-  });
+                                      absl::Span<int32_t> tokens, absl::Span<int32_t> targets,
+                                      absl::Span<int32_t> positions) const {
+  return FillRows(context, tokens, targets, positions,
+                  [&](int64_t row) { return PlaceEvenly(first + row, count, context); });
+}
+
+int64_t TrainingData::CountTargets(const BatchKey& key, int context, int64_t rows) const {
+  return CountInRows(context, rows, [&](int64_t row) { return PlaceOf(key, context, row); });
+}
+
+int64_t TrainingData::CountTargetsEvenly(int64_t first, int64_t count, int context,
+                                         int64_t rows) const {
+  return CountInRows(context, rows,
+                     [&](int64_t row) { return PlaceEvenly(first + row, count, context); });
 }
 
 }  // namespace stringline

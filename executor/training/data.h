@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "executor/training/documents.h"
 
 namespace stringline {
 
@@ -77,34 +78,62 @@ class TokenFile {
   int width_ = 2;  // bytes of a token
 };
 
-// A reference to a text or a file, which must outlive it.
+// A reference to a text or a file, and to its documents if it is packed, which must outlive it.
 class TrainingData {
  public:
   TrainingData(absl::string_view text) : text_(text) {}   // NOLINT: text is data
   TrainingData(const std::string& text) : text_(text) {}  // NOLINT
   TrainingData(const TokenFile& file) : file_(&file) {}   // NOLINT
+  // The same data, packed of these documents.
+  TrainingData PackedOf(const Documents& documents) const {
+    TrainingData packed = *this;
+    packed.documents_ = &documents;
+    return packed;
+  }
 
   int64_t size() const { return file_ != nullptr ? file_->size() : text_.size(); }
   bool is_text() const { return file_ == nullptr; }
-  // "4000 bytes, 1f…": the number of tokens or bytes, and a hash of samples from all over the data.
+  bool is_packed() const { return documents_ != nullptr; }
+  // "4000 bytes, 1f…": the number of tokens or bytes, and a hash of samples from all over the data;
+  // then the documents' (Documents::Identity).
   std::string Identity() const;
 
-  // As FillBatch of a text. InvalidArgument: the error of TokenFile::Check.
+  // As FillBatch of a text. `positions` has as many values, of each token the position in its
+  // document; the last token of a document has the target kNoTarget. Data that is not packed is one
+  // document. Spans may be empty: their values are not wanted. InvalidArgument: the error of
+  // TokenFile::Check.
   absl::Status Fill(const BatchKey& key, int context, absl::Span<int32_t> tokens,
-                    absl::Span<int32_t> targets) const;
+                    absl::Span<int32_t> targets, absl::Span<int32_t> positions = {}) const;
   // Fills rows as Fill, but from places that lie evenly over all of the data: row r is sequence
   // first + r of `count`, and sequence i begins at i (size - context) / count, rounded down.
   absl::Status FillEvenly(int64_t first, int64_t count, int context, absl::Span<int32_t> tokens,
-                          absl::Span<int32_t> targets) const;
+                          absl::Span<int32_t> targets, absl::Span<int32_t> positions = {}) const;
+  // The targets of so many rows as Fill and FillEvenly write them, without kNoTarget.
+  int64_t CountTargets(const BatchKey& key, int context, int64_t rows) const;
+  int64_t CountTargetsEvenly(int64_t first, int64_t count, int context, int64_t rows) const;
 
  private:
+  // The first tokens of rows.
+  int64_t PlaceOf(const BatchKey& key, int context, int64_t row) const;
+  int64_t PlaceEvenly(int64_t i, int64_t count, int context) const;
+  int32_t Token(int64_t i) const {
+    return file_ != nullptr ? static_cast<int32_t>((*file_)[i])
+                            : static_cast<int32_t>(static_cast<uint8_t>(text_[i]));
+  }
+  // True if another document than that of token i - 1 begins with token i.
+  bool BeginsAt(int64_t i) const {
+    return documents_ != nullptr && documents_->BeginsAt(i, Token(i - 1));
+  }
   // place_of(row): the index of the row's first token.
-  template <typename PlaceOf>
+  template <typename PlaceOfRow>
   absl::Status FillRows(int context, absl::Span<int32_t> tokens, absl::Span<int32_t> targets,
-                        PlaceOf place_of) const;
+                        absl::Span<int32_t> positions, PlaceOfRow place_of) const;
+  template <typename PlaceOfRow>
+  int64_t CountInRows(int context, int64_t rows, PlaceOfRow place_of) const;
 
   absl::string_view text_;
   const TokenFile* file_ = nullptr;
+  const Documents* documents_ = nullptr;  // null: not packed
 };
 
 }  // namespace stringline

@@ -33,6 +33,9 @@ class Evaluation {
   int32_t microbatches() const { return job_->plan().microbatches * job_->mesh().coordinates(); }
   absl::Span<int32_t> tokens(MicrobatchId microbatch) { return pipelines_.tokens(0, microbatch); }
   absl::Span<int32_t> targets(MicrobatchId microbatch) { return pipelines_.targets(0, microbatch); }
+  absl::Span<int32_t> positions(MicrobatchId microbatch) {
+    return pipelines_.positions(0, microbatch);
+  }
   // Runs the plan once, between two steps of the training. Errors as Trainer::ComputeGradients.
   absl::Status Run();
   // The sum over all tokens of the run, in the order of the microbatches.

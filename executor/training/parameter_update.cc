@@ -37,28 +37,29 @@ Piece ParameterUpdate::PieceOf(int coordinate, StageId stage, int step) {
   return {{UpdateInPlan, this, at}, pipelines_->stages(coordinate).GatherUpdated(stage), {}};
 }
 
-UpdateStep* ParameterUpdate::Next(int step, double learning_rate, int64_t tokens) {
+UpdateStep* ParameterUpdate::Next(int step, double learning_rate, int64_t targets) {
   UpdateStep& next = steps_[static_cast<size_t>(step)];
   next.number = ++updates_;
   next.adamw = job_->settings().optimizer;
   next.adamw.learning_rate = learning_rate;
   next.balance_rate = job_->settings().balance_rate;
-  next.scale = 1.0 / static_cast<double>(tokens);
+  next.scale = 1.0 / static_cast<double>(targets);
   return &next;
 }
 
-double ParameterUpdate::Begin(double learning_rate, double sum_of_squares, int64_t tokens) {
+double ParameterUpdate::Begin(double learning_rate, double sum_of_squares, int64_t targets) {
   const double clip_norm = job_->settings().clip_norm;
-  UpdateStep* const step = Next(0, learning_rate, tokens);
+  UpdateStep* const step = Next(0, learning_rate, targets);
   const double norm = std::sqrt(sum_of_squares) * step->scale;
   if (clip_norm > 0 && norm > clip_norm) step->scale *= clip_norm / norm;
   return norm;
 }
 
-void ParameterUpdate::BeginSteps(absl::Span<const double> learning_rates, int64_t tokens) {
+void ParameterUpdate::BeginSteps(absl::Span<const double> learning_rates,
+                                 absl::Span<const int64_t> targets) {
   SL_CHECK(learning_rates.size() == steps_.size()) << learning_rates.size();
   for (size_t k = 0; k < steps_.size(); ++k) {
-    Next(static_cast<int>(k), learning_rates[k], tokens);
+    Next(static_cast<int>(k), learning_rates[k], targets[k]);
   }
 }
 

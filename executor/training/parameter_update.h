@@ -32,11 +32,11 @@ class ParameterUpdate {
   // The work of a stage's UPDATE, and calls behind it.
   Piece PieceOf(int coordinate, StageId stage, int step);
 
-  // The numbers of the next update. `tokens`: of the step, whose gradients are sums over them.
+  // The numbers of the next update. `targets`: of the step, whose gradients are sums over them.
   // Returns the norm of the mean gradient, before clipping.
-  double Begin(double learning_rate, double sum_of_squares, int64_t tokens);
+  double Begin(double learning_rate, double sum_of_squares, int64_t targets);
   // The numbers of the UPDATEs of every step of the plan.
-  void BeginSteps(absl::Span<const double> learning_rates, int64_t tokens);
+  void BeginSteps(absl::Span<const double> learning_rates, absl::Span<const int64_t> targets);
   // Enqueues the work of the update that Begin began.
   void Enqueue();
   // The gathers of a step alone: also needed after parameters were written otherwise.
@@ -49,7 +49,7 @@ class ParameterUpdate {
  private:
   ParameterUpdate(const TrainingJob* job, Pipelines* pipelines)
       : job_(job), pipelines_(pipelines) {}
-  UpdateStep* Next(int step, double learning_rate, int64_t tokens);
+  UpdateStep* Next(int step, double learning_rate, int64_t targets);
   // The places of all stages and coordinates, step after step (Pipelines::PlaceOf).
   int64_t places() const { return job_->mesh().coordinates() * job_->stages(); }
   void UpdateStage(int step, int64_t place, NativeStream stream) const;

@@ -171,6 +171,11 @@ absl::Span<int32_t> Pipelines::targets(int step, MicrobatchId microbatch) {
       FirstSliceOf(step, microbatch.value % WholeOnes()));
 }
 
+absl::Span<int32_t> Pipelines::positions(int step, MicrobatchId microbatch) {
+  return copies_[microbatch.value / WholeOnes()].stages->positions(
+      FirstSliceOf(step, microbatch.value % WholeOnes()));
+}
+
 double Pipelines::loss_sum(int step) const {
   const Plan& plan = job_->plan();
   double sum = 0;

@@ -66,6 +66,7 @@ class Pipelines {
   // then those of coordinate 1, and so on.
   absl::Span<int32_t> tokens(int step, MicrobatchId microbatch);
   absl::Span<int32_t> targets(int step, MicrobatchId microbatch);
+  absl::Span<int32_t> positions(int step, MicrobatchId microbatch);
   // The results of a step (Trainer).
   double loss_sum(int step) const;
   double aux_loss_sum(int step) const;

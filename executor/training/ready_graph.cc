@@ -100,6 +100,8 @@ Location StageLayout::Of(const Port& port) const {
       return {Region::kInput, 0};
     case Role::kTarget:
       return {Region::kTarget, 0};
+    case Role::kPositions:
+      return {Region::kPositions, 0};
     case Role::kOutput:
       return {Region::kOutput, 0};
     case Role::kLoss:

@@ -21,6 +21,7 @@ enum class Region : uint8_t {
   kWorking,  // BF16 parameters as graphs read them
   kGrads,
   kTarget,
+  kPositions,  // of tokens in their documents
   kLoss,
   kTallies,        // scalars beside F's output: balance losses, dropped slots
   kKeyGradBefore,  // the gradients of keys that a slice gives to the one before

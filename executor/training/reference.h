@@ -17,8 +17,10 @@ class Reference {
   // first values from `seed`.
   Reference(const StageProgram& model, uint64_t seed);
 
-  // Forward and backward of one microbatch; gradients are added up. Returns the loss.
-  float RunMicrobatch(absl::Span<const int32_t> tokens, absl::Span<const int32_t> targets);
+  // Forward and backward of one microbatch; gradients are added up. Returns the loss. `positions`:
+  // of packed sequences.
+  float RunMicrobatch(absl::Span<const int32_t> tokens, absl::Span<const int32_t> targets,
+                      absl::Span<const int32_t> positions = {});
 
   absl::Span<const float> grad(int param) const;
   // Parameters to set and to read: F32, also of those that the graphs read rounded to BF16.

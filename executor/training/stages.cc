@@ -26,8 +26,9 @@ absl::Status CheckFit(const Plan& plan, absl::Span<const StageProgram> programs)
                                                      programs[s].slice.of,
                                                      " slices, and the plan has ", plan.slices));
     }
-    if (programs[s].first != !plan.stages[s].previous.valid() ||
-        programs[s].last != !plan.stages[s].next.valid()) {
+    const StageId stage(static_cast<int32_t>(s));
+    if (programs[s].first != plan.graph.In(stage).empty() ||
+        programs[s].last != plan.graph.Out(stage).empty()) {
       return absl::InvalidArgumentError(
           absl::StrCat("stage ", s, " of the model does not stand where the plan has it"));
     }
@@ -179,8 +180,12 @@ NeededMemory Stages::needed(absl::Span<const RankId> ranks) const {
     needed.activations += static_cast<double>(memory.all()) + static_cast<double>(memory.host);
   }
   needed.activations -= needed.params;
-  const int64_t data =
-      plan_.chunks * (programs_.front().input.bytes() + programs_.back().target.bytes());
+  int64_t positions = 0;
+  for (const StageProgram& program : programs_) {
+    if (program.positions) positions = program.positions->bytes();
+  }
+  const int64_t data = plan_.chunks * (programs_.front().input.bytes() +
+                                       programs_.back().target.bytes() + positions);
   needed.activations += plan_.microbatches * (static_cast<double>(data) + tallies);
   return needed;
 }

@@ -90,10 +90,12 @@ class Stages final : public StageWork {
   absl::StatusOr<std::vector<Piece>> Collective(const Action& action,
                                                 const Action* inside) override;
 
-  // The data of a microbatch, in host memory: the first stage's tokens and the last stage's
-  // targets. Empty if the stage is in another process.
+  // The data of a microbatch, in host memory: the first stage's tokens, the last stage's targets,
+  // and the positions of packed sequences. Empty if the stages that read them are in another
+  // process.
   absl::Span<int32_t> tokens(MicrobatchId microbatch) { return data_.tokens(microbatch); }
   absl::Span<int32_t> targets(MicrobatchId microbatch) { return data_.targets(microbatch); }
+  absl::Span<int32_t> positions(MicrobatchId microbatch) { return data_.positions(microbatch); }
   // The last stage's forward result: the sum over the microbatch's tokens.
   double loss(MicrobatchId microbatch) const { return data_.loss(microbatch); }
   // The forward results of a stage's mixture-of-experts layer `layer`, from 0: the balance loss,

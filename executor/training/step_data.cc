@@ -1,3 +1,5 @@
+// Copies move what a forward reads to the device before it, and its results back behind it. A chunk
+// has some sequences of its microbatch; a slice has some positions of each.
 #include "executor/training/step_data.h"
 
 #include <algorithm>
@@ -24,7 +26,8 @@ StepData::StepData(const Plan& plan, absl::Span<const StageProgram> programs)
       token_bytes_(AlignUp(programs.front().input.bytes())),
       target_bytes_(AlignUp(programs.back().target.bytes())),
       on_device_(plan.microbatches),
-      tallies_(programs.size()) {}
+      tallies_(programs.size()),
+      positions_on_device_(programs.size(), nullptr) {}
 
 StepData::DataBytes StepData::DataOf(StageId stage) const {
   const StageProgram& program = programs_[stage.value];
@@ -32,13 +35,14 @@ StepData::DataBytes StepData::DataOf(StageId stage) const {
   DataBytes data;
   if (program.first) data.tokens = count * token_bytes_;
   if (program.last) data = {data.tokens, count * target_bytes_, count * kBufferAlignment};
+  data.positions = count * PositionBytes(stage);
   return data;
 }
 
 int64_t StepData::BytesOf(StageId stage) const {
   const DataBytes data = DataOf(stage);
   return plan_.microbatches * plan_.chunks * TallyBytes(stage) + data.tokens + data.targets +
-         data.losses;
+         data.losses + data.positions;
 }
 
 absl::Status StepData::Allocate(absl::Span<const StageId> held, RankAllocator* allocator) {
@@ -50,6 +54,13 @@ absl::Status StepData::Allocate(absl::Span<const StageId> held, RankAllocator* a
   }
   for (const StageId stage : held) SL_RETURN_IF_ERROR(AllocateStage(stage, allocator));
   SL_RETURN_IF_ERROR(AllocateOnHost(plan_.microbatches * plan_.chunks, device, &losses_));
+  const auto packed = std::find_if(held.begin(), held.end(),
+                                   [this](StageId stage) { return PositionBytes(stage) > 0; });
+  if (packed != held.end()) {
+    const int64_t each = programs_[packed->value].positions->elements();
+    SL_RETURN_IF_ERROR(
+        AllocateOnHost(plan_.microbatches * plan_.chunks * each, device, &positions_));
+  }
   const bool reads_data = std::any_of(held.begin(), held.end(), [this](StageId stage) {
     return programs_[stage.value].first || programs_[stage.value].last;
   });
@@ -65,6 +76,9 @@ absl::Status StepData::AllocateStage(StageId stage, RankAllocator* allocator) {
   SL_ASSIGN_OR_RETURN(tallies_[stage.value].device,
                       allocator->Take(rank, plan_.microbatches * plan_.chunks * TallyBytes(stage)));
   const DataBytes data = DataOf(stage);
+  if (data.positions > 0) {
+    SL_ASSIGN_OR_RETURN(positions_on_device_[stage.value], allocator->Take(rank, data.positions));
+  }
   const int32_t first = FirstOf(stage);
   const auto allocate = [&](int64_t bytes, char* OnDevice::*place) -> absl::Status {
     if (bytes == 0) return absl::OkStatus();
@@ -109,6 +123,9 @@ std::vector<HostCopy> StepData::CopiesBefore(const Action& action) {
   };
   if (program.first) copy(on_device_[data].tokens, token_bytes_, tokens(whole), program.input);
   if (program.last) copy(on_device_[data].targets, target_bytes_, targets(whole), program.target);
+  if (program.positions) {
+    copy(PositionsOf(action), PositionBytes(action.stage), positions(whole), *program.positions);
+  }
   return copies;
 }
 
@@ -144,6 +161,9 @@ void StepData::Bind(const Action& action, int chunk, Regions* regions) const {
     set(Region::kTarget, on_device_[data].targets + chunk * target_bytes_);
     set(Region::kLoss, on_device_[data].loss + chunk * kBufferAlignment);
   }
+  if (programs_[action.stage.value].positions) {
+    set(Region::kPositions, PositionsOf(action) + chunk * PositionBytes(action.stage));
+  }
 }
 
 double StepData::loss(MicrobatchId microbatch) const {
@@ -178,6 +198,12 @@ absl::Span<int32_t> StepData::tokens(MicrobatchId microbatch) {
   if (tokens_.empty()) return {};
   const int64_t count = plan_.chunks * programs_.front().input.elements();
   return tokens_.subspan(microbatch.value * count, count * plan_.slices);
+}
+
+absl::Span<int32_t> StepData::positions(MicrobatchId microbatch) {
+  if (positions_.empty()) return {};
+  const auto count = static_cast<int64_t>(positions_.size()) / plan_.microbatches;
+  return positions_.subspan(microbatch.value * count, count);
 }
 
 absl::Span<int32_t> StepData::targets(MicrobatchId microbatch) {

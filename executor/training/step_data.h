@@ -1,11 +1,12 @@
 // The data and the results of a step's microbatches, in host memory and on the device: the tokens
-// of first stages, the targets and losses of last stages, and the tallies of mixtures of experts.
-// Copies around each forward action move them; a microbatch has memory of its own in both places. A
-// slice has memory of its own on the device; in host memory its tokens lie in those of its
-// sequences.
+// of first stages, the targets and losses of last stages, the positions of packed sequences, and
+// the tallies of mixtures of experts. Copies around each forward action move them; a microbatch has
+// memory of its own in both places. A slice has memory of its own on the device; in host memory its
+// tokens lie in those of its sequences.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -34,9 +35,10 @@ class StepData {
   absl::Status Allocate(absl::Span<const StageId> held, RankAllocator* allocator);
 
   // In host memory, of all slices of the microbatch whose first slice is named; empty if no first
-  // or last stage is in this process.
+  // or last stage is in this process, or no stage that reads positions.
   absl::Span<int32_t> tokens(MicrobatchId microbatch);
   absl::Span<int32_t> targets(MicrobatchId microbatch);
+  absl::Span<int32_t> positions(MicrobatchId microbatch);
   // The sum over its chunks, in their order.
   double loss(MicrobatchId microbatch) const;
   // A tally of the stage's mixtures of experts, summed over chunks: by index, the balance losses of
@@ -63,9 +65,19 @@ class StepData {
   };
   // Of a stage, over all its microbatches.
   struct DataBytes {
-    int64_t tokens = 0, targets = 0, losses = 0;
+    int64_t tokens = 0, targets = 0, losses = 0, positions = 0;
   };
   DataBytes DataOf(StageId stage) const;
+  // Of a chunk on the device: 0 where the stage reads none.
+  int64_t PositionBytes(StageId stage) const {
+    const std::optional<Type>& positions = programs_[stage.value].positions;
+    return positions ? AlignUp(positions->bytes()) : 0;
+  }
+  // The positions of the action's microbatch, in the stage's own copy of them.
+  char* PositionsOf(const Action& action) const {
+    return positions_on_device_[action.stage.value] +
+           action.microbatch.value * plan_.chunks * PositionBytes(action.stage);
+  }
   // The index of the action's microbatch in the data of the whole step.
   int32_t IndexOf(const Action& action) const;
   int32_t FirstOf(StageId stage) const;
@@ -77,9 +89,11 @@ class StepData {
   const int64_t target_bytes_;
   absl::Span<int32_t> tokens_;  // in host memory, by microbatch
   absl::Span<int32_t> targets_;
+  absl::Span<int32_t> positions_;
   absl::Span<float> losses_;
-  std::vector<OnDevice> on_device_;  // by microbatch: its first chunk
-  std::vector<Tallies> tallies_;     // by stage
+  std::vector<OnDevice> on_device_;         // by microbatch: its first chunk
+  std::vector<Tallies> tallies_;            // by stage
+  std::vector<char*> positions_on_device_;  // by stage: by its microbatch and chunk
 };
 
 }  // namespace stringline

@@ -26,7 +26,8 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Make(Plan lowered,
 Trainer::Trainer(std::unique_ptr<TrainingJob> job)
     : job_(std::move(job)),
       performs_updates_(HasUpdates(job_->plan())),
-      step_(job_->device(), performs_updates_ ? 1 : kPhases, job_->settings().capture) {}
+      step_(job_->device(), performs_updates_ ? 1 : kPhases, job_->settings().capture),
+      targets_(static_cast<size_t>(plan().steps), tokens_per_step()) {}
 
 Trainer::~Trainer() { job_->groups()->TellStates(nullptr); }
 
@@ -93,14 +94,14 @@ absl::Status Trainer::ComputeGradients() {
 
 absl::StatusOr<std::vector<double>> Trainer::PerformSteps(absl::Span<const double> learning_rates) {
   SL_CHECK(performs_updates_) << "the plan updates nothing";
-  update_->BeginSteps(learning_rates, tokens_per_step());
+  update_->BeginSteps(learning_rates, targets_);
   SL_RETURN_IF_ERROR(RunPlan());
   SL_RETURN_IF_ERROR(figures_->ShareSquares(norm_.get()));
   std::vector<double> norms;
   for (int k = 0; k < plan().steps; ++k) {
     const double squares = norm_->SumOfSquares(k);
     if (!std::isfinite(squares)) return BadGradient(k, updates() - plan().steps + k + 1);
-    norms.push_back(std::sqrt(squares) / static_cast<double>(tokens_per_step()));
+    norms.push_back(std::sqrt(squares) / static_cast<double>(targets_per_step(k)));
   }
   return norms;
 }
@@ -115,7 +116,7 @@ absl::StatusOr<double> Trainer::Update(double learning_rate) {
   SL_RETURN_IF_ERROR(figures_->ShareSquares(norm_.get()));
   const double squares = norm_->SumOfSquares(/*step=*/0);
   if (!std::isfinite(squares)) return BadGradient(/*step=*/0, updates() + 1);
-  const double norm = update_->Begin(learning_rate, squares, tokens_per_step());
+  const double norm = update_->Begin(learning_rate, squares, targets_per_step());
   Say("updates its parameters");
   SL_RETURN_IF_ERROR(GiveUp(step_.Run(kUpdate, [this] { update_->Enqueue(); })));
   Say("has updated its parameters");

@@ -4,7 +4,7 @@
 //
 // A step: fill in the data, ComputeGradients (every copy of the pipeline runs once, and gradients
 // are summed over all copies of a stage), Update. Losses and gradients are sums over the step's
-// tokens; Update divides once. The step's microbatches are those of coordinate 0 of the mesh, then
+// targets; Update divides once. The step's microbatches are those of coordinate 0 of the mesh, then
 // those of coordinate 1, and so on.
 //
 // A plan with UPDATEs performs all of its steps, and updates each stage where its order says so:
@@ -62,6 +62,15 @@ class Trainer {
   absl::Span<int32_t> targets(MicrobatchId microbatch, int step = 0) {
     return pipelines_->targets(step, microbatch);
   }
+
+  // Of packed sequences, and empty for others: each token's position in its document.
+  absl::Span<int32_t> positions(MicrobatchId microbatch, int step = 0) {
+    return pipelines_->positions(step, microbatch);
+  }
+  // The targets of a step in all processes, without kNoTarget: the number that Update divides by.
+  // At first every token has one.
+  void SetTargets(int64_t count, int step = 0) { targets_[static_cast<size_t>(step)] = count; }
+  int64_t targets_per_step(int step = 0) const { return targets_[static_cast<size_t>(step)]; }
 
   // True if the plan has UPDATEs.
   bool performs_updates() const { return performs_updates_; }
@@ -186,6 +195,7 @@ class Trainer {
   // plan with UPDATEs has the first phase only.
   enum Phase { kGradients, kSquares, kUpdate, kPhases };
   RepeatedStep step_;
+  std::vector<int64_t> targets_;  // by step of the plan
 };
 
 }  // namespace stringline

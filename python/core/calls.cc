@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "python/core/arrays.h"
 #include "python/core/questions.h"
+#include "schedlang/ask/jitter.h"
 #include "schedlang/ask/open_source.h"
 #include "schedlang/ask/schedule_library.h"
 #include "schedlang/ask/step_answers.h"
@@ -22,6 +23,7 @@
 #include "tools/answers/exports.h"
 #include "tools/answers/found_schedule.h"
 #include "tools/answers/proof.h"
+#include "tools/answers/ready_lines.h"
 #include "tools/answers/sim_sweep.h"
 #include "tools/answers/step_report.h"
 #include "tools/answers/summary.h"
@@ -264,6 +266,26 @@ absl::StatusOr<Answer> Reported(const Request& request) {
                 .figures = ReportAsJson(step, report)};
 }
 
+absl::StatusOr<Answer> Jittered(const Request& request) {
+  Fields fields(request.json);
+  JitterRuns runs{.runs = 20};
+  std::string jitter;
+  fields.Read("jitter", &jitter);
+  fields.ReadNumber("seeds", 1, 1'000'000, &runs.runs);
+  SL_RETURN_IF_ERROR(fields.Done());
+  Session step = *request.steps.at(0);
+  if (!step.costs) {
+    return absl::InvalidArgumentError("only what is simulated is drawn again, not a timeline");
+  }
+  SL_RETURN_IF_ERROR(SetJitter(jitter, &*step.costs));
+  SL_ASSIGN_OR_RETURN(const JitteredSteps draws,
+                      StepsUnderJitter(step, runs, 0, [&] { return !request.stopped(); }));
+  Json figures;
+  AddJitter(step, draws, &figures);
+  return Answer{.text = Printed([&](std::ostream& out) { PrintJitter(step, draws, out); }),
+                .figures = figures.at("jitter")};
+}
+
 absl::StatusOr<Answer> ComparedSteps(const Request& request) {
   const Comparison comparison = Compared(*request.steps.at(0), *request.steps.at(1));
   return Answer{.text = Printed([&](std::ostream& out) { PrintComparison(comparison, out); }),
@@ -389,6 +411,7 @@ constexpr CallRow kCalls[] = {
     {"simulate", Simulated, 1},
     {"summary", Summary, 1},
     {"report", Reported, 1},
+    {"jitter", Jittered, 1},
     {"compare", ComparedSteps, 2},
     {"calibrate", Calibrated, 1},
     {"explain", ExplainedAction, 1},

@@ -16,7 +16,7 @@ while it works.
 """
 
 from ._core import __version__
-from .answers import Answer, Comparison, Explanation, Imported, Proof, Report, Summary
+from .answers import Answer, Comparison, Explanation, Imported, Jitter, Proof, Report, Summary
 from .arrays import KINDS
 from .costs import Costs
 from .errors import ScheduleError
@@ -37,6 +37,7 @@ __all__ = [
     "Explanation",
     "Found",
     "Imported",
+    "Jitter",
     "Plan",
     "Proof",
     "Report",

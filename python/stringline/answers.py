@@ -69,6 +69,15 @@ class Report(Summary):
     """The uses of a step's time, its distance from the best, and remedies (``report``)."""
 
 
+class Jitter(Answer):
+    """Steps whose times are drawn at random (``Timeline.jitter``)."""
+
+    @property
+    def gain(self) -> float:
+        """How many times as fast ready order is, in the mean; 1 for a plan without a window."""
+        return float(self["gain"]["mean"]) if "gain" in self else 1.0
+
+
 class Comparison(Answer):
     """The causes of the difference between two steps (``compare``)."""
 

@@ -58,9 +58,29 @@ class Plan:
         return int(self._described[1]["slices"])
 
     @property
+    def edges(self) -> list[tuple[int, int]]:
+        """The edges between stages that are no chain, as (from, to); empty for a chain."""
+        return [(int(a), int(b)) for a, b in self._described[1].get("edges", [])]
+
+    @property
+    def skips(self) -> list[tuple[int, int]]:
+        """The stages that microbatches of a step leave out, as (stage, microbatch)."""
+        return [(int(s), int(m)) for s, m in self._described[1].get("skips", [])]
+
+    @property
     def forward_only(self) -> bool:
         """Whether the plan has no backwards."""
         return bool(self._described[1]["forward_only"])
+
+    @property
+    def window(self) -> int:
+        """In ready order, the computations among which a rank chooses; 0: the order of the lists."""
+        return int(self._described[1]["window"])
+
+    @property
+    def slack(self) -> int:
+        """In ready order, the activations that a stage may hold beyond its list."""
+        return int(self._described[1]["slack"])
 
     @property
     def steps(self) -> int:

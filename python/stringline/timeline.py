@@ -13,7 +13,7 @@ import numpy.typing as npt
 from . import _core
 from ._calls import Path, call, fields, is_text, path_of, step_of, whole
 from ._tool import options, run
-from .answers import Comparison, Explanation, Report, Summary
+from .answers import Comparison, Explanation, Jitter, Report, Summary
 from .arrays import array_of, ranks_of
 
 if TYPE_CHECKING:
@@ -165,6 +165,17 @@ class Timeline:
         """
         result = call("report", fields(runs=runs, seed=seed), self._step)
         return Report(result.text, result.figures)
+
+    def jitter(self, share: str = "", *, seeds: int | None = None) -> Jitter:
+        """Steps whose times are drawn at random, in the order of the lists and in ready order.
+
+        Args:
+            share: the standard deviation of every duration, as ``"30%"``; that of the costs if
+                not given.
+            seeds: how many steps; 20 by default.
+        """
+        result = call("jitter", fields(jitter=share, seeds=seeds), self._step)
+        return Jitter(result.text, result.figures)
 
     def compare(self, other: Timeline) -> Comparison:
         """This step beside another: the actions and waits on which the other spends more."""

@@ -35,10 +35,9 @@ Plan LayersInLine(const Plan& stages, int layers) {
   partition.front() = partition.back() = 0;
   const int count = static_cast<int>(partition.size());
   for (int s = 0; s < count; ++s) {
-    plan.stages.push_back({.rank = RankId(s),
-                           .previous = StageId(s - 1),
-                           .next = StageId(s + 1 < count ? s + 1 : -1)});
+    plan.stages.push_back({.rank = RankId(s)});
   }
+  plan.SetChains();
   plan.first.assign(static_cast<size_t>(count) + 1, 0);
   return WithPartition(std::move(plan), partition);
 }

@@ -25,6 +25,7 @@
 #include "schedlang/report/analysis.h"
 #include "schedlang/report/memory_curve.h"
 #include "schedlang/report/variations.h"
+#include "schedlang/sim/ready_order.h"
 #include "schedlang/sim/simulate.h"
 #include "schedlang/torch/comm_stream.h"
 #include "schedlang/torch/torch_rules.h"
@@ -236,6 +237,11 @@ absl::StatusOr<Session> SimulatedSession(Session session, const CostRequest& cos
                      ": `messages=as-written` is for files that hold sends and receives: a .csv "
                      "in comms form, or a lowered plan"));
   }
+  if (session.issue == MessageIssue::kAsWritten && session.plan->window > 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        session.source.path(),
+        ": `messages=as-written` keeps an order, and with a window it is a preference"));
+  }
   SL_ASSIGN_OR_RETURN(session.asked, FindCosts(costs));
   SL_ASSIGN_OR_RETURN(session.costs, ResolveCosts(*session.asked, *session.plan));
   session.costs_of_model = session.asked->spec.IsOfModel();
@@ -244,6 +250,10 @@ absl::StatusOr<Session> SimulatedSession(Session session, const CostRequest& cos
       session.issue == MessageIssue::kAsWritten ? CollectiveChoice{} : session.costs->collectives;
   if (collectives.any()) session.written = session.plan;
   session.checked_for.layout = messages.layout;
+  if (session.plan->window > 0) session.listed = session.plan;
+  SL_ASSIGN_OR_RETURN(session.plan, PlanPerformed(*std::move(session.plan), session.checked_for,
+                                                  *session.costs, &session.diagnostics));
+  if (!session.plan) return session;
   session.plan =
       CheckedPlan(*std::move(session.plan), session.checked_for, &session.diagnostics, collectives);
   if (!session.plan) return session;
@@ -306,7 +316,7 @@ absl::Status CheckGiven(const ast::File& file, const std::string& schedule,
   const std::vector<std::string> names = ParameterNames(file, schedule);
   for (const std::string& name : given) {
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
-    if (name == kStepsParameter) continue;
+    if (name == kStepsParameter || name == kWindowParameter || name == kSlackParameter) continue;
     const std::string close = ClosestName(name, names);
     return absl::InvalidArgumentError(absl::StrCat(
         "schedule '", ScheduleOf(file, schedule).name.text, "' has no parameter '", name, "'",
@@ -340,6 +350,16 @@ Plan LoweredPlan(Plan plan, CommLayout layout, const CollectiveChoice& collectiv
   plan = AddCollectives(plan, collectives);
   if (!plan.lowered) return Lower(plan, layout);
   return plan.pipes.empty() ? plan : ReduceGradients(plan);
+}
+
+absl::StatusOr<std::optional<Plan>> PlanPerformed(Plan plan, const CheckOptions& options,
+                                                  const CostModel& costs,
+                                                  Diagnostics* diagnostics) {
+  if (plan.window == 0) return plan;
+  const std::optional<Plan> checked = CheckedPlan(std::move(plan), options, diagnostics);
+  if (!checked) return std::nullopt;
+  SL_RETURN_IF_ERROR(CheckReadyCosts(costs));
+  return PerformedAt(*checked, costs);
 }
 
 std::optional<Plan> CheckedPlan(Plan plan, CheckOptions options, Diagnostics* diagnostics,

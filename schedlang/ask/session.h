@@ -128,6 +128,8 @@ struct Session {
   std::optional<CostModel> costs;             // for the simulation
   std::optional<StepCosts> asked;             // the costs before they were resolved
   std::optional<Plan> written;                // if collectives were added: the plan without them
+  std::optional<Plan> listed;                 // of a plan with a window, once it is simulated: its
+                                              // lists, of which `plan` is the performance
   bool costs_of_model = false;                // CostSpec::IsOfModel
   std::optional<Timeline> timeline;
   // The dependencies of the plan in the timeline: made once, as soon as the plan is simulated or
@@ -184,6 +186,12 @@ std::optional<Plan> ElaboratedPlan(const ast::File& file, const std::string& sch
 // replicas of its pipes. A lowered plan keeps its messages. A run performs this plan as it is, so
 // the checked plan is the plan that runs.
 Plan LoweredPlan(Plan plan, CommLayout layout, const CollectiveChoice& collectives = {});
+
+// The plan that a simulation of `plan` performs: of a plan with a window its lists as performed at
+// these costs (sim/ready_order.h), once the plan is proven; every other plan itself. Nothing after
+// a finding. Errors: costs that ready order does not know.
+absl::StatusOr<std::optional<Plan>> PlanPerformed(Plan plan, const CheckOptions& options,
+                                                  const CostModel& costs, Diagnostics* diagnostics);
 
 // Elaborated or read -> lowered and checked, also for the purpose of these collectives; nothing
 // after a finding.

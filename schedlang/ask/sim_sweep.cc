@@ -41,6 +41,9 @@ absl::Status Simulated(std::optional<Plan> plan, const StepCosts& step_costs, Co
   CostModel costs;
   if (plan) {
     SL_ASSIGN_OR_RETURN(costs, ResolveCosts(step_costs, *plan));
+    SL_ASSIGN_OR_RETURN(plan, PlanPerformed(*std::move(plan), {.layout = layout}, costs, findings));
+  }
+  if (plan) {
     plan = CheckedPlan(*std::move(plan), {.layout = layout}, findings, costs.collectives);
   }
   if (!plan) {

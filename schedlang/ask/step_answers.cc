@@ -66,15 +66,12 @@ absl::Status AddVariations(const JitterRuns& jitter, const WatchRuns& watch, con
   report->what_if.insert(report->what_if.end(), of_copies.begin(), of_copies.end());
   SL_ASSIGN_OR_RETURN(const Timeline without, Simulate(plan, wiring, WithoutCollectives(costs)));
   report->collectives.without_ns = MakespanOf(without);
-  if (costs.jitter == 0) return absl::OkStatus();
+  if (!HasJitter(costs)) return absl::OkStatus();
   report->seed = jitter.seed;
-  for (int run = 0; run < jitter.runs; ++run) {
-    if (!watch(run)) return absl::CancelledError("stopped");
-    const auto seed = static_cast<uint64_t>(jitter.seed) + static_cast<uint64_t>(run) * 1'000'003;
-    SL_ASSIGN_OR_RETURN(const Timeline timeline,
-                        Simulate(plan, wiring, WithNoise(plan, costs, seed)));
-    report->runs_ns.push_back(MakespanOf(timeline));
-  }
+  int run = 0;
+  SL_ASSIGN_OR_RETURN(JitteredSteps steps,
+                      StepsUnderJitter(step, jitter, 0, [&] { return watch(run++); }));
+  report->runs_ns = std::move(step.listed ? steps.ready_ns : steps.listed_ns);
   std::sort(report->runs_ns.begin(), report->runs_ns.end());
   return absl::OkStatus();
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "schedlang/ask/jitter.h"
 #include "schedlang/ask/session.h"
 #include "schedlang/ask/what_if_copies.h"
 #include "schedlang/report/analysis.h"
@@ -46,11 +47,6 @@ struct TimeReport {
   int seed = 1;                  // the runs' first seed
 };
 
-// The number of simulations of a step with jitter in its costs, and the seed of the first draw.
-struct JitterRuns {
-  int runs = 200;
-  int seed = 1;
-};
 // Called before each simulation, and with -1 before every what-if; false ends the report with
 // Cancelled.
 using WatchRuns = std::function<bool(int run)>;

@@ -13,6 +13,8 @@ absl::Span<const Rule> Rules() {
        Code::kUpdates, FindUpdateFault},
       {"matching", "the k-th send of a channel is its k-th receive", Code::kMatching, FindMismatch},
       {"progress", "no ranks wait for each other in a cycle", Code::kProgress, FindCycle},
+      {"ready", "every order that a window allows ends, each stage keeping its own",
+       Code::kReadyOrder, FindUnready},
       {"connection", "no ranks wait for each other to connect", Code::kConnection,
        FindConnectionCycle},
       {"collectives", "parameters are there when used, gradients are reduced once, in one order",

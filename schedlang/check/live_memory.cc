@@ -12,6 +12,7 @@
 #include "schedlang/base/bytes.h"
 #include "schedlang/base/status.h"
 #include "schedlang/plan/effects.h"
+#include "schedlang/plan/ready.h"
 
 namespace stringline {
 namespace {
@@ -115,6 +116,10 @@ PeakActivations PeakActivationsOf(const Plan& plan, RankId rank) {
 
 int MostActivationsOf(const Plan& plan) {
   int most = 0;
+  if (plan.window > 0) {
+    const ReadyRoom room = RoomOf(plan);
+    return *std::max_element(room.ranks.begin(), room.ranks.end());
+  }
   for (int r = 0; r < plan.ranks(); ++r) {
     most = std::max(most, PeakActivationsOf(plan, RankId(r)).count);
   }
@@ -132,10 +137,11 @@ PeakBytes PeakBytesOf(const Plan& plan, RankId rank, const std::vector<StageSize
     int64_t sum = 0;
     for (int v = 0; v < kStageValues; ++v) {
       const auto value = static_cast<StageValue>(v);
-      if ((values & SetOf(value)) && !IsOnHost(value) && !IsAway(value))
-        sum += bytes[action.stage.value].of_microbatch[value] *
-               SlicesIn(plan, given ? GivenTo(plan, action.microbatch, value) : action.microbatch,
-                        value);
+      if ((values & SetOf(value)) == 0 || IsOnHost(value) || IsAway(value)) continue;
+      const MicrobatchId m = given ? GivenTo(plan, action.microbatch, value) : action.microbatch;
+      ForEachEntry(plan, action, value, [&](StageId entry) {
+        sum += bytes[entry.value].of_microbatch[value] * SlicesIn(plan, m, value);
+      });
     }
     return sum;
   };
@@ -159,24 +165,49 @@ PeakBytes PeakBytesOf(const Plan& plan, RankId rank, const std::vector<StageSize
   return peak;
 }
 
+namespace {
+
+// In ready order there is room for all microbatches that the first of two stages may hold.
+int ReceiveBuffersOfReady(const Plan& plan, RankId rank) {
+  const ReadyRoom room = RoomOf(plan);
+  int sum = 0;
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    const StageId next = plan.graph.Behind(StageId(static_cast<int32_t>(s)));
+    if (!next.valid() || plan.stage(next).rank == plan.stages[s].rank) continue;
+    const bool receives = plan.stage(next).rank == rank || plan.stages[s].rank == rank;
+    sum += receives ? room.stages[s].activations : 0;
+  }
+  return sum;
+}
+
+}  // namespace
+
 int ReceiveBuffersOf(const Plan& plan, RankId rank) {
+  if (plan.window > 0) return ReceiveBuffersOfReady(plan, rank);
   int posted = 0, most = 0;
-  std::set<std::pair<int32_t, int32_t>> inputs, grads;
+  std::set<std::pair<int32_t, int32_t>> inputs, grads;  // by entry and microbatch
   ForEachGroup(plan, rank, [&](uint32_t begin, uint32_t end) {
     for (uint32_t i = begin; i < end; ++i) {
       const Action& action = plan.actions[i];
-      const std::pair value(action.stage.value, action.microbatch.value);
-      if (action.kind == ActionKind::kRecvForward) posted += inputs.insert(value).second;
-      if (action.kind == ActionKind::kRecvBackward) posted += grads.insert(value).second;
+      if (!IsRecv(action.kind)) continue;
+      const bool forward = action.kind == ActionKind::kRecvForward;
+      ForEachEntry(plan, action, forward ? StageValue::kInput : StageValue::kOutGrad,
+                   [&](StageId entry) {
+                     auto& there = forward ? inputs : grads;
+                     posted += there.emplace(entry.value, action.microbatch.value).second;
+                   });
     }
     most = std::max(most, posted);
     for (uint32_t i = begin; i < end; ++i) {
       const Action& action = plan.actions[i];
       if (!IsCompute(action.kind)) continue;
-      const std::pair value(action.stage.value, action.microbatch.value);
       const Values releases = EffectsOf(action.kind).releases;
-      if (releases & kInput) posted -= static_cast<int>(inputs.erase(value));
-      if (releases & kOutGrad) posted -= static_cast<int>(grads.erase(value));
+      ForEachOf(releases & (kInput | kOutGrad), [&](StageValue value) {
+        ForEachEntry(plan, action, value, [&](StageId entry) {
+          auto& there = value == StageValue::kInput ? inputs : grads;
+          posted -= static_cast<int>(there.erase({entry.value, action.microbatch.value}));
+        });
+      });
     }
   });
   return most;
@@ -189,9 +220,10 @@ std::string DescribeLargestGap(const Plan& plan, RankId rank, uint32_t last,
     for (int v = 0; v < kStageValues; ++v) {
       const auto value = static_cast<StageValue>(v);
       if ((values & SetOf(value)) == 0 || IsOnHost(value) || IsAway(value)) continue;
-      const std::tuple key(action.stage, action.microbatch, value);
-      if (gives) alive.emplace(action.stage, GivenTo(plan, action.microbatch, value), value);
-      if (!gives) alive.erase(key);
+      ForEachEntry(plan, action, value, [&](StageId entry) {
+        if (gives) alive.emplace(entry, GivenTo(plan, action.microbatch, value), value);
+        if (!gives) alive.erase({entry, action.microbatch, value});
+      });
     }
   };
   ForEachGroup(plan, rank, [&](uint32_t begin, uint32_t end) {
@@ -216,8 +248,7 @@ std::string DescribeLargestGap(const Plan& plan, RankId rank, uint32_t last,
     const int64_t size =
         bytes[stage.value].of_microbatch[value] * SlicesIn(plan, microbatch, value);
     if (begin < 0 || size == 0) continue;
-    pieces.push_back(
-        {begin, begin + AlignUp(size), Describe(plan, stage, microbatch, SetOf(value))});
+    pieces.push_back({begin, begin + AlignUp(size), DescribeEntry(plan, stage, microbatch, value)});
   }
   std::sort(pieces.begin(), pieces.end(),
             [](const Piece& x, const Piece& y) { return x.begin < y.begin; });

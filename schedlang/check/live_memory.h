@@ -21,7 +21,7 @@ struct PeakActivations {
 };
 PeakActivations PeakActivationsOf(const Plan& plan, RankId rank);
 
-// The most of any rank.
+// The most of any rank; of a plan with a window, in any order that can happen.
 int MostActivationsOf(const Plan& plan);
 
 // The peak in bytes by the order of the list: resident bytes, live values, and gathered parameters.
@@ -47,7 +47,7 @@ bool UsesHosts(const Plan& plan);
 PeakBytes PeakOnHostOf(const Plan& plan, RankId rank, const std::vector<StageSizes>& bytes);
 
 // The most receive buffers that the rank needs at once: a buffer is in use from the post of its
-// receive to the release of its value.
+// receive to the release of its value; with a window, in any order that can happen.
 int ReceiveBuffersOf(const Plan& lowered, RankId rank);
 
 // "2.00 MiB above saved input of stage 1, microbatch 0": the largest gap between the values alive

@@ -13,21 +13,34 @@
 #include "schedlang/check/live_memory.h"
 #include "schedlang/check/rules.h"
 #include "schedlang/memory/memory_plan.h"
+#include "schedlang/plan/ready.h"
 
 namespace stringline {
 namespace {
 
 void Find(const Plan& plan, RankId rank, uint32_t index, std::string text, Diagnostics* diagnostics,
-          const std::string& gap = "") {
+          const std::string& gap = "", const std::string& order = "") {
   const Action& action = plan.actions[index];
   Diagnostic& finding = diagnostics->Add(Code::kMemory, SpanOf(plan, action), std::move(text));
   if (!finding.notes.empty()) return;
   finding.where = WhereOf(plan, action);
   finding.notes.push_back(
       {.text = absl::StrCat("alive then: ", DescribeAlive(plan, rank, index)), .has_place = false});
+  if (!order.empty()) finding.notes.push_back({.text = order, .has_place = false});
   if (gap.empty()) return;
   finding.notes.push_back(
       {.text = absl::StrCat("the largest gap then: ", gap), .has_place = false});
+}
+
+// The last actions of the rank's list up to one of them: "… 0F1 0F2".
+std::string PrintUpTo(const Plan& plan, RankId rank, uint32_t last) {
+  constexpr uint32_t kMost = 24;
+  const uint32_t begin = plan.first[rank.value];
+  uint32_t i = last + 1 - begin > kMost ? last + 1 - kMost : begin;
+  std::string text = i > begin ? "…" : "";
+  for (; i <= last; ++i)
+    absl::StrAppend(&text, text.empty() ? "" : " ", Print(plan, plan.actions[i]));
+  return text;
 }
 
 // A rank with more copies on its host than it may have; the place is the F with which
@@ -49,11 +62,42 @@ void FindOverfullHost(const Plan& plan, RankId rank, int64_t bytes, const CheckO
                            .has_place = false});
 }
 
+// A rank that may hold more activations in ready order than it may; with an order that can happen
+// in which it does, if one is found.
+void FindReadyPeak(const Plan& plan, RankId rank, int most, const CheckOptions& options,
+                   Diagnostics* diagnostics) {
+  for (const Plan& order : {InListOrder(plan), WithLateGradients(plan)}) {
+    const PeakActivations peak = PeakActivationsOf(order, rank);
+    if (peak.count <= options.activations) continue;
+    Find(order, rank, peak.action,
+         absl::StrCat("rank ", rank.value, " holds ", peak.count, " stage activations at ",
+                      Print(order, order.actions[peak.action]),
+                      " in an order that can happen, more than ", options.activations),
+         diagnostics, "", "the order: " + PrintUpTo(order, rank, peak.action));
+    return;
+  }
+  diagnostics
+      ->Add(Code::kMemory, plan.header,
+            absl::StrCat("rank ", rank.value, " may hold up to ", most,
+                         " stage activations in ready order, more than ", options.activations))
+      .where = PrintParameters(plan);
+}
+
+// The same in bytes: the memory of its values is set aside for every order that can happen.
+void FindReadyBytes(const Plan& plan, RankId rank, int64_t bytes, int64_t most,
+                    Diagnostics* diagnostics) {
+  diagnostics
+      ->Add(Code::kMemory, plan.header,
+            absl::StrCat("rank ", rank.value, " takes ", PrintBytes(bytes),
+                         " for all orders that can happen, more than ", PrintBytes(most)))
+      .where = PrintParameters(plan);
+}
+
 }  // namespace
 
 void FindOverfullRank(const Plan& plan, const CheckOptions& options, Diagnostics* diagnostics) {
   const bool in_bytes = options.memory.is_given() || options.host.is_given();
-  SL_CHECK(!in_bytes || options.sizes.size() == plan.stages.size())
+  SL_CHECK(!in_bytes || options.sizes.size() == static_cast<size_t>(plan.graph.entries()))
       << "a limit in bytes needs the bytes of every stage";
   absl::StatusOr<MemoryPlan> memory = MemoryPlan();
   if (in_bytes && plan.rows.empty()) {
@@ -62,9 +106,22 @@ void FindOverfullRank(const Plan& plan, const CheckOptions& options, Diagnostics
     memory->ranks = *MemoryOfRanks(plan, options.sizes);
   }
   SL_CHECK(memory.ok()) << memory.status();  // the plan ends by an earlier rule
+  const bool ready = plan.window > 0;
+  const ReadyRoom room = ready ? RoomOf(plan) : ReadyRoom();
   for (int r = 0; r < plan.ranks(); ++r) {
     const RankId rank(r);
     if (plan.of(rank).empty()) continue;
+    if (ready) {
+      const int most = room.ranks[static_cast<size_t>(r)];
+      if (options.activations >= 0 && most > options.activations) {
+        FindReadyPeak(plan, rank, most, options, diagnostics);
+      }
+      const int64_t bytes = in_bytes ? memory->ranks[r].all() : 0;
+      if (options.memory.of(r) >= 0 && bytes > options.memory.of(r)) {
+        FindReadyBytes(plan, rank, bytes, options.memory.of(r), diagnostics);
+      }
+      continue;
+    }
     const PeakActivations peak = PeakActivationsOf(plan, rank);
     if (options.activations >= 0 && peak.count > int64_t{options.activations} * plan.slices) {
       Find(plan, rank, peak.action,

@@ -46,9 +46,9 @@ void FindOwnRepeated(const Plan& plan, Diagnostics* diagnostics) {
   }
   for (const auto& [key, done] : all) {
     const Action& first = plan.actions[done.front()];
-    if (first.on < 0 || static_cast<int>(done.size()) == plan.ranks()) continue;
+    if (first.other < 0 || static_cast<int>(done.size()) == plan.ranks()) continue;
     int missing = 0;
-    for (const uint32_t i : done) missing += plan.actions[i].on == missing ? 1 : 0;
+    for (const uint32_t i : done) missing += plan.actions[i].other == missing ? 1 : 0;
     Find(plan, Code::kIncomplete, first,
          absl::StrCat(At(plan, first), " is for every rank, and rank ", missing, " has none"),
          diagnostics);
@@ -83,10 +83,14 @@ void FindOwnLeftOver(const Plan& plan, Diagnostics* diagnostics) {
             NoteAt(plan, before, absl::StrCat(Print(plan, before), " gave it")));
       }
     }
-    const Stage& stage = plan.stage(action.stage);
-    const StageId giver = (effects.gives & kInput)     ? stage.previous
-                          : (effects.gives & kOutGrad) ? stage.next
-                                                       : StageId();
+    const StageGraph& graph = plan.GraphOf(action.microbatch);
+    const auto before = graph.In(action.stage), behind = graph.Out(action.stage);
+    StageId giver;
+    if ((effects.gives & kInput) && !before.empty()) {
+      giver = before[0].from;
+    } else if ((effects.gives & kOutGrad) && (effects.gives & kInput) == 0 && !behind.empty()) {
+      giver = behind[0].to;
+    }
     if (IsOwn(action.kind) && giver.valid()) {
       Find(
           plan, Code::kDataflow, action,

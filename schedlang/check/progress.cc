@@ -129,6 +129,8 @@ class WaitGraph {
           other.microbatch != action.microbatch) {
         continue;
       }
+      // Of several inputs some may be there.
+      if (stopped_.live().IsAtEdge(*EdgeOf(plan_, other), other.microbatch, lacks)) continue;
       const int channel = stopped_.channels().Of(plan_, other);
       std::vector<Wait> waits = {{plan_.ranks() + stopped_.queues().of_recv[channel], i}};
       AddMaker(SenderOf(channel, i), &waits);
@@ -306,7 +308,7 @@ class CycleText {
   std::string Lack(int node) const {
     const auto [part, lacks] = graph_.Lack(RankId(node));
     const Action& action = plan_.actions[part];
-    return Describe(plan_, action.stage, action.microbatch, lacks);
+    return Describe(plan_, action.stage, action.microbatch, lacks, &stopped_.live());
   }
 
   // ", which stands behind 3SEND_B0 in the queue of communicator 0-1": if the awaited action is not

@@ -87,14 +87,16 @@ Shown ShownOf(const Plan& plan, StageId stage, int microbatch) {
   return shown;
 }
 
-// The first action of the rank that produces the values `action` lacks; plan.actions.size() for
-// none.
-uint32_t FindGiver(const Plan& plan, const Action& action, Values lacks) {
+// The first action of the rank with which all values are there that plan.actions[index] lacks;
+// plan.actions.size() for none.
+uint32_t FindGiver(const Plan& plan, uint32_t index, Values lacks) {
+  const Action& action = plan.actions[index];
   const RankId rank = RankOf(plan, action);
   LiveValues alone(plan);
   for (uint32_t i = plan.first[rank.value]; i < plan.first[rank.value + 1]; ++i) {
     const Action& other = plan.actions[i];
     if (other.microbatch.value / plan.slices != action.microbatch.value / plan.slices) continue;
+    if (i == index) continue;  // it would use up those of several inputs that are there
     const Values before = alone.Missing(action) & lacks;
     alone.Perform(other);
     const Values after = alone.Missing(action) & lacks;
@@ -112,7 +114,7 @@ bool ShareTheRank(const Plan& plan, uint32_t begin, uint32_t end) {
 // The place of the producer of the values that plan.actions[index] lacks, relative to it.
 Note ExplainLack(const Plan& plan, uint32_t index, Values lacks) {
   const Action& action = plan.actions[index];
-  const uint32_t giver = FindGiver(plan, action, lacks);
+  const uint32_t giver = FindGiver(plan, index, lacks);
   if (giver == plan.actions.size()) {
     return {.text = absl::StrCat("nothing on rank ", RankOf(plan, action).value, " gives it"),
             .has_place = false};
@@ -137,7 +139,8 @@ Note ExplainLack(const Plan& plan, uint32_t index, Values lacks) {
                              later == 1 ? " action" : " actions", " later on the same rank"));
 }
 
-void FindEarlyUseOf(const Plan& plan, uint32_t index, Values lacks, Diagnostics* diagnostics) {
+void FindEarlyUseOf(const Plan& plan, uint32_t index, Values lacks, const LiveValues& live,
+                    Diagnostics* diagnostics) {
   const Action& action = plan.actions[index];
   const Span span = SpanOf(plan, action);
   const bool known = diagnostics->Has(Code::kDataflow, span);
@@ -145,7 +148,7 @@ void FindEarlyUseOf(const Plan& plan, uint32_t index, Values lacks, Diagnostics*
   Diagnostic& finding = diagnostics->Add(
       Code::kDataflow, span,
       absl::StrCat("rank ", rank.value, " waits forever at ", Print(plan, action), " for the ",
-                   Describe(plan, action.stage, action.microbatch, lacks)));
+                   Describe(plan, action.stage, action.microbatch, lacks, &live)));
   if (known) return;
   finding.where = WhereOf(plan, action);
   finding.notes.push_back(ExplainLack(plan, index, lacks));
@@ -207,8 +210,10 @@ void FindIncomplete(const Plan& plan, const CheckOptions&, Diagnostics* diagnost
     const int of_pipe = plan.microbatches_of(StageId(static_cast<int32_t>(s)));
     const auto row = absl::MakeConstSpan(tallies).subspan(s * m_count, of_pipe);
     const bool remakes = plan.stages[s].remakes;
-    const auto is_fault = [remakes, &plan](const Tally& t) {
-      return !t.Whole(remakes, plan.forward_only);
+    const auto is_fault = [&](const Tally& t) {
+      const MicrobatchId m(static_cast<int32_t>(&t - row.data()));
+      return !t.Whole(remakes, plan.forward_only) &&
+             !plan.LeavesOut(StageId(static_cast<int32_t>(s)), m);
     };
     const auto fault = std::find_if(row.begin(), row.end(), is_fault);
     if (fault == row.end()) continue;
@@ -238,7 +243,7 @@ void FindEarlyUse(const Plan& plan, const CheckOptions&, Diagnostics* diagnostic
     const auto group = GroupAt(plan.actions, i);
     for (uint32_t k = 0; k < group.size(); ++k) {
       const Values lacks = issued.Missing(group, k);
-      if (lacks != 0) FindEarlyUseOf(plan, i + k, lacks, diagnostics);
+      if (lacks != 0) FindEarlyUseOf(plan, i + k, lacks, issued, diagnostics);
     }
     for (const Action& part : group) issued.Perform(part);
     i += static_cast<uint32_t>(group.size());

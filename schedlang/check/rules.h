@@ -29,6 +29,10 @@ void FindMismatch(const Plan& lowered, const CheckOptions& options, Diagnostics*
 // No cycle of ranks and communicator streams that wait for each other. (progress.cc)
 void FindCycle(const Plan& lowered, const CheckOptions& options, Diagnostics* diagnostics);
 
+// A plan with a window has what ready order performs, and proves (plan/ready.h); nothing for other
+// plans. (ready_rule.cc)
+void FindUnready(const Plan& lowered, const CheckOptions& options, Diagnostics* diagnostics);
+
 // No cycle of ranks that wait for each other to connect a communicator. (connection.cc)
 void FindConnectionCycle(const Plan& lowered, const CheckOptions& options,
                          Diagnostics* diagnostics);
@@ -50,6 +54,11 @@ void FindUpdateFault(const Plan& lowered, const CheckOptions& options, Diagnosti
 // The rules on the lists alone that no run of the streams shows, for what performs plans without
 // Check: those of updates and of a schedule's own actions. (rules.cc)
 void FindListFault(const Plan& lowered, Diagnostics* diagnostics);
+
+// The plan whose lists are performed in ready order where gradients come as late as they can:
+// an order that can happen, with many activations. `lowered` has a window, and passes the rules
+// before `memory`. (ready_rule.cc)
+Plan WithLateGradients(const Plan& lowered);
 
 // No rank holds more activations, or bytes, than its limit. (memory_rule.cc)
 void FindOverfullRank(const Plan& lowered, const CheckOptions& options, Diagnostics* diagnostics);

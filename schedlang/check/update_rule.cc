@@ -52,7 +52,7 @@ class UpdateRule {
   std::string NameOfUpdate(const Action& of, int step) const {
     return PrintAction(plan_.pipes, {}, 1, ActionKind::kUpdate, of.stage, MicrobatchId(step));
   }
-  int MicrobatchesOfStep(StageId stage) const { return plan_.microbatches_of(stage) / plan_.steps; }
+  int MicrobatchesOfStep(StageId stage) const { return plan_.MicrobatchesOfStep(stage); }
 
   // Only the first finding at a place has notes.
   Diagnostic* Find(const Action& action, std::string text) {

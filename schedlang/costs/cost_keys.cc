@@ -71,6 +71,8 @@ constexpr CostKey kKeysAfterParts[] = {
     {"receive_buffers", CostUnit::kCount, false,
      "how many received values a rank can hold that are not used yet; any number if not given"},
     {"jitter", CostUnit::kShare, false, "standard deviation of every duration"},
+    {"jitter.microbatch", CostUnit::kShare, false,
+     "the same of a microbatch's durations, all of which it makes longer or shorter alike"},
 };
 
 struct Suffix {
@@ -249,7 +251,17 @@ const CostKey* FindCostKey(absl::string_view name) {
   return nullptr;
 }
 
+std::string EdgeKey(const Edge& edge) {
+  return absl::StrCat("message.", edge.from.value, ">", edge.to.value);
+}
+
 bool IsOwnCostKey(absl::string_view name) {
+  if (absl::ConsumePrefix(&name, "message.")) {
+    const size_t mark = name.find('>');
+    int32_t from = 0, to = 0;
+    return mark != absl::string_view::npos && absl::SimpleAtoi(name.substr(0, mark), &from) &&
+           absl::SimpleAtoi(name.substr(mark + 1), &to);
+  }
   if (absl::ConsumePrefix(&name, "memory.")) return IsValueName(name);
   return IsActionName(name);
 }

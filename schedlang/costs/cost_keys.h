@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "schedlang/plan/stage_graph.h"
 #include "schedlang/plan/values.h"
 
 namespace stringline {
@@ -39,9 +41,12 @@ bool IsSharedByStages(const CostKey& key);
 
 // Null for an unknown name. A part may have the word for a dense layer (plan/parts.h): "F.mlp".
 const CostKey* FindCostKey(absl::string_view name);
-// True for the form of a key of a schedule's own (plan/rows.h): the time of an action, as `S`, or
-// the bytes of a value, as `memory.part`. A plan knows whether it has them.
+// True for the form of a key of a schedule's own: the time of an action of plan/rows.h, as `S`, the
+// bytes of a value, as `memory.part`, or those of what moves over an edge, as `message.0>2`. A plan
+// knows whether it has them.
 bool IsOwnCostKey(absl::string_view name);
+// "message.0>2", where stages are no chain.
+std::string EdgeKey(const Edge& edge);
 
 // "1.5ms", "16MiB", "25GB/s", "5%", "8": an integer in the unit. Errors: InvalidArgument with the
 // quoted text.

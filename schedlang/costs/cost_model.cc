@@ -94,6 +94,19 @@ CollectiveChoice CollectivesOf(const CostSpec& spec, Sharding sharding, const Co
   return choice;
 }
 
+// Where stages are no chain every edge may have a size of its own, in place of `message`.
+absl::Status CheckEdgesHaveSizes(const Plan& plan, const CostSpec& spec) {
+  const bool chain = plan.graph.is_chain();
+  const std::vector<Edge>& edges = plan.graph.edges();
+  const auto lacks = std::find_if(edges.begin(), edges.end(), [&](const Edge& edge) {
+    return spec.values.count(EdgeKey(edge)) == 0;
+  });
+  if (!chain && lacks == edges.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("bandwidth: needs the size of a message ('message=16MiB'",
+                   chain ? "" : absl::StrCat(", or '", EdgeKey(*lacks), "=16MiB'"), ")"));
+}
+
 class CostResolver {
  public:
   CostResolver(const CostSpec& spec, const Plan& plan) : spec_(spec), plan_(plan) {}
@@ -135,6 +148,7 @@ class CostResolver {
     model_.collectives = CollectivesOf(spec_, sharding(), model_);
     model_.receive_buffers = static_cast<int>(One("receive_buffers"));
     model_.jitter = One("jitter");
+    model_.microbatch_jitter = One("jitter.microbatch");
     SL_ASSIGN_OR_RETURN(std::vector<int64_t> recomputes, RecomputedStages(spec_, plan_));
     SL_ASSIGN_OR_RETURN(const std::vector<int64_t> again, PerStage("R"));
     AddRecompute(plan_, recomputes, again, Has("memory.kept"), &model_);
@@ -158,8 +172,7 @@ class CostResolver {
   Sharding sharding() const { return spec_.sharding.value_or(Sharding::kNone); }
   bool Has(const std::string& key) const { return spec_.values.count(key) > 0; }
   int64_t One(const std::string& key, int64_t otherwise = 0) const {
-    const auto found = spec_.values.find(key);
-    return found == spec_.values.end() ? otherwise : found->second[0];
+    return Has(key) ? spec_.values.at(key)[0] : otherwise;
   }
 
   // One value per stage from a scalar or a list; empty without the key.
@@ -293,8 +306,8 @@ class CostResolver {
     StagePart part;
     for (size_t s = 0; s < stages(); ++s) {
       const StageId id(static_cast<int32_t>(s));
-      part.embedding = !plan_.stage(id).previous.valid();
-      part.head = !plan_.stage(id).next.valid();
+      part.embedding = plan_.graph.In(id).empty();
+      part.head = plan_.graph.Out(id).empty();
       part.first_layer = part.embedding ? 0 : part.first_layer + part.layers;
       part.layers = LayersOfStage(plan_, id, model.layers);
       const StageFormula stage = FormulaOf(model, formula.machine, part);
@@ -468,12 +481,9 @@ class CostResolver {
     const int64_t node = One("node.ranks");
     const ModelShape copies = spec_.formula ? spec_.formula->model : ModelShape();
     if (!Has("bandwidth") && node == 0) return absl::OkStatus();
-    if (Has("bandwidth") && message_.empty()) {
-      return absl::InvalidArgumentError("bandwidth: needs the size of a message ('message=16MiB')");
-    }
+    if (Has("bandwidth") && message_.empty()) SL_RETURN_IF_ERROR(CheckEdgesHaveSizes(plan_, spec_));
     std::map<std::pair<int64_t, int64_t>, int32_t> links;  // by the nodes that they lead between
     const auto hop = [&](StageId from, StageId to, int64_t bytes) {
-      if (!to.valid()) return Hop{};
       const RankId a = plan_.stage(from).rank, b = plan_.stage(to).rank;
       std::optional<std::pair<int64_t, int64_t>> apart;
       if (node > 0) apart = NodesApart(plan_, a, b, copies, node);
@@ -487,16 +497,17 @@ class CostResolver {
       const int32_t link = shared ? links.emplace(*apart, next).first->second : -1;
       return Hop{latency, std::llround(seconds * 1e9), link};
     };
-    const auto bytes = [&](StageId s) {
-      return message_.empty() || !s.valid() ? 0 : message_[s.value];
-    };
-    for (size_t s = 0; s < stages(); ++s) {
-      const StageId id(static_cast<int32_t>(s));
-      const Stage& stage = plan_.stages[s];
-      model_.activation_hops.push_back(hop(id, stage.next, bytes(id)));
-      model_.gradient_hops.push_back(hop(id, stage.previous, bytes(stage.previous)));
+    for (const Edge& edge : plan_.graph.edges()) {
+      model_.activation_hops.push_back(hop(edge.from, edge.to, BytesOver(edge)));
+      model_.gradient_hops.push_back(hop(edge.to, edge.from, BytesOver(edge)));
     }
     return absl::OkStatus();
+  }
+
+  // The bytes of an activation that moves over the edge: of its own, or of its sender.
+  int64_t BytesOver(const Edge& edge) const {
+    const int64_t of_sender = message_.empty() ? 0 : message_[edge.from.value];
+    return One(EdgeKey(edge), of_sender);
   }
 
   absl::Status ResolveMemory() {
@@ -511,12 +522,16 @@ class CostResolver {
       const int versions = memory_class == MemoryClass::kWeights ? plan_.versions : 1;
       for (size_t s = 0; s < stages(); ++s) model_.memory[s][memory_class] = versions * bytes[s];
     }
-    for (size_t s = 0; s < model_.memory.size() && !message_.empty(); ++s) {
+    for (size_t s = 0; s < model_.memory.size() && !message_.empty(); ++s)
       model_.memory[s][MemoryClass::kMessages] = message_[s];
+    if (!model_.memory.empty() && !plan_.graph.is_chain()) {
+      for (const Edge& edge : plan_.graph.edges()) {
+        model_.memory.emplace_back()[MemoryClass::kMessages] = BytesOver(edge);
+      }
     }
     // Gradient bytes in the cost file replace the formula's, including unreduced ones.
     const bool from_formula = !unreduced_.empty() && !gradients_given_;
-    for (size_t s = 0; s < model_.memory.size() && from_formula; ++s) {
+    for (size_t s = 0; s < stages() && !model_.memory.empty() && from_formula; ++s) {
       model_.memory[s].unreduced = unreduced_[s];
     }
     return absl::OkStatus();

@@ -57,8 +57,9 @@ absl::StatusOr<CostKey> KeyOf(const std::string& name, int line, const KeyError&
   if (const CostKey* key = FindCostKey(name)) return *key;
   if (!IsOwnCostKey(name)) return absl::InvalidArgumentError(UnknownCost(name));
   spec->unless_own.emplace(name, error(line, UnknownCost(name)).message());
-  const bool is_memory = absl::StartsWith(name, "memory.");
-  return CostKey{name.c_str(), is_memory ? CostUnit::kBytes : CostUnit::kTime, true, ""};
+  const bool of_edge = absl::StartsWith(name, "message.");
+  const bool is_memory = of_edge || absl::StartsWith(name, "memory.");
+  return CostKey{name.c_str(), is_memory ? CostUnit::kBytes : CostUnit::kTime, !of_edge, ""};
 }
 
 absl::Status Add(const CostKey& key, std::vector<int64_t> values, CostSpec* spec) {

@@ -204,7 +204,7 @@ struct CostModel {
   int64_t slowdown = 0;     // millionths
   int64_t part_jitter = 0;  // the standard deviation of a part's duration, in millionths of it
   int64_t hop = 0;          // the latency of every message, unless it depends:
-  // By sending stage, the times of an activation and a gradient; empty: `hop`.
+  // By edge of the plan's graph, the times of its activation and its gradient; empty: `hop`.
   std::vector<Hop> activation_hops;
   std::vector<Hop> gradient_hops;
   // Collectives; empty: no time.
@@ -226,10 +226,16 @@ struct CostModel {
   int64_t host_capacity = 0;        // bytes of copies that a rank's host can hold; 0: not known
   int receive_buffers = 0;          // per rank (links.h); 0: any number
   int64_t jitter = 0;               // standard deviation of durations, in millionths
+  int64_t microbatch_jitter = 0;    // the same of a microbatch's, all of its computations alike
   Noise noise;
   bool of_order = false;  // computation has the costs for which the plan's order was made
                           // (OrderCosts)
 };
+
+// True if durations are drawn at random around the costs.
+inline bool HasJitter(const CostModel& costs) {
+  return costs.jitter > 0 || costs.microbatch_jitter > 0;
+}
 
 // The time of the action's microbatch, or slice of it, where the usual one takes `ns`. An action
 // without a microbatch is of the usual one.
@@ -253,14 +259,18 @@ inline int64_t BucketsMet(const CostModel& costs, StageId stage) {
 // stretches them.
 bool TakesItsParts(const CostModel& costs);
 
-// The time of this send's message.
-inline Hop HopOf(const CostModel& costs, const Action& send) {
+// The time of this send's message over its edge.
+inline Hop HopOf(const CostModel& costs, const Edge& edge, const Action& send) {
   const std::vector<Hop>& hops =
       send.kind == ActionKind::kSendForward ? costs.activation_hops : costs.gradient_hops;
   if (hops.empty()) return {costs.hop, 0};
-  Hop hop = hops[send.stage.value];
+  Hop hop = hops[static_cast<size_t>(edge.id)];
   hop.transfer_ns = OfMicrobatch(costs, send, hop.transfer_ns);
   return hop;
+}
+inline Hop HopOf(const Plan& plan, const CostModel& costs, const Action& send) {
+  return costs.activation_hops.empty() ? Hop{costs.hop, 0}
+                                       : HopOf(costs, *EdgeOf(plan, send), send);
 }
 
 // Without any cost of computation the plan's own costs are taken, a unit of OrderCosts being a

@@ -18,12 +18,11 @@ std::vector<int64_t> DurationsOf(const Plan& plan, const CostModel& costs) {
     if (IsCompute(group[0].kind)) times.push_back(GroupCost(costs, group));
     i += group.size();
   }
-  for (size_t s = 0; s < plan.stages.size(); ++s) {
-    const StageId id(static_cast<int32_t>(s));
-    const StageId next = plan.stage(id).next;
-    if (!next.valid() || plan.stage(next).rank == plan.stage(id).rank) continue;
-    times.push_back(HopOf(costs, {.kind = ActionKind::kSendForward, .stage = id}).all_ns());
-    times.push_back(HopOf(costs, {.kind = ActionKind::kSendBackward, .stage = next}).all_ns());
+  for (const Edge& edge : plan.graph.edges()) {
+    if (plan.SameRank(edge.from, edge.to)) continue;
+    for (const ActionKind send : {ActionKind::kSendForward, ActionKind::kSendBackward}) {
+      times.push_back(HopOf(costs, edge, {.kind = send}).all_ns());
+    }
   }
   return times;
 }
@@ -38,13 +37,10 @@ bool AreProportional(const std::vector<int64_t>& a, const std::vector<int64_t>& 
 // The time of every message between ranks; nothing if they differ.
 std::optional<int64_t> TimeOfMessages(const Plan& plan, const CostModel& costs) {
   std::optional<int64_t> time;
-  for (size_t s = 0; s < plan.stages.size(); ++s) {
-    const StageId id(static_cast<int32_t>(s));
-    const StageId next = plan.stage(id).next;
-    if (!next.valid() || plan.stage(next).rank == plan.stage(id).rank) continue;
-    for (const Action& send : {Action{.kind = ActionKind::kSendForward, .stage = id},
-                               Action{.kind = ActionKind::kSendBackward, .stage = next}}) {
-      const int64_t ns = HopOf(costs, send).all_ns();
+  for (const Edge& edge : plan.graph.edges()) {
+    if (plan.SameRank(edge.from, edge.to)) continue;
+    for (const ActionKind send : {ActionKind::kSendForward, ActionKind::kSendBackward}) {
+      const int64_t ns = HopOf(costs, edge, {.kind = send}).all_ns();
       if (time.value_or(ns) != ns) return std::nullopt;
       time = ns;
     }

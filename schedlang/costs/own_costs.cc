@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "schedlang/base/status.h"
+#include "schedlang/costs/cost_keys.h"
 #include "schedlang/costs/host_copies.h"
 
 namespace stringline {
@@ -42,8 +43,13 @@ std::vector<int64_t> OverLink(const Plan& plan, const OwnLinks& links, const Own
 void DropOwnKeys(const Plan& plan, UnknownKeys* unknown) {
   std::erase_if(*unknown, [&plan](const auto& entry) {
     absl::string_view name = entry.first;
-    return plan.rows.Find(name) != nullptr || (absl::ConsumePrefix(&name, "memory.") &&
-                                               (ReadRowValue(plan.rows, name) & kOwnValues) != 0);
+    const std::vector<Edge>& edges = plan.graph.edges();
+    const bool of_edge = std::any_of(edges.begin(), edges.end(), [&](const Edge& edge) {
+      return !plan.graph.is_chain() && EdgeKey(edge) == name;
+    });
+    return of_edge || plan.rows.Find(name) != nullptr ||
+           (absl::ConsumePrefix(&name, "memory.") &&
+            (ReadRowValue(plan.rows, name) & kOwnValues) != 0);
   });
 }
 

@@ -65,9 +65,12 @@ void AddRecompute(const Plan& plan, const std::vector<int64_t>& recomputes,
     if (costs->memory.empty()) continue;
     StageMemory& memory = costs->memory[s];
     int64_t& kept = memory[MemoryClass::kKept];
-    const StageId previous = plan.stages[s].previous;
     if (!says_kept) {
-      kept = previous.valid() ? costs->memory[previous.value][MemoryClass::kMessages] : 0;
+      kept = 0;
+      for (const Edge& edge : plan.WholeGraph().In(StageId(static_cast<int32_t>(s)))) {
+        const StageId sender = plan.graph.EntryAtFrom(edge);
+        kept += costs->memory[sender.value][MemoryClass::kMessages];
+      }
     }
     if (remakes) {
       KeepForR(&memory);

@@ -55,8 +55,10 @@ absl::Status CheckStepLength(const Plan& plan, const CostModel& costs, int64_t m
     add("I", costs.input_gradient);
     add("W", costs.weight_gradient);
     sum.Add("F & B", plan, id, LongestPair(costs, s), times);
-    for (const ActionKind send : {ActionKind::kSendForward, ActionKind::kSendBackward}) {
-      sum.Add("the message", plan, id, HopOf(costs, {.kind = send, .stage = id}).all_ns(), times);
+    for (const Edge& edge : plan.graph.Out(id)) {
+      for (const ActionKind send : {ActionKind::kSendForward, ActionKind::kSendBackward}) {
+        sum.Add("the message", plan, id, HopOf(costs, edge, {.kind = send}).all_ns(), times);
+      }
     }
     // Before and after each action of the stage, at the most.
     add("unshard", costs.unshard);
@@ -64,7 +66,8 @@ absl::Status CheckStepLength(const Plan& plan, const CostModel& costs, int64_t m
     if (!costs.reduce.empty()) sum.Add("reduce", plan, id, costs.reduce[s], 1);
   }
   // Durations drawn at random lie within eight deviations.
-  const double drawn = 1 + 8e-6 * static_cast<double>(costs.jitter);
+  const double drawn = (1 + 8e-6 * static_cast<double>(costs.jitter)) *
+                       (1 + 8e-6 * static_cast<double>(costs.microbatch_jitter));
   if (sum.sum_ns() * drawn < static_cast<double>(most_ns)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrFormat(
       "the costs are too large: one after the other this step's actions take %.3g s, and times are "

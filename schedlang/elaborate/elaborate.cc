@@ -15,6 +15,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/types/span.h"
 #include "schedlang/costs/work_shares.h"
+#include "schedlang/elaborate/edges.h"
 #include "schedlang/elaborate/eval.h"
 #include "schedlang/elaborate/layout.h"
 #include "schedlang/elaborate/per_stage.h"
@@ -80,6 +81,8 @@ constexpr CountRow kCounts[] = {
     {Step::Kind::kVersions, &Plan::versions, 1, kMostVersions,
      "a stage holds %s versions of its weights"},
     {Step::Kind::kSlices, &Plan::slices, 1, kMostSlices, "a microbatch has %s slices"},
+    {Step::Kind::kWindow, &Plan::window, 1, kMostWindow, "a window is of %s actions"},
+    {Step::Kind::kSlack, &Plan::slack, 0, kMostSlack, "a slack is of %s activations"},
 };
 
 class Elaboration {
@@ -139,6 +142,7 @@ class Elaboration {
     if (!FitsLimits()) return std::nullopt;
     padded_ *= plan_.slices;
     CountStepsAndSlices(&plan_);
+    if (!FitEdges(program_, &evaluator_, &plan_, diagnostics_)) return std::nullopt;
     if (!RunRanks(program_, padded_, limits_, &evaluator_, &plan_, diagnostics_)) {
       return std::nullopt;
     }
@@ -608,6 +612,46 @@ bool Declares(const ast::Schedule& schedule, absl::string_view name) {
                      [name](const ast::Option& option) { return option.name.text == name; });
 }
 
+// Takes the parameter out of those given, unless the schedule declares it.
+std::optional<Parameter> TakeUndeclared(const ast::Schedule& schedule, absl::string_view name,
+                                        std::vector<Parameter>* given) {
+  const auto at = std::find_if(given->begin(), given->end(), [name](const Parameter& parameter) {
+    return parameter.name == name;
+  });
+  if (at == given->end() || Declares(schedule, name)) return std::nullopt;
+  const Parameter taken = *at;
+  given->erase(at);
+  return taken;
+}
+
+// False after a finding.
+bool SetReadyOrder(const std::optional<Parameter>& window, const std::optional<Parameter>& slack,
+                   Plan* plan, Diagnostics* diagnostics) {
+  const auto set = [&](const std::optional<Parameter>& given, int least, int most, int* member) {
+    if (!given) return true;
+    if (given->value >= least && given->value <= most) {
+      *member = static_cast<int>(given->value);
+      plan->parameters.push_back(*given);
+      return true;
+    }
+    diagnostics
+        ->Add(Code::kBadParameter, plan->header,
+              absl::StrCat("'", given->name, "' is ", given->value, ", which is not in ", least,
+                           " .. ", most))
+        .where = PrintParameters(*plan);
+    return false;
+  };
+  if (!set(window, 1, kMostWindow, &plan->window)) return false;
+  if (!set(slack, 0, kMostSlack, &plan->slack)) return false;
+  if (!slack || plan->window > 0) return true;
+  diagnostics
+      ->Add(Code::kBadParameter, plan->header,
+            absl::StrCat("'slack' is that of a window, and '", plan->schedule,
+                         "' has none: give it one, as in window=8"))
+      .where = PrintParameters(*plan);
+  return false;
+}
+
 // The plan of a step, performed as often as `steps` says.
 std::optional<Plan> Repeated(const Plan& plan, const Parameter& steps, int64_t most_actions,
                              Diagnostics* diagnostics) {
@@ -648,16 +692,12 @@ std::optional<Plan> Elaborate(const ast::File& file, const std::string& name,
   if (chain.empty()) return std::nullopt;
   StepBudget budget(limits.steps, limits.stop);
   std::vector<Parameter> own = parameters;
-  std::optional<Parameter> steps;
-  const auto given = std::find_if(own.begin(), own.end(), [](const Parameter& parameter) {
-    return parameter.name == kStepsParameter;
-  });
-  if (given != own.end() && !Declares(*schedule, kStepsParameter)) {
-    steps = *given;
-    own.erase(given);
-  }
+  const auto steps = TakeUndeclared(*schedule, kStepsParameter, &own);
+  const auto window = TakeUndeclared(*schedule, kWindowParameter, &own);
+  const auto slack = TakeUndeclared(*schedule, kSlackParameter, &own);
   std::optional<Plan> plan = ElaborateChain(chain, own, diagnostics, limits, &budget);
-  if (!plan || !steps) return plan;
+  if (!plan || !SetReadyOrder(window, slack, &*plan, diagnostics)) return std::nullopt;
+  if (!steps) return plan;
   return Repeated(*plan, *steps, limits.actions, diagnostics);
 }
 

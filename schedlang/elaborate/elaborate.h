@@ -42,13 +42,16 @@ struct ElaborateLimits {
 // schedules can be bases of derived ones. P and M must be given, options have defaults. The plan is
 // not lowered and not checked. `steps` is a parameter of every schedule that neither declares one
 // of this name nor says itself how many steps it has: so often the order of a step is performed
-// (RepeatSteps). Findings: unknown or missing parameters, unknown names ("did you
-// mean"), wrong values, arithmetic errors, `require`s that do not hold, limits.
+// (RepeatSteps). So are `window` and `slack` (Plan::window), in place of the schedule's own.
+// Findings: unknown or missing parameters, unknown names ("did you mean"), wrong values, arithmetic
+// errors, `require`s that do not hold, limits.
 std::optional<Plan> Elaborate(const ast::File& file, const std::string& name,
                               const std::vector<Parameter>& parameters, Diagnostics* diagnostics,
                               const ElaborateLimits& limits = {});
 
-// The parameter of schedules that do not declare it.
+// The parameters of schedules that do not declare them.
 inline constexpr char kStepsParameter[] = "steps";
+inline constexpr char kWindowParameter[] = "window";
+inline constexpr char kSlackParameter[] = "slack";
 
 }  // namespace stringline

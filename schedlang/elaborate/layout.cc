@@ -63,8 +63,9 @@ class Placement {
     }
     if (stages_.layout != Layout::kExpression && !Fits(count)) return false;
     for (int64_t stage = 0; stage < count; ++stage) {
-      if (!PlaceStage(stage, count)) return false;
+      if (!PlaceStage(stage)) return false;
     }
+    plan_->SetChains();
     return true;
   }
 
@@ -82,7 +83,7 @@ class Placement {
                             "' puts ", per_rank, " on every rank"));
   }
 
-  bool PlaceStage(int64_t stage, int64_t count) {
+  bool PlaceStage(int64_t stage) {
     int64_t rank = 0;
     if (stages_.layout == Layout::kExpression) {
       evaluator_->Set(stages_.slot, stage);
@@ -96,11 +97,7 @@ class Placement {
       rank = RankOnLayout(kLayouts[static_cast<size_t>(stages_.layout)], stage, ranks_);
     }
     if (stages_.reversed) rank = ranks_ - 1 - rank;
-    const int32_t id = first_ + static_cast<int32_t>(stage);
-    plan_->stages.push_back({.rank = RankId(static_cast<int32_t>(rank)),
-                             .previous = StageId(stage > 0 ? id - 1 : -1),
-                             .next = StageId(stage + 1 < count ? id + 1 : -1),
-                             .pipe = pipe_});
+    plan_->stages.push_back({.rank = RankId(static_cast<int32_t>(rank)), .pipe = pipe_});
     return true;
   }
 
@@ -168,9 +165,7 @@ std::vector<Stage> StagesOn(const Placing& placing, int64_t ranks) {
   const int64_t count = placing.stages_per_rank * ranks;
   std::vector<Stage> stages;
   for (int64_t s = 0; s < count; ++s) {
-    stages.push_back({.rank = RankId(static_cast<int32_t>(RankOnLayout(row, s, ranks))),
-                      .previous = StageId(static_cast<int32_t>(s - 1)),
-                      .next = StageId(s + 1 < count ? static_cast<int32_t>(s + 1) : -1)});
+    stages.push_back({.rank = RankId(static_cast<int32_t>(RankOnLayout(row, s, ranks)))});
   }
   return stages;
 }

@@ -15,13 +15,13 @@ constexpr int kDeepestGroup = 100;
 // Writes the layout out as a row of items, then cuts it at the bars.
 class LayoutReader {
  public:
-  LayoutReader(absl::string_view quoted, uint32_t begin, Diagnostics* diagnostics)
-      : text_(quoted), begin_(begin), diagnostics_(diagnostics) {}
+  LayoutReader(absl::string_view quoted, uint32_t begin, bool chain, Diagnostics* diagnostics)
+      : text_(quoted), begin_(begin), chain_(chain), diagnostics_(diagnostics) {}
 
   std::optional<std::vector<std::string>> Read() {
     std::string row;
     at_ = 1;  // behind the quote
-    if (!ReadRow(0, 0, &row) || !EndsWell(row)) return std::nullopt;
+    if (!ReadRow(0, 0, &row) || (chain_ && !EndsWell(row))) return std::nullopt;
     std::vector<std::string> stages(1);
     for (const char item : row) {
       if (item == '|') {
@@ -29,6 +29,11 @@ class LayoutReader {
       } else {
         stages.back().push_back(item);
       }
+    }
+    if (!chain_ && !std::all_of(stages.begin(), stages.end(), [this](const std::string& stage) {
+          return StageEndsWell(stage);
+        })) {
+      return std::nullopt;
     }
     return stages;
   }
@@ -93,8 +98,9 @@ class LayoutReader {
     const std::pair<char, const char*> kOnce[] = {{'E', "embedding, 'E'"}, {'L', "loss, 'L'"}};
     for (const auto& [item, name] : kOnce) {
       if (count(item) == 1) continue;
-      return Bad(
-          0, absl::StrCat("the layout has ", count(item) == 0 ? "no " : "more than one ", name));
+      return Bad(0,
+                 absl::StrCat("the layout has ", count(item) == 0 ? "no " : "more than one ", name,
+                              count(item) == 0 ? "" : "; stages that are no chain (`edges`) may"));
     }
     const size_t before = row.find_first_of("tm");
     if (before < row.find('E')) return Bad(0, "a layer comes before the embedding, 'E'");
@@ -105,8 +111,20 @@ class LayoutReader {
     return true;
   }
 
+  // Where stages are no chain.
+  bool StageEndsWell(const std::string& stage) {
+    const size_t embedding = stage.rfind('E'), loss = stage.find('L');
+    if (embedding != std::string::npos && embedding > 0) {
+      return Bad(
+          0, absl::StrCat("the embedding, 'E', is first in its stage, and not in '", stage, "'"));
+    }
+    return loss == std::string::npos || loss + 1 == stage.size() ||
+           Bad(0, absl::StrCat("the loss, 'L', is last in its stage, and not in '", stage, "'"));
+  }
+
   absl::string_view text_;
   uint32_t begin_;
+  bool chain_;
   Diagnostics* diagnostics_;
   size_t at_ = 0;
 };
@@ -114,8 +132,8 @@ class LayoutReader {
 }  // namespace
 
 std::optional<std::vector<std::string>> ReadLayout(absl::string_view quoted, uint32_t begin,
-                                                   Diagnostics* diagnostics) {
-  return LayoutReader(quoted, begin, diagnostics).Read();
+                                                   bool chain, Diagnostics* diagnostics) {
+  return LayoutReader(quoted, begin, chain, diagnostics).Read();
 }
 
 }  // namespace stringline

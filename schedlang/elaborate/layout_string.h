@@ -20,8 +20,9 @@ namespace stringline {
 
 // The contents of each stage, written out: {"Ettt", "tt", …, "L"}. `quoted` is the string with its
 // quotes, which begins at `begin` of the source. The embedding comes first, the loss last, and each
-// once. Nothing after a finding, which marks the character.
+// once; of stages that are no `chain` any number, an embedding first in its stage and a loss last.
+// Nothing after a finding, which marks the character.
 std::optional<std::vector<std::string>> ReadLayout(absl::string_view quoted, uint32_t begin,
-                                                   Diagnostics* diagnostics);
+                                                   bool chain, Diagnostics* diagnostics);
 
 }  // namespace stringline

@@ -116,6 +116,8 @@ struct Step {
     kSteps,       // node
     kVersions,    // node
     kSlices,      // node
+    kWindow,      // node
+    kSlack,       // node
     kOrder,       // slot: the order; body
     kRepeat,      // node times; slot: the loop variable or -1; body
     kIf,          // body: arms; the first whose node holds is performed
@@ -163,6 +165,21 @@ struct PipeStep {
   Span span;
   StagesStep stages;
   int32_t microbatches = -1;  // node; -1: all of them
+};
+
+// An edge, or edges of all stages: a slot holds the stage where its name stands for each of them.
+struct EdgeStep {
+  Span span;
+  int32_t from_slot = -1, to_slot = -1;  // -1: a single stage, given by the node
+  int32_t from = -1, to = -1;            // nodes
+  int32_t where = -1;                    // node; -1: all of them
+};
+
+// The stages that microbatches leave out: those of the slots for which the node holds.
+struct SkipStep {
+  Span span;
+  int32_t stage_slot = -1, microbatch_slot = -1;
+  int32_t where = -1;  // node
 };
 
 // `split`: as in the text, before lists are evaluated and stages are counted.
@@ -229,6 +246,9 @@ struct Program {
   std::vector<int32_t> defaults;        // per parameter: a node, or -1
   std::vector<Step> steps;              // the schedule's own
   std::vector<PipeStep> pipes;
+  std::vector<EdgeStep> edges;  // empty: the stages of a pipe are a chain
+  std::optional<Span> edges_span;
+  std::optional<SkipStep> skip;
   std::optional<SplitStep> split;
   std::optional<RecomputeStep> recompute;
   std::optional<OffloadStep> offload;

@@ -145,12 +145,16 @@ bool RankWork::Perform(const Demand& demand, uint32_t place, Span span, const Sp
   written_ = nullptr;
   if (!action) return false;
   action->place = place;
-  if (plan_->rows.IsOfEveryRank(action->kind)) action->on = static_cast<int16_t>(rank_.value);
+  if (plan_->rows.IsOfEveryRank(action->kind)) action->other = static_cast<int16_t>(rank_.value);
   if (action->kind == ActionKind::kInputGradient) new_deferred_.push_back(*action);
   if (action->kind == ActionKind::kOffload) {
     offloaded_.Add(action->stage.value, action->microbatch.value);
   }
-  if (action->microbatch.value >= plan_->microbatches) return true;  // only padding
+  // The microbatch only pads the step, or leaves the stage out.
+  if (action->microbatch.value >= plan_->microbatches ||
+      plan_->LeavesOut(action->stage, action->microbatch)) {
+    return true;
+  }
   if (!HasRoom(span)) return false;
   action->joined = group_began_;
   action->iteration = CurrentIteration();

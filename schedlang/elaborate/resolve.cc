@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
 #include "schedlang/base/diagnostics.h"
+#include "schedlang/elaborate/edges.h"
 #include "schedlang/elaborate/layout_string.h"
 #include "schedlang/elaborate/resolve_expression.h"
 #include "schedlang/elaborate/resolve_rows.h"
@@ -224,11 +225,10 @@ void CheckSteps(const Program& program, std::optional<Span> steps, std::optional
 
 Step::Kind CountOfWord(absl::string_view word) {
   using Kind = Step::Kind;
-  constexpr std::pair<absl::string_view, Kind> kWords[] = {{"steps", Kind::kSteps},
-                                                           {"versions", Kind::kVersions},
-                                                           {"slices", Kind::kSlices},
-                                                           {"chunks", Kind::kChunks},
-                                                           {"unshard", Kind::kAhead}};
+  constexpr std::pair<absl::string_view, Kind> kWords[] = {
+      {"steps", Kind::kSteps},   {"versions", Kind::kVersions}, {"slices", Kind::kSlices},
+      {"window", Kind::kWindow}, {"slack", Kind::kSlack},       {"chunks", Kind::kChunks},
+      {"unshard", Kind::kAhead}};
   return std::find_if(std::begin(kWords), std::end(kWords),
                       [word](const auto& row) { return row.first == word; })
       ->second;
@@ -251,6 +251,19 @@ void CheckSlices(const Program& program, std::optional<Span> slices, std::option
                    "slots: greedy and searched orders are of whole microbatches");
 }
 
+// A slack is that of a window, and steps behind each other have one order.
+void CheckWindow(std::optional<Span> window, std::optional<Span> slack, std::optional<Span> steps,
+                 Diagnostics* diagnostics) {
+  if (slack && !window) {
+    diagnostics->Add(Code::kMissingPart, *slack,
+                     "a 'slack', and no 'window e;' says that the orders are preferences");
+  }
+  if (window && steps) {
+    diagnostics->Add(Code::kMisplaced, *window,
+                     "'window' cannot stand beside 'steps': ready order is of one step");
+  }
+}
+
 // The statements that stand once and have a number, by kind.
 using Counts = std::map<Step::Kind, std::optional<Span>>;
 
@@ -258,9 +271,39 @@ void CheckCounts(const Program& program, Counts* counts, std::optional<Span> pad
                  std::optional<Span> named_slice, Diagnostics* diagnostics) {
   const std::optional<Span> steps = (*counts)[Step::Kind::kSteps];
   CheckSteps(program, steps, pad, diagnostics);
+  CheckWindow((*counts)[Step::Kind::kWindow], (*counts)[Step::Kind::kSlack], steps, diagnostics);
   CheckForwardOnly(program, steps, (*counts)[Step::Kind::kVersions], diagnostics);
   CheckSlices(program, (*counts)[Step::Kind::kSlices], named_slice, (*counts)[Step::Kind::kChunks],
               diagnostics);
+}
+
+bool SaysEdges(const ast::Schedule& schedule) {
+  const std::vector<ast::Statement>& all = schedule.body.statements;
+  return std::any_of(all.begin(), all.end(), [](const ast::Statement& statement) {
+    return std::holds_alternative<ast::Edges>(statement.node);
+  });
+}
+
+StagesStep ResolveStages(const ast::Stages& stages, Scope* scope, ExpressionResolver* expressions,
+                         Program* program, Diagnostics* diagnostics) {
+  StagesStep out;
+  out.span = stages.layout.span;
+  out.count = expressions->Resolve(stages.count);
+  out.reversed = stages.reversed;
+  if (!stages.rank) {
+    out.layout =
+        ResolveLayout(stages.layout, /*or_any=*/false, diagnostics).value_or(Layout::kLine);
+    return out;
+  }
+  out.layout = Layout::kExpression;
+  scope->OpenBlock();
+  out.slot = static_cast<int32_t>(program->slot_names.size());
+  program->slot_names.push_back(stages.layout.text);
+  scope->Define(stages.layout, Symbol::Kind::kValue, out.slot);
+  out.rank = expressions->Resolve(*stages.rank);
+  out.span = stages.rank->span;
+  scope->CloseBlock();
+  return out;
 }
 
 class Resolver {
@@ -344,6 +387,7 @@ class Resolver {
     if (program_.split) CheckSplit(program_, diagnostics_);
     CheckChoices(program_, diagnostics_);
     CheckRows(program_, diagnostics_);
+    CheckEdges(program_, diagnostics_);
     auto& counts = first_.counts;
     CheckCounts(program_, &counts, first_.pad, slice_, diagnostics_);
     if (counts[Step::Kind::kAhead] && first_.unshard)
@@ -419,7 +463,7 @@ class Resolver {
       Misplaced(stages.span, "the stages of a schedule with pipes stand in its pipes");
       return;
     }
-    AddPipe({.span = stages.span, .stages = ResolveStages(stages)}, stages.span, steps);
+    AddPipe({.span = stages.span, .stages = StagesOf(stages)}, stages.span, steps);
   }
 
   void Resolve(const ast::Pipe& pipe, Place place, std::vector<Step>* steps) {
@@ -431,7 +475,7 @@ class Resolver {
     }
     if (first_.pad) Misplaced(*first_.pad, "'pad' cannot stand in a schedule with pipes");
     PipeStep out{.name = pipe.name.text, .span = pipe.name.span};
-    out.stages = ResolveStages(pipe.stages);
+    out.stages = StagesOf(pipe.stages);
     out.microbatches = expressions_.Resolve(pipe.microbatches);
     scope_.Define(pipe.name, Symbol::Kind::kPipe, static_cast<int32_t>(program_.pipes.size()));
     AddPipe(std::move(out), pipe.span, steps);
@@ -441,31 +485,15 @@ class Resolver {
     diagnostics_->Add(Code::kMisplaced, span, std::move(text));
   }
 
+  StagesStep StagesOf(const ast::Stages& stages) {
+    return ResolveStages(stages, &scope_, &expressions_, &program_, diagnostics_);
+  }
+
   void AddPipe(PipeStep pipe, Span span, std::vector<Step>* steps) {
     Step step{.kind = Step::Kind::kStages, .span = span};
     step.slot = static_cast<int32_t>(program_.pipes.size());
     program_.pipes.push_back(std::move(pipe));
     steps->push_back(std::move(step));
-  }
-
-  StagesStep ResolveStages(const ast::Stages& stages) {
-    StagesStep out;
-    out.span = stages.layout.span;
-    out.count = expressions_.Resolve(stages.count);
-    out.reversed = stages.reversed;
-    if (stages.rank) {
-      out.layout = Layout::kExpression;
-      scope_.OpenBlock();
-      out.slot = NewSlot(stages.layout.text);
-      scope_.Define(stages.layout, Symbol::Kind::kValue, out.slot);
-      out.rank = expressions_.Resolve(*stages.rank);
-      out.span = stages.rank->span;
-      scope_.CloseBlock();
-    } else {
-      out.layout =
-          ResolveLayout(stages.layout, /*or_any=*/false, diagnostics_).value_or(Layout::kLine);
-    }
-    return out;
   }
 
   void Resolve(const ast::Split& split, Place place, std::vector<Step>*) {
@@ -477,7 +505,8 @@ class Resolver {
     if (split.layout) {
       out.kind = Split::Kind::kLayout;
       out.span = split.layout->span;
-      auto layout = ReadLayout(split.layout->text, split.layout->span.begin, diagnostics_);
+      auto layout = ReadLayout(split.layout->text, split.layout->span.begin, !SaysEdges(schedule_),
+                               diagnostics_);
       if (layout) out.layout = *std::move(layout);
     } else if (split.kind.empty()) {
       out.kind = Split::Kind::kLayers;
@@ -517,6 +546,16 @@ class Resolver {
     if (!Once(&first_.counts[kind], count.span, what)) return;
     steps->push_back(
         {.kind = kind, .span = count.count.span, .node = expressions_.Resolve(count.count)});
+  }
+  void Resolve(const ast::Edges& edges, Place place, std::vector<Step>*) {
+    if (!Stands(place == Place::kSchedule, edges.span, "'edges'", kInSchedule)) return;
+    if (!Once(&program_.edges_span, edges.span, "'edges'")) return;
+    ResolveEdges(edges, &scope_, &expressions_, &program_);
+  }
+  void Resolve(const ast::Skip& skip, Place place, std::vector<Step>*) {
+    if (!Stands(place == Place::kSchedule, skip.span, "'skip'", kInSchedule)) return;
+    if (!Once(&first_.skip, skip.span, "'skip'")) return;
+    ResolveSkip(skip, &scope_, &expressions_, &program_);
   }
   void Resolve(const ast::ForwardOnly& only, Place place, std::vector<Step>*) {
     constexpr const char* kWhat = "'forward only'";
@@ -700,7 +739,7 @@ class Resolver {
   std::vector<BareStage> bare_;  // stages without a pipe
   // The first of each of these statements.
   struct {
-    std::optional<Span> stages, split, recompute, pad, unshard, rank;
+    std::optional<Span> stages, split, recompute, pad, unshard, rank, skip;
     Counts counts;
   } first_;
   std::optional<Span> slice_;  // the first action that names its slice

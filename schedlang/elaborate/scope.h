@@ -41,6 +41,7 @@ class Scope {
   void BeginFunction(const std::string& name) { function_ = name; }
   void EndFunction() { function_.clear(); }
 
+  bool IsKnown(const std::string& name) const { return symbols_.count(name) > 0; }
   // True if the name is visible here and of another kind.
   bool IsOther(const std::string& name, Symbol::Kind kind) const {
     const auto known = symbols_.find(name);

@@ -75,14 +75,15 @@ class PlanClock {
 
   // The arrival of what the action needs from a neighbour; kUnknown if that is not known yet.
   int64_t ArrivalOf(const Action& action) const {
-    const Stage& stage = plan_.stage(action.stage);
     const bool forward = action.kind == ActionKind::kForward;
     const bool back =
         action.kind == ActionKind::kBackward || action.kind == ActionKind::kInputGradient;
-    const StageId from = forward ? stage.previous : back ? stage.next : StageId();
+    const StageId from = forward ? plan_.graph.Before(action.stage)
+                         : back  ? plan_.graph.Behind(action.stage)
+                                 : StageId();
     if (!from.valid()) return 0;
     const int64_t end = (forward ? forward_ : gradient_)[Index(from, action.microbatch)];
-    if (end == kUnknown || plan_.stage(from).rank == stage.rank) return end;
+    if (end == kUnknown || plan_.SameRank(from, action.stage)) return end;
     return end + (forward ? WorkOf(from).activation : WorkOf(from).gradient).all();
   }
 

@@ -86,6 +86,7 @@ void FillOrders(const OrderRules& rules, const SearchPlace& place, Plan ordered,
     action.place = named == rules.places.end() ? rules.place : named->second;
   }
   plan->stages = std::move(ordered.stages);
+  plan->graph = std::move(ordered.graph);
   if (rules.search.counts_layers) {
     plan->split.kind = Split::Kind::kLayers;
     plan->split.layers = found.partition;

@@ -50,6 +50,7 @@ std::vector<SearchPlace> StagesOfPlaces(const OrderRules& rules, const Plan& pla
   for (const Placing& placing : rules.search.places) {
     places.push_back({plan});
     places.back().plan.stages = StagesOn(placing, plan.parameters[0].value);
+    places.back().plan.SetChains();
   }
   return places;
 }

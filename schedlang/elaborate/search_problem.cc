@@ -109,8 +109,8 @@ Problem SearchProblem::Of(absl::Span<const int> partition,
       work.time[search::kInputAt] += work.time[search::kForwardAt];
       KeepInput(held[MemoryClass::kKept], &held);
     }
-    work.activation.latency = Hop(id, plan_.stage(id).next);
-    work.gradient.latency = Hop(id, plan_.stage(id).previous);
+    work.activation.latency = Hop(id, plan_.graph.Behind(id));
+    work.gradient.latency = Hop(id, plan_.graph.Before(id));
     if (rules_.search.in_memory) {
       search::HoldBytes(search::HeldOf(held), &work);
     } else {

@@ -106,7 +106,7 @@ class CollectiveInserter {
         part.kind == ActionKind::kBackward || part.kind == ActionKind::kWeightGradient;
     int& left = weights_left_[static_cast<size_t>(part.stage.value)];
     if (!gives || --left > 0) return;
-    left = plan_.microbatches_of(part.stage) / plan_.steps;  // of the next step
+    left = plan_.MicrobatchesOfStep(part.stage);  // of the next step
     Put(ActionKind::kReduceGrad, part.stage, part, out);
   }
 
@@ -141,7 +141,7 @@ Plan AddCollectives(const Plan& plan, const CollectiveChoice& choice) {
   if (!missing.any()) return plan;
   std::vector<int> weights_left;
   for (size_t s = 0; s < plan.stages.size(); ++s) {
-    weights_left.push_back(plan.microbatches_of(StageId(static_cast<int32_t>(s))) / plan.steps);
+    weights_left.push_back(plan.MicrobatchesOfStep(StageId(static_cast<int32_t>(s))));
   }
   Plan with = plan;
   with.actions.clear();

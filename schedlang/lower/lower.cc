@@ -15,14 +15,15 @@
 namespace stringline {
 namespace {
 
-// A message, as the receive that takes it.
+// A message, with the receive that takes it.
 struct Message {
+  const Edge* edge;
   ActionKind recv;
-  StageId stage;  // the receiving stage
   MicrobatchId microbatch;
 };
 
-// Lowers a plan. Flat arrays indexed by (stage, microbatch), everything linear in actions.
+// Lowers a plan. Flat arrays indexed by (stage, microbatch) and (edge, microbatch), everything
+// linear in actions.
 class Lowering {
  public:
   explicit Lowering(const Plan& plan)
@@ -31,9 +32,9 @@ class Lowering {
         messages_(channels_.all.size()),
         posted_(channels_.all.size(), 0),
         given_(plan.stages.size() * static_cast<size_t>(plan.microbatches), 0),
-        sent_(given_.size(), 0),
-        position_activation_(given_.size(), 0),
-        position_gradient_(given_.size(), 0) {}
+        sent_(plan.graph.edges().size() * static_cast<size_t>(plan.microbatches), 0),
+        position_activation_(sent_.size(), 0),
+        position_gradient_(sent_.size(), 0) {}
 
   Plan Run() {
     FindGivers();
@@ -53,6 +54,9 @@ class Lowering {
   size_t Index(StageId stage, MicrobatchId m) const {
     return static_cast<size_t>(stage.value) * plan_.microbatches + m.value;
   }
+  size_t Index(const Edge& edge, MicrobatchId m) const {
+    return static_cast<size_t>(edge.id) * plan_.microbatches + m.value;
+  }
 
   void FindGivers() {
     for (const Action& action : plan_.actions) {
@@ -62,35 +66,39 @@ class Lowering {
     }
   }
 
-  // Calls `visit(send kind, receiving stage, its receive kind, channel)` for every message of
-  // `action`: values that cross ranks and have a consumer.
+  // Calls `visit(send kind, its receive kind, edge, channel)` for every message of `action`: values
+  // that cross ranks and have a consumer.
   template <typename Visit>
   void ForEachMessage(const Action& action, Visit visit) const {
     if (IsCollective(action.kind)) return;
     const Values gives = EffectsOf(action.kind).gives;
-    const Stage& stage = plan_.stage(action.stage);
-    const int forward = channels_.of_activation[action.stage.value];
-    if ((gives & kOutput) && forward >= 0 &&
-        (given_[Index(stage.next, action.microbatch)] & kOutput)) {
-      visit(ActionKind::kSendForward, stage.next, ActionKind::kRecvForward, forward);
+    const MicrobatchId m = action.microbatch;
+    if (gives & kOutput) {
+      for (const Edge& edge : plan_.GraphOf(action.microbatch).Out(action.stage)) {
+        const int channel = channels_.of_activation[edge.id];
+        if (channel < 0 || (given_[Index(edge.to, m)] & kOutput) == 0) continue;
+        visit(ActionKind::kSendForward, ActionKind::kRecvForward, edge, channel);
+      }
     }
-    const int backward = channels_.of_gradient[action.stage.value];
-    if ((gives & kInGrad) && backward >= 0 &&
-        (given_[Index(stage.previous, action.microbatch)] & kInGrad)) {
-      visit(ActionKind::kSendBackward, stage.previous, ActionKind::kRecvBackward, backward);
+    if (gives & kInGrad) {
+      for (const Edge& edge : plan_.GraphOf(action.microbatch).In(action.stage)) {
+        const int channel = channels_.of_gradient[edge.id];
+        if (channel < 0 || (given_[Index(edge.from, m)] & kInGrad) == 0) continue;
+        visit(ActionKind::kSendBackward, ActionKind::kRecvBackward, edge, channel);
+      }
     }
   }
 
   // Appends the messages of `action` to their channels, each once, and notes their queue places.
   void QueueMessages(const Action& action) {
-    ForEachMessage(action, [&](ActionKind, StageId to, ActionKind recv, int channel) {
-      const size_t i = Index(to, action.microbatch);
+    ForEachMessage(action, [&](ActionKind, ActionKind recv, const Edge& edge, int channel) {
+      const size_t i = Index(edge, action.microbatch);
       const Values bit = recv == ActionKind::kRecvForward ? kInput : kOutGrad;
       if (sent_[i] & bit) return;
       sent_[i] |= bit;
       auto& position = recv == ActionKind::kRecvForward ? position_activation_ : position_gradient_;
       position[i] = static_cast<uint32_t>(messages_[channel].size());
-      messages_[channel].push_back({recv, to, action.microbatch});
+      messages_[channel].push_back({&edge, recv, action.microbatch});
     });
   }
 
@@ -107,39 +115,40 @@ class Lowering {
   void PostReceives(const Action& action, std::vector<Action>* out) {
     if (IsCollective(action.kind)) return;
     const Values needs = EffectsOf(action.kind).needs;
-    const Stage& stage = plan_.stage(action.stage);
-    const size_t i = Index(action.stage, action.microbatch);
-    if ((needs & kInput) && (sent_[i] & kInput)) {
-      PostUpTo(channels_.of_activation[stage.previous.value], position_activation_[i], action, out);
+    const auto post = [&](const Edge& edge, Values bit, const std::vector<int>& channels,
+                          const std::vector<uint32_t>& positions) {
+      const size_t i = Index(edge, action.microbatch);
+      if (sent_[i] & bit) PostUpTo(channels[edge.id], positions[i], action, out);
+    };
+    if (needs & kInput) {
+      for (const Edge& edge : plan_.GraphOf(action.microbatch).In(action.stage)) {
+        post(edge, kInput, channels_.of_activation, position_activation_);
+      }
     }
-    if ((needs & kOutGrad) && (sent_[i] & kOutGrad)) {
-      PostUpTo(channels_.of_gradient[stage.next.value], position_gradient_[i], action, out);
+    if (needs & kOutGrad) {
+      for (const Edge& edge : plan_.GraphOf(action.microbatch).Out(action.stage)) {
+        post(edge, kOutGrad, channels_.of_gradient, position_gradient_);
+      }
     }
   }
 
   void PostUpTo(int channel, uint32_t position, const Action& consumer, std::vector<Action>* out) {
     for (; posted_[channel] <= position; ++posted_[channel]) {
       const Message& message = messages_[channel][posted_[channel]];
-      Action recv = consumer;  // for its place
-      recv.joined = false;
-      recv.kind = message.recv;
-      recv.stage = message.stage;
-      recv.microbatch = message.microbatch;
-      out->push_back(recv);
+      Action at = consumer;  // for its place
+      at.microbatch = message.microbatch;
+      out->push_back(MessageOver(plan_, *message.edge, message.recv, at));
     }
   }
 
   void Send(const Action& action, std::vector<Action>* out) {
-    ForEachMessage(action, [&](ActionKind kind, StageId to, ActionKind recv, int) {
+    ForEachMessage(action, [&](ActionKind kind, ActionKind recv, const Edge& edge, int) {
       // A second producer of the same value (an error found by Check) does not send it again.
-      Values& sent = sent_[Index(to, action.microbatch)];
+      Values& sent = sent_[Index(edge, action.microbatch)];
       const Values done = recv == ActionKind::kRecvForward ? kOutput : kInGrad;
       if (sent & done) return;
       sent |= done;
-      Action send = action;
-      send.joined = false;
-      send.kind = kind;
-      out->push_back(send);
+      out->push_back(MessageOver(plan_, edge, kind, action));
     });
   }
 
@@ -148,11 +157,16 @@ class Lowering {
   std::vector<std::vector<Message>> messages_;  // by channel, in the sender's order
   std::vector<uint32_t> posted_;                // by channel: receives posted so far
   std::vector<Values> given_;                   // by stage and microbatch: values with a producer
-  // By receiving stage: kInput / kOutGrad once queued, kOutput / kInGrad once the send is written.
+  // By edge and microbatch: kInput / kOutGrad once queued, kOutput / kInGrad once the send is
+  // written.
   std::vector<Values> sent_;
   std::vector<uint32_t> position_activation_;
   std::vector<uint32_t> position_gradient_;
 };
+
+bool IsEdge(const StageGraph& graph, StageId from, StageId to) {
+  return graph.Find(from, to) != nullptr;
+}
 
 // True if `first` gives a value that `later` needs on the same rank.
 bool Feeds(const Plan& plan, const Action& first, const Action& later) {
@@ -164,10 +178,10 @@ bool Feeds(const Plan& plan, const Action& first, const Action& later) {
                             ahead == 1 && plan.SliceOf(later) > 0;
     return reads_keys || ((gives & needs & kSliceKeyGrad) != 0 && ahead == -1);
   }
-  const Stage& stage = plan.stage(first.stage);
   if (later.stage == first.stage) return (gives & needs & (kSaved | kKept | kStash)) != 0;
-  if (later.stage == stage.next) return (gives & kOutput) && (needs & kInput);
-  return later.stage == stage.previous && (gives & kInGrad) && (needs & kOutGrad);
+  const StageGraph& graph = plan.GraphOf(first.microbatch);
+  if ((gives & kOutput) && (needs & kInput)) return IsEdge(graph, first.stage, later.stage);
+  return (gives & kInGrad) && (needs & kOutGrad) && IsEdge(graph, later.stage, first.stage);
 }
 
 // A group whose actions wait for each other is a mistake in the plan, which Check names.

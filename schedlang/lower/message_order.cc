@@ -45,7 +45,8 @@ class MessageOrdering {
         queues_(QueuesOf(channels_, layout)),
         calls_(queues_.all.size()),
         next_(queues_.all.size(), 0),
-        sends_of_(lowered.stages.size() * static_cast<size_t>(lowered.microbatches) * 2, kNone),
+        sends_of_(lowered.graph.edges().size() * static_cast<size_t>(lowered.microbatches) * 2,
+                  kNone),
         recvs_of_(sends_of_),
         listed_(lowered.actions.size(), 0) {
     for (const TimedMessage& message : InOrder(ideal)) {
@@ -80,14 +81,14 @@ class MessageOrdering {
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  // The index of a message: its stage, its microbatch, and forward for an activation.
-  size_t Index(StageId stage, MicrobatchId microbatch, bool forward) const {
-    return (static_cast<size_t>(stage.value) * plan_.microbatches + microbatch.value) * 2 + forward;
+  // The index of a message: its edge, its microbatch, and forward for an activation.
+  size_t Index(const Edge& edge, MicrobatchId microbatch, bool forward) const {
+    return (static_cast<size_t>(edge.id) * plan_.microbatches + microbatch.value) * 2 + forward;
   }
   size_t Index(const Action& message) const {
     const bool forward =
         message.kind == ActionKind::kSendForward || message.kind == ActionKind::kRecvForward;
-    return Index(message.stage, message.microbatch, forward);
+    return Index(*EdgeOf(plan_, message), message.microbatch, forward);
   }
 
   std::vector<TimedMessage> InOrder(const Timeline& ideal) const {
@@ -117,13 +118,20 @@ class MessageOrdering {
     for (const bool forward : {true, false}) {
       const Values which = forward ? kInput | kOutput : kOutGrad | kInGrad;
       if ((values & which) == 0) continue;
-      const uint32_t message = messages[Index(part.stage, part.microbatch, forward)];
-      if (message == kNone) continue;
-      const bool send = IsSend(plan_.actions[message].kind);
-      const int channel = channels_.Of(plan_, plan_.actions[message]);
-      const int queue = (send ? queues_.of_send : queues_.of_recv)[channel];
-      ListUpTo(queue, message, out);
+      const StageGraph& graph = plan_.GraphOf(part.microbatch);
+      const bool leaves = (values & which & (kOutput | kOutGrad)) != 0;
+      for (const Edge& edge : leaves ? graph.Out(part.stage) : graph.In(part.stage)) {
+        ListMessage(messages[Index(edge, part.microbatch, forward)], out);
+      }
     }
+  }
+
+  void ListMessage(uint32_t message, Plan* out) {
+    if (message == kNone) return;
+    const bool send = IsSend(plan_.actions[message].kind);
+    const int channel = channels_.Of(plan_, plan_.actions[message]);
+    const int queue = (send ? queues_.of_send : queues_.of_recv)[channel];
+    ListUpTo(queue, message, out);
   }
 
   void ListUpTo(int queue, uint32_t message, Plan* out) {

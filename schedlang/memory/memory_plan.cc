@@ -16,6 +16,7 @@
 #include "schedlang/memory/slots.h"
 #include "schedlang/plan/effects.h"
 #include "schedlang/plan/group_order.h"
+#include "schedlang/plan/ready.h"
 
 namespace stringline {
 namespace {
@@ -42,7 +43,7 @@ class Planner {
  public:
   Planner(const Plan& plan, absl::Span<const StageSizes> stages, Sharing sharing)
       : plan_(plan), stages_(stages), group_of_(plan.actions.size(), 0) {
-    const size_t microbatches = plan.stages.size() * plan.microbatches;
+    const size_t microbatches = static_cast<size_t>(plan.graph.entries()) * plan.microbatches;
     const size_t ranks = plan.ranks();
     if (HasCopies(plan)) {
       places_ = 2;
@@ -94,6 +95,14 @@ class Planner {
            (back ? 1 : 0);
   }
 
+  // A value of a microbatch on a rank, and the entry of its size and place.
+  struct Key {
+    StageId entry;
+    RankId rank;
+    MicrobatchId microbatch;
+    StageValue value;
+  };
+
   // Numbers the groups of every rank, and notes the group in which each value dies.
   void FindDeaths() {
     std::vector<bool> back(plan_.stages.size() * plan_.microbatches, false);  // a U has brought it
@@ -113,7 +122,9 @@ class Planner {
         const Values copied = CopiedValues(plan_.stage(action.stage).remakes);
         ForEachOf(EffectsOf(plan_, action).releases, [&](StageValue value) {
           const bool again = back[index] && (copied & SetOf(value)) != 0;
-          deaths_[Index(action.stage, action.microbatch, value, again)] = {r, group};
+          ForEachEntry(plan_, action, value, [&](StageId entry) {
+            deaths_[Index(entry, action.microbatch, value, again)] = {r, group};
+          });
           if (!again) return;
           deaths_[Index(action.stage, action.microbatch, StageValue::kHosted)] = {r, group};
         });
@@ -121,19 +132,21 @@ class Planner {
     }
   }
 
-  // The clock of a value that another rank sends to `action`; null if the neighbour stage is on the
-  // same rank or does not exist.
-  const Clock* Message(const Action& action, bool* missing) const {
-    const Stage& stage = plan_.stage(action.stage);
+  // Joins the clocks of the values that other ranks send to `action`. False if one of them is not
+  // given yet.
+  bool JoinMessages(const Action& action, Clock* start) const {
     const Values needs = EffectsOf(plan_, action).needs;
     const bool forward = (needs & kInput) != 0;
-    if (!forward && (needs & kOutGrad) == 0) return nullptr;
-    const StageId neighbour = forward ? stage.previous : stage.next;
-    if (!neighbour.valid() || plan_.stage(neighbour).rank == stage.rank) return nullptr;
+    if (!forward && (needs & kOutGrad) == 0) return true;
+    const StageGraph& graph = plan_.GraphOf(action.microbatch);
     const auto& clocks = forward ? output_clock_ : in_grad_clock_;
-    const Clock& clock = clocks[Index(neighbour, action.microbatch)];
-    if (clock.empty()) *missing = true;
-    return &clock;
+    for (const Edge& edge : forward ? graph.In(action.stage) : graph.Out(action.stage)) {
+      if (plan_.SameRank(edge.from, edge.to)) continue;
+      const Clock& clock = clocks[Index(forward ? edge.from : edge.to, action.microbatch)];
+      if (clock.empty()) return false;
+      Join(start, clock);
+    }
+    return true;
   }
 
   // Performs the next group of the rank if its messages have arrived; returns its number of parts,
@@ -146,10 +159,7 @@ class Planner {
     uint32_t end = begin;
     Clock start = clocks_[rank];
     do {
-      bool missing = false;
-      const Clock* message = Message(plan_.actions[end], &missing);
-      if (missing) return 0;
-      if (message != nullptr) Join(&start, *message);
+      if (!JoinMessages(plan_.actions[end], &start)) return 0;
       ++end;
     } while (end < last && plan_.actions[end].joined);
     Clock finish = start;
@@ -170,62 +180,70 @@ class Planner {
     const bool back = action.kind == ActionKind::kFetch;
     ForEachOf(gives, [&](StageValue value) {
       if (ClassOf(value) == MemoryClass::kMessages) return;
-      Action of = action;
-      of.microbatch = GivenTo(plan_, action.microbatch, value);
-      const Moment death = DeathOf(action.stage, of.microbatch, value, back);
+      const Key key{action.stage, stage.rank, GivenTo(plan_, action.microbatch, value), value};
+      const Moment death = DeathOf(key, back);
       if (IsOnHost(value)) {
         PlaceOnHost(action, start, death);
       } else {
-        PlaceValue(of, value, start, death, back);
+        PlaceValue(key, start, death, back);
       }
     });
     if (action.kind == ActionKind::kBackward && stages_[action.stage.value].in_parts) {
       const int rank = stage.rank.value;
-      PlaceValue(action, StageValue::kStash, start, {rank, finish[rank]});
+      PlaceValue({action.stage, stage.rank, action.microbatch, StageValue::kStash}, start,
+                 {rank, finish[rank]});
     }
-    if ((gives & kOutput) && stage.next.valid()) {
-      HandOn(action, StageValue::kOutput, stage.next, StageValue::kInput, start, finish);
+    const MicrobatchId m = action.microbatch;
+    if (gives & kOutput) {
+      for (const Edge& edge : plan_.GraphOf(m).Out(action.stage)) {
+        HandOn({plan_.graph.EntryAtFrom(edge), stage.rank, m, StageValue::kOutput},
+               {plan_.graph.EntryAtTo(edge), plan_.stage(edge.to).rank, m, StageValue::kInput},
+               start, finish);
+      }
       output_clock_[index] = finish;
     }
-    if ((gives & kInGrad) && stage.previous.valid()) {
-      HandOn(action, StageValue::kInGrad, stage.previous, StageValue::kOutGrad, start, finish);
+    if (gives & kInGrad) {
+      for (const Edge& edge : plan_.GraphOf(m).In(action.stage)) {
+        HandOn(
+            {plan_.graph.EntryAtTo(edge), stage.rank, m, StageValue::kInGrad},
+            {plan_.graph.EntryAtFrom(edge), plan_.stage(edge.from).rank, m, StageValue::kOutGrad},
+            start, finish);
+      }
       in_grad_clock_[index] = finish;
     }
   }
 
-  void HandOn(const Action& action, StageValue given, StageId to, StageValue taken,
-              const Clock& start, const Clock& finish) {
-    Action next = action;
-    next.stage = to;
-    const Moment death = DeathOf(to, action.microbatch, taken);
-    if (plan_.stage(to).rank != plan_.stage(action.stage).rank) {
-      PlaceValue(action, given, start, death);
-      PlaceValue(next, taken, finish, death);
+  void HandOn(const Key& given, const Key& taken, const Clock& start, const Clock& finish) {
+    const Moment death = DeathOf(taken);
+    if (given.rank != taken.rank) {
+      PlaceValue(given, start, death);
+      PlaceValue(taken, finish, death);
       return;
     }
-    PlaceValue(next, taken, start, death);
-    handed_on_.emplace_back(Index(action.stage, action.microbatch, given),
-                            Index(to, action.microbatch, taken));
+    PlaceValue(taken, start, death);
+    handed_on_.emplace_back(Index(given), Index(taken));
+  }
+
+  size_t Index(const Key& key, bool back = false) const {
+    return Index(key.entry, key.microbatch, key.value, back);
   }
 
   // A value without a further user lives to the end.
-  Moment DeathOf(StageId stage, MicrobatchId microbatch, StageValue value,
-                 bool back = false) const {
-    const Moment death = deaths_[Index(stage, microbatch, value, back)];
-    return death.rank < 0 ? Moment{plan_.stage(stage).rank.value, INT32_MAX} : death;
+  Moment DeathOf(const Key& key, bool back = false) const {
+    const Moment death = deaths_[Index(key, back)];
+    return death.rank < 0 ? Moment{key.rank.value, INT32_MAX} : death;
   }
 
-  // `of` names the stage and microbatch of the value.
-  void PlaceValue(const Action& of, StageValue value, const Clock& birth, Moment death,
-                  bool back = false) {
-    const int64_t bytes = AlignUp(stages_[of.stage.value].of_microbatch[value] *
-                                  SlicesIn(plan_, of.microbatch, value));
+  void PlaceValue(const Key& key, const Clock& birth, Moment death, bool back = false) {
+    const StageValue value = key.value;
+    const int64_t bytes = AlignUp(stages_[key.entry.value].of_microbatch[value] *
+                                  SlicesIn(plan_, key.microbatch, value));
     if (bytes == 0) return;
-    const int rank = plan_.stage(of.stage).rank.value;
+    const int rank = key.rank.value;
     for (Placed& placed : placed_) {
       Slots& slots = placed.slots[rank];
       const int64_t before = slots.bytes();
-      placed.offsets[Index(of.stage, of.microbatch, value, back)] = slots.Take(bytes, birth, death);
+      placed.offsets[Index(key, back)] = slots.Take(bytes, birth, death);
       placed.by_value[rank][value] += slots.bytes() - before;
     }
     if (lives_.empty()) return;
@@ -233,7 +251,7 @@ class Planner {
     if (lives.values.size() > kMostPacked) return;
     if (lives.clocks.empty() || lives.clocks.back() != birth) lives.clocks.push_back(birth);
     lives.values.push_back({bytes, static_cast<int>(lives.clocks.size()) - 1, death});
-    lives.places.push_back(Index(of.stage, of.microbatch, value, back));
+    lives.places.push_back(Index(key, back));
   }
 
   // A D may begin when its F has ended.
@@ -266,19 +284,41 @@ class Planner {
       if (places_ > 1) rank.host = placed_[best].slots[clocks_.size() + r].bytes();
     }
     memory.offsets = placed_[0].offsets;
-    const size_t of_stage = static_cast<size_t>(plan_.microbatches) * kBuiltInValues * places_;
     for (size_t s = 0; s < plan_.stages.size(); ++s) {
-      const size_t rule = rule_of[plan_.stages[s].rank.value];
-      if (rule == 0) continue;
-      const auto from = placed_[rule].offsets.begin() + static_cast<std::ptrdiff_t>(s * of_stage);
-      std::copy_n(from, of_stage,
-                  memory.offsets.begin() + static_cast<std::ptrdiff_t>(s * of_stage));
+      const StageId stage(static_cast<int32_t>(s));
+      for (int v = 0; v < kBuiltInValues; ++v) {
+        TakeOffsets({stage, plan_.stages[s].rank, {}, static_cast<StageValue>(v)}, rule_of,
+                    &memory);
+      }
+    }
+    for (const Edge& edge : plan_.graph.edges()) {
+      if (plan_.graph.is_chain()) break;
+      const StageId entry = plan_.graph.EntryAtTo(edge);
+      const RankId from = plan_.stage(edge.from).rank, to = plan_.stage(edge.to).rank;
+      for (const StageValue value : {StageValue::kOutput, StageValue::kOutGrad}) {
+        TakeOffsets({entry, from, {}, value}, rule_of, &memory);
+      }
+      for (const StageValue value : {StageValue::kInput, StageValue::kInGrad}) {
+        TakeOffsets({entry, to, {}, value}, rule_of, &memory);
+      }
     }
     for (size_t r = 0; r < lives_.size(); ++r) {
       Pack(lives_[r], places_, &memory.ranks[r], &memory);
     }
     for (const auto& [given, taken] : handed_on_) memory.offsets[given] = memory.offsets[taken];
     return memory;
+  }
+
+  // Takes the places of the value of all microbatches by the rule of its rank.
+  void TakeOffsets(Key key, const std::vector<size_t>& rule_of, MemoryPlan* memory) const {
+    const size_t rule = rule_of[key.rank.value];
+    if (rule == 0) return;
+    for (int m = 0; m < plan_.microbatches; ++m) {
+      key.microbatch = MicrobatchId(m);
+      for (size_t place = Index(key); place < Index(key) + places_; ++place) {
+        memory->offsets[place] = placed_[rule].offsets[place];
+      }
+    }
   }
 
   static void Pack(const LivesOfRank& lives, size_t places, RankMemory* rank, MemoryPlan* memory) {
@@ -305,7 +345,7 @@ class Planner {
   absl::Span<const StageSizes> stages_;
   std::vector<Placed> placed_;      // by rule
   std::vector<LivesOfRank> lives_;  // by rank; empty: values are not packed again
-  // The places of values that stay on their rank, as two stages know them.
+  // The places of values that stay on their rank, as both ends of an edge know them.
   std::vector<std::pair<size_t, size_t>> handed_on_;
   size_t places_ = 1;                // MemoryPlan::places
   std::vector<int> forward_;         // by stage and microbatch: the group of its F; with copies
@@ -315,6 +355,68 @@ class Planner {
   std::vector<Clock> in_grad_clock_;
   std::vector<Clock> clocks_;   // by rank: after its groups so far
   std::vector<uint32_t> next_;  // by rank: its next action
+};
+
+// Places the values of a plan with a window: those of a kind in a ring.
+class RingPlanner {
+ public:
+  RingPlanner(const Plan& plan, absl::Span<const StageSizes> stages)
+      : plan_(plan), stages_(stages), room_(RoomOf(plan)) {
+    memory_.microbatches = plan.microbatches;
+    memory_.offsets.assign(plan.stages.size() * plan.microbatches * kBuiltInValues, -1);
+    memory_.ranks.resize(static_cast<size_t>(plan.ranks()));
+    for (const Action& action : plan.actions) {
+      const bool first = plan.graph.In(action.stage).empty();
+      if (first && action.kind == ActionKind::kForward) order_.push_back(action.microbatch);
+    }
+  }
+
+  MemoryPlan Run() {
+    for (size_t s = 0; s < plan_.stages.size(); ++s) {
+      const StageId stage(static_cast<int32_t>(s));
+      const StageRoom& room = room_.stages[s];
+      Place(stage, StageValue::kSavedForInput, room.activations);
+      Place(stage, StageValue::kSavedForWeight, room.activations);
+      Place(stage, StageValue::kStash,
+            stages_[s].in_parts ? std::max(room.deferred, 1) : room.deferred);
+      const StageId next = plan_.graph.Behind(stage);
+      if (!next.valid()) continue;
+      HandOn(stage, StageValue::kOutput, next, StageValue::kInput, room.activations);
+      HandOn(next, StageValue::kInGrad, stage, StageValue::kOutGrad, room.activations);
+    }
+    return std::move(memory_);
+  }
+
+ private:
+  int64_t& OffsetOf(StageId stage, MicrobatchId microbatch, StageValue value) {
+    const size_t of = static_cast<size_t>(stage.value) * plan_.microbatches + microbatch.value;
+    return memory_.offsets[of * kBuiltInValues + static_cast<size_t>(value)];
+  }
+
+  void Place(StageId stage, StageValue value, int places) {
+    const int64_t bytes = AlignUp(stages_[stage.value].of_microbatch[value]);
+    if (bytes == 0 || places == 0) return;
+    RankMemory& rank = memory_.ranks[plan_.stage(stage).rank.value];
+    for (size_t k = 0; k < order_.size(); ++k) {
+      OffsetOf(stage, order_[k], value) =
+          rank.block + static_cast<int64_t>(k % static_cast<size_t>(places)) * bytes;
+    }
+    rank.block += bytes * places;
+    rank.by_value[value] += bytes * places;
+  }
+
+  // A value of `from` that is `taken` at `to`: on one rank they have one place.
+  void HandOn(StageId from, StageValue given, StageId to, StageValue taken, int places) {
+    Place(to, taken, places);
+    if (plan_.stage(to).rank != plan_.stage(from).rank) return Place(from, given, places);
+    for (const MicrobatchId m : order_) OffsetOf(from, m, given) = OffsetOf(to, m, taken);
+  }
+
+  const Plan& plan_;
+  absl::Span<const StageSizes> stages_;
+  const ReadyRoom room_;
+  std::vector<MicrobatchId> order_;  // of the microbatches, in all stages
+  MemoryPlan memory_;
 };
 
 // A stage's parameters, gathered.
@@ -370,12 +472,12 @@ size_t ClassOf(ActionKind program) {
 
 // Adds the memory beside the block: resident bytes, gathered parameters, arenas.
 void AddTheRest(const Plan& plan, absl::Span<const StageSizes> stages, MemoryPlan* memory) {
-  for (size_t s = 0; s < stages.size(); ++s) {
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
     RankMemory& rank = memory->ranks[plan.stages[s].rank.value];
     rank.resident += stages[s].resident;
     rank.in_parts |= stages[s].in_parts;
   }
-  memory->gathers.resize(stages.size());
+  memory->gathers.resize(plan.stages.size());
   for (int r = 0; r < plan.ranks(); ++r) PlaceGathers(plan, RankId(r), stages, memory);
   for (RankMemory& rank : memory->ranks) rank.arenas.assign(rank.in_parts ? kClasses : 1, 0);
   const auto take = [&](StageId stage, ActionKind program, int twins) {
@@ -388,7 +490,7 @@ void AddTheRest(const Plan& plan, absl::Span<const StageSizes> stages, MemoryPla
   constexpr ActionKind kPrograms[] = {ActionKind::kForward, ActionKind::kBackward,
                                       ActionKind::kInputGradient, ActionKind::kWeightGradient,
                                       ActionKind::kRecompute};
-  for (size_t s = 0; s < stages.size(); ++s) {
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
     for (const ActionKind program : kPrograms) {
       for (int chunk = 0; chunk < plan.chunks; ++chunk) {
         take(StageId(static_cast<int32_t>(s)), program, chunk);
@@ -435,8 +537,13 @@ int TwinsBefore(const Plan& plan, uint32_t action, ActionKind program) {
 
 absl::StatusOr<MemoryPlan> PlanMemory(const Plan& lowered, absl::Span<const StageSizes> stages,
                                       Sharing sharing) {
-  SL_CHECK(stages.size() == lowered.stages.size()) << stages.size();
-  SL_ASSIGN_OR_RETURN(MemoryPlan memory, Planner(lowered, stages, sharing).Walk());
+  SL_CHECK(stages.size() == static_cast<size_t>(lowered.graph.entries())) << stages.size();
+  MemoryPlan memory;
+  if (lowered.window > 0) {
+    memory = RingPlanner(lowered, stages).Run();
+  } else {
+    SL_ASSIGN_OR_RETURN(memory, Planner(lowered, stages, sharing).Walk());
+  }
   AddTheRest(lowered, stages, &memory);
   return memory;
 }

@@ -12,6 +12,11 @@
 // arrived. In the host's block a value lives from its F to the B or I for which U brings it back,
 // since a D begins as soon as it can. All births and deaths are known then, and the values are
 // packed anew (packing.h).
+//
+// In ready order (plan/ready.h) every stage keeps its order of microbatches, and holds so many: its
+// k-th value of a kind has the bytes of the one that many before it, whatever order happens. Of a
+// stage's activations there are RoomOf; so there are of the messages between two stages, whose
+// microbatches the first of them holds until the gradient comes back.
 #pragma once
 
 #include <cstdint>
@@ -63,7 +68,7 @@ struct MemoryPlan {
   std::vector<RankMemory> ranks;
 
   // An output that stays on its rank has the place of the next stage's input; likewise an input
-  // gradient.
+  // gradient. `stage`: the entry of the value (StageGraph::entries).
   // `back`: the place to which a U brings it. Hosted values lie in the rank's block of the host.
   int64_t OffsetOf(StageId stage, MicrobatchId microbatch, StageValue value,
                    bool back = false) const {
@@ -78,8 +83,9 @@ struct MemoryPlan {
 enum class Sharing : uint8_t { kOneSize, kAnySize, kPacked };
 inline constexpr size_t kMostPacked = 2048;
 
-// `stages` has an entry per stage of the plan. FailedPrecondition when the plan does not end: its
-// computations form a cycle of dependencies, or need a value without a producer.
+// `stages` has an entry per stage of the plan, and per edge where stages are no chain
+// (StageGraph::entries), with the bytes of what moves over it. FailedPrecondition when the plan
+// does not end: its computations form a cycle of dependencies, or need a value without a producer.
 absl::StatusOr<MemoryPlan> PlanMemory(const Plan& lowered, absl::Span<const StageSizes> stages,
                                       Sharing sharing = Sharing::kPacked);
 

@@ -73,7 +73,7 @@ class GreedyRun {
       RankState& rank = ranks_[stage.rank.value];
       ++rank.stages_in_pipe[stage.pipe];
       rank.left += microbatches[s];
-      if (stage.previous.valid()) continue;
+      if (!stages.graph.In(StageId(static_cast<int32_t>(s))).empty()) continue;
       for (int32_t m = 0; m < microbatches[s]; ++m) {
         Offer(ActionKind::kForward, StageId(static_cast<int32_t>(s)), m, 0);
       }
@@ -235,7 +235,6 @@ class GreedyRun {
   }
 
   void HandOn(const Action& action, int64_t now) {
-    const Stage& stage = plan_.stage(action.stage);
     const int32_t m = action.microbatch.value;
     const Values gives = EffectsOf(action.kind).gives;
     if (action.kind == ActionKind::kRecompute) {
@@ -244,9 +243,8 @@ class GreedyRun {
     }
     if (gives & kOutput) {
       forward_ends_[Index(action.stage, m)] = now;
-      if (stage.next.valid()) {
-        const int64_t there = now + Hop(action.stage, stage.next);
-        OfferTo(stage.next, [&] { Offer(ActionKind::kForward, stage.next, m, there); });
+      for (const Edge& edge : plan_.graph.Out(action.stage)) {
+        OfferTo(edge.to, [&] { OfferForward(edge.to, m); });
       }
       OfferAhead(action.stage, now);
       OfferBackward(action.stage, m);
@@ -257,8 +255,9 @@ class GreedyRun {
         remade_[action.stage.value] = -1;
         OfferAhead(action.stage, now);
       }
-      if (stage.previous.valid())
-        OfferTo(stage.previous, [&] { OfferBackward(stage.previous, m); });
+      for (const Edge& edge : plan_.graph.In(action.stage)) {
+        OfferTo(edge.from, [&] { OfferBackward(edge.from, m); });
+      }
     }
     if (gives & kStash) Offer(ActionKind::kWeightGradient, action.stage, m, now);
   }
@@ -288,14 +287,28 @@ class GreedyRun {
     Offer(ActionKind::kRecompute, stage, m, now);
   }
 
-  // Offers the stage's backward, or first its R, once its forward and its output gradient are
-  // available.
+  // Offers the stage's forward once all its inputs are available.
+  void OfferForward(StageId stage, int32_t m) {
+    int64_t there = 0;
+    for (const Edge& edge : plan_.graph.In(stage)) {
+      const int64_t input = forward_ends_[Index(edge.from, m)];
+      if (input < 0) return;
+      there = std::max(there, input + Hop(edge.from, stage));
+    }
+    Offer(ActionKind::kForward, stage, m, there);
+  }
+
+  // Offers the stage's backward, or first its R, once its forward and the gradients of its outputs
+  // are available.
   void OfferBackward(StageId stage, int32_t m) {
-    const StageId next = plan_.stage(stage).next;
     const int64_t forward = forward_ends_[Index(stage, m)];
-    const int64_t gradient = next.valid() ? gradient_ends_[Index(next, m)] : forward;
-    if (forward < 0 || gradient < 0) return;
-    int64_t there = gradient + (next.valid() ? Hop(next, stage) : 0);
+    if (forward < 0) return;
+    int64_t there = forward;
+    for (const Edge& edge : plan_.graph.Out(stage)) {
+      const int64_t gradient = gradient_ends_[Index(edge.to, m)];
+      if (gradient < 0) return;
+      there = std::max(there, gradient + Hop(edge.to, stage));
+    }
     if (Remakes(stage)) {
       const int64_t remade = remake_ends_[Index(stage, m)];
       if (remade == -1) OfferRemake(stage, m, std::max(forward, there));

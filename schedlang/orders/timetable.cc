@@ -162,7 +162,7 @@ class Tightening {
   };
 
   void FindSteadyPhase(const Action& action, int64_t slot) {
-    if (stages_.stage(action.stage).previous.valid()) return;
+    if (!stages_.graph.In(action.stage).empty()) return;
     const auto pipe = static_cast<size_t>(stages_.stage(action.stage).pipe);
     if (phases_.size() <= pipe) phases_.resize(pipe + 1);
     Phase& phase = phases_[pipe];
@@ -188,16 +188,21 @@ class Tightening {
       const auto it = slot_of_.find(KeyOf(kind, stage, microbatch));
       if (it != slot_of_.end()) slot = std::max(slot, it->second + 1);
     };
-    const Stage& stage = stages_.stage(action.stage);
     const Values needs = EffectsOf(action.kind, remakes_[action.stage.value]).needs;
-    if ((needs & kInput) && stage.previous.valid()) after(ActionKind::kForward, stage.previous, m);
+    if (needs & kInput) {
+      for (const Edge& edge : stages_.GraphOf(action.microbatch).In(action.stage)) {
+        after(ActionKind::kForward, edge.from, m);
+      }
+    }
     if (needs & (kSaved | kKept)) after(ActionKind::kForward, action.stage, m);
     if (needs & kSaved) after(ActionKind::kRecompute, action.stage, m);
     if (needs & kHosted) after(ActionKind::kOffload, action.stage, m);
     const bool brought = (needs & (kSaved | kKept)) && action.kind != ActionKind::kOffload;
     if (brought) after(ActionKind::kFetch, action.stage, m);
-    if ((needs & kOutGrad) && stage.next.valid()) {
-      after(ActionKind::kInputGradient, stage.next, m);
+    if (needs & kOutGrad) {
+      for (const Edge& edge : stages_.GraphOf(action.microbatch).Out(action.stage)) {
+        after(ActionKind::kInputGradient, edge.to, m);
+      }
     }
     if (needs & kStash) after(ActionKind::kInputGradient, action.stage, m);
     if (m > 0) after(action.kind, action.stage, m - 1);

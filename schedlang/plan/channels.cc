@@ -1,44 +1,43 @@
 #include "schedlang/plan/channels.h"
 
 #include <algorithm>
-#include <utility>
+#include <tuple>
 
 namespace stringline {
 namespace {
 
-// True if a message from `stage` to `peer` leaves its rank.
-bool Crosses(const Plan& plan, const Stage& stage, StageId peer) {
-  return peer.valid() && plan.stage(peer).rank != stage.rank;
+bool IsBefore(const Channel& a, const Channel& b) {
+  return std::tuple(a.from, a.to, a.of) < std::tuple(b.from, b.to, b.of);
 }
 
-int IndexOf(const std::vector<Channel>& all, Channel channel) {
-  auto less = [](const Channel& a, const Channel& b) {
-    return std::pair(a.from, a.to) < std::pair(b.from, b.to);
-  };
-  return static_cast<int>(std::lower_bound(all.begin(), all.end(), channel, less) - all.begin());
+int IndexOf(const std::vector<Channel>& all, const Channel& channel) {
+  return static_cast<int>(std::lower_bound(all.begin(), all.end(), channel, IsBefore) -
+                          all.begin());
 }
 
 }  // namespace
 
 Channels ChannelsOf(const Plan& plan) {
   Channels channels;
-  for (const Stage& stage : plan.stages) {
-    for (StageId peer : {stage.next, stage.previous}) {
-      if (Crosses(plan, stage, peer)) channels.all.push_back({stage.rank, plan.stage(peer).rank});
-    }
+  const std::vector<Edge>& edges = plan.graph.edges();
+  const auto channel_of = [&plan](const Edge& edge, bool gradient) {
+    const StageId from = gradient ? edge.to : edge.from, to = gradient ? edge.from : edge.to;
+    const int32_t of = plan.window == 0 ? -1 : 2 * from.value + (gradient ? 1 : 0);
+    return Channel{plan.stage(from).rank, plan.stage(to).rank, of};
+  };
+  for (const Edge& edge : edges) {
+    if (plan.SameRank(edge.from, edge.to)) continue;
+    for (const bool gradient : {false, true}) channels.all.push_back(channel_of(edge, gradient));
   }
-  std::sort(channels.all.begin(), channels.all.end(), [](const Channel& a, const Channel& b) {
-    return std::pair(a.from, a.to) < std::pair(b.from, b.to);
-  });
+  std::sort(channels.all.begin(), channels.all.end(), IsBefore);
   channels.all.erase(std::unique(channels.all.begin(), channels.all.end()), channels.all.end());
-
-  for (const Stage& stage : plan.stages) {
-    auto channel_to = [&](StageId peer) {
-      if (!Crosses(plan, stage, peer)) return -1;
-      return IndexOf(channels.all, {stage.rank, plan.stage(peer).rank});
+  for (const Edge& edge : edges) {
+    const auto index_of = [&](bool gradient) {
+      const bool stays = plan.SameRank(edge.from, edge.to);
+      return stays ? -1 : IndexOf(channels.all, channel_of(edge, gradient));
     };
-    channels.of_activation.push_back(channel_to(stage.next));
-    channels.of_gradient.push_back(channel_to(stage.previous));
+    channels.of_activation.push_back(index_of(false));
+    channels.of_gradient.push_back(index_of(true));
   }
   return channels;
 }
@@ -46,23 +45,17 @@ Channels ChannelsOf(const Plan& plan) {
 bool Match(const Plan& plan, const Action& send, const Action& recv) {
   const bool kinds =
       (send.kind == ActionKind::kSendForward) == (recv.kind == ActionKind::kRecvForward);
-  return kinds && recv.stage == PeerStage(plan, send) && recv.microbatch == send.microbatch;
+  return kinds && recv.stage == PeerStage(plan, send) && send.stage == PeerStage(plan, recv) &&
+         recv.microbatch == send.microbatch;
 }
 
 int Channels::Of(const Plan& plan, const Action& action) const {
-  const Stage& stage = plan.stage(action.stage);
-  switch (action.kind) {
-    case ActionKind::kSendForward:
-      return of_activation[action.stage.value];
-    case ActionKind::kRecvForward:
-      return stage.previous.valid() ? of_activation[stage.previous.value] : -1;
-    case ActionKind::kSendBackward:
-      return of_gradient[action.stage.value];
-    case ActionKind::kRecvBackward:
-      return stage.next.valid() ? of_gradient[stage.next.value] : -1;
-    default:
-      return -1;
-  }
+  if (!IsMessage(action.kind)) return -1;
+  const Edge* const edge = EdgeOf(plan, action);
+  if (edge == nullptr) return -1;
+  const bool forward =
+      action.kind == ActionKind::kSendForward || action.kind == ActionKind::kRecvForward;
+  return (forward ? of_activation : of_gradient)[static_cast<size_t>(edge->id)];
 }
 
 }  // namespace stringline

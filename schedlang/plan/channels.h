@@ -1,5 +1,9 @@
 // The channels of a plan in the communicator layout `edge`: one for every ordered pair of ranks
-// with neighbouring stages. The k-th send of a channel meets its k-th receive, whatever they carry.
+// with an edge between their stages. The k-th send of a channel meets its k-th receive, whatever
+// they carry.
+//
+// In a plan with a window the order of a rank's stages is not known, and that of each stage is
+// (ready.h): every stage has a channel for its activations, and one for its input gradients.
 #pragma once
 
 #include <vector>
@@ -11,13 +15,15 @@ namespace stringline {
 struct Channel {
   RankId from;
   RankId to;
+  // In a plan with a window: twice its sending stage, and 1 for gradients. Else -1.
+  int32_t of = -1;
   friend bool operator==(const Channel&, const Channel&) = default;
 };
 
 struct Channels {
-  std::vector<Channel> all;        // ordered by (from, to)
-  std::vector<int> of_activation;  // by sending stage: the channel of its activations; -1: none
-  std::vector<int> of_gradient;    // by sending stage: the channel of its input gradients; -1: none
+  std::vector<Channel> all;        // ordered by (from, to, of)
+  std::vector<int> of_activation;  // by edge: the channel of its activations; -1: of one rank
+  std::vector<int> of_gradient;    // by edge: the channel of its gradients; -1: of one rank
 
   // The channel of a send or a receive; -1 when its peer lives on the same rank or does not exist.
   int Of(const Plan& plan, const Action& action) const;

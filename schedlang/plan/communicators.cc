@@ -23,7 +23,10 @@ std::string CommunicatorName(CommLayout layout, const Channel& channel) {
     case CommLayout::kEdge:
       break;
   }
-  return absl::StrCat(from, "->", to);
+  const std::string edge = absl::StrCat(from, "->", to);
+  if (channel.of < 0) return edge;
+  return absl::StrCat(edge, channel.of % 2 == 0 ? " activations" : " gradients", " of stage ",
+                      channel.of / 2);
 }
 
 }  // namespace

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/sl_check.h"
@@ -109,7 +112,7 @@ StageValue MessageOf(ActionKind send_or_recv) {
 }
 
 const Effects& EffectsOfOwn(const Plan& plan, const Action& own) {
-  const bool away = own.on >= 0 && RankId(own.on) != plan.stage(own.stage).rank;
+  const bool away = own.other >= 0 && RankId(own.other) != plan.stage(own.stage).rank;
   return away ? plan.rows.of(own.kind).effects[2] : EffectsOf(plan, own.stage, own.kind);
 }
 
@@ -123,8 +126,9 @@ LiveValues::LiveValues(const Plan& plan)
       data_is_given_((plan.rows.given() & kInput) != 0),
       loss_is_given_((plan.rows.given() & kOutGrad) != 0) {
   if (!plan.rows.actions.empty()) FindSeats();
+  if (!plan.graph.is_chain()) at_edges_.assign(plan.graph.edges().size() * microbatches_, 0);
   for (size_t s = 0; s < plan.stages.size() && !data_is_given_; ++s) {
-    if (plan.stages[s].previous.valid()) continue;
+    if (!plan.graph.In(StageId(static_cast<int32_t>(s))).empty()) continue;
     std::fill_n(live_.begin() + static_cast<std::ptrdiff_t>(s * microbatches_),
                 plan.microbatches_of(StageId(static_cast<int32_t>(s))),
                 static_cast<Values>(kInput));
@@ -136,17 +140,17 @@ void LiveValues::FindSeats() {
   seats_.assign(plan_.stages.size(), -1);
   for (const Action& action : plan_.actions) {
     int32_t& seat = seats_[static_cast<size_t>(action.stage.value)];
-    if (action.on >= 0 && seat < 0) seat = seats++;
+    if (IsOwn(action.kind) && action.other >= 0 && seat < 0) seat = seats++;
   }
   live_.resize(elsewhere_ + static_cast<size_t>(seats) * plan_.ranks() * microbatches_, 0);
 }
 
 size_t LiveValues::IndexElsewhere(const Action& action) const {
-  if (RankId(action.on) == plan_.stage(action.stage).rank) {
+  if (RankId(action.other) == plan_.stage(action.stage).rank) {
     return Index(action.stage, action.microbatch);
   }
   const auto seat = static_cast<size_t>(seats_[static_cast<size_t>(action.stage.value)]);
-  return elsewhere_ + (seat * plan_.ranks() + static_cast<size_t>(action.on)) * microbatches_ +
+  return elsewhere_ + (seat * plan_.ranks() + static_cast<size_t>(action.other)) * microbatches_ +
          static_cast<size_t>(action.microbatch.value);
 }
 
@@ -154,27 +158,26 @@ void LiveValues::Perform(const Action& action) {
   if (IsCollective(action.kind)) return;
   if (IsOwn(action.kind)) [[unlikely]]
     return PerformOwn(action);
-  const Stage& stage = plan_.stage(action.stage);
   const Effects& effects = EffectsOfBuiltIn(action);
-  Values gives = effects.gives;
+  Values gives = effects.gives, releases = effects.releases;
   Values& own = live_[Index(action.stage, action.microbatch)];
-  own &= ~effects.releases;
+  if (!at_edges_.empty()) [[unlikely]]
+    ChangeEdges(action, &gives, &releases);
+  own &= ~releases;
   if (gives & kOutput) {
-    if (!stage.next.valid()) {
+    const auto edges = plan_.GraphOf(action.microbatch).Out(action.stage);
+    gives &= ~kOutput;
+    if (!edges.empty()) {
+      gives |= GiveTo(edges, action.microbatch, kOutput, kInput);
+    } else if (!loss_is_given_ && !forward_only_) {
       // The loss gives its own gradient, unless an own action does.
-      gives = (gives & ~kOutput) | (loss_is_given_ || forward_only_ ? Values{0} : kOutGrad);
-    } else if (plan_.stage(stage.next).rank == stage.rank) {
-      gives &= ~kOutput;
-      live_[Index(stage.next, action.microbatch)] |= kInput;
+      gives |= kOutGrad;
     }
   }
   if (gives & kInGrad) {
-    if (!stage.previous.valid()) {
-      gives &= ~kInGrad;
-    } else if (plan_.stage(stage.previous).rank == stage.rank) {
-      gives &= ~kInGrad;
-      live_[Index(stage.previous, action.microbatch)] |= kOutGrad;
-    }
+    gives &= ~kInGrad;
+    gives |= GiveTo(plan_.GraphOf(action.microbatch).In(action.stage), action.microbatch, kInGrad,
+                    kOutGrad);
   }
   if (gives & kSliceKeyGrad) [[unlikely]] {
     gives &= ~kSliceKeyGrad;
@@ -185,6 +188,65 @@ void LiveValues::Perform(const Action& action) {
     live_[Index(action.stage, action.microbatch) + 1] |= kSliceKeys;
   }
   own |= gives;
+}
+
+Values LiveValues::GiveTo(absl::Span<const Edge> edges, MicrobatchId microbatch, Values given,
+                          Values taken) {
+  Values sent = 0;
+  for (const Edge& edge : edges) {
+    if (plan_.SameRank(edge.from, edge.to)) {
+      Arrive(edge, microbatch, taken);
+      continue;
+    }
+    sent = given;
+    if (!at_edges_.empty()) AtEdge(edge, microbatch) |= given;
+  }
+  return sent;
+}
+
+void LiveValues::Arrive(const Edge& edge, MicrobatchId microbatch, Values value) {
+  const StageId stage = value == kInput ? edge.to : edge.from;
+  if (!at_edges_.empty()) {
+    AtEdge(edge, microbatch) |= value;
+    const StageGraph& graph = plan_.GraphOf(microbatch);
+    const auto all = value == kInput ? graph.In(stage) : graph.Out(stage);
+    const bool whole = std::all_of(
+        all.begin(), all.end(), [&](const Edge& one) { return IsAtEdge(one, microbatch, value); });
+    if (!whole) return;
+  }
+  live_[Index(stage, microbatch)] |= value;
+}
+
+Values LiveValues::MissingOfSend(const Action& send) const {
+  const Edge* const edge = EdgeOf(plan_, send);
+  SL_CHECK(edge != nullptr) << Print(plan_, send);
+  return EffectsOf(send.kind).needs & ~at_edges_[EdgeIndex(*edge, send.microbatch)];
+}
+
+// A computation releases a value of all its edges. A send releases that of its own edge, and a
+// receive gives it: the stage's value follows.
+void LiveValues::ChangeEdges(const Action& action, Values* gives, Values* releases) {
+  const MicrobatchId m = action.microbatch;
+  const StageGraph& graph = plan_.GraphOf(m);
+  if (!IsMessage(action.kind)) {
+    for (const Edge& edge : graph.In(action.stage)) AtEdge(edge, m) &= ~(*releases & kInput);
+    for (const Edge& edge : graph.Out(action.stage)) {
+      AtEdge(edge, m) &= ~(*releases & kOutGrad);
+    }
+    return;
+  }
+  const Edge* const edge = EdgeOf(plan_, action);
+  SL_CHECK(edge != nullptr) << Print(plan_, action);
+  if (IsRecv(action.kind)) {
+    Arrive(*edge, m, std::exchange(*gives, 0));
+    return;
+  }
+  const Values value = *releases;
+  AtEdge(*edge, m) &= ~value;
+  const auto all = value == kOutput ? graph.Out(action.stage) : graph.In(action.stage);
+  const bool others = std::any_of(all.begin(), all.end(),
+                                  [&](const Edge& other) { return IsAtEdge(other, m, value); });
+  if (others) *releases = 0;
 }
 
 Values LiveValues::MissingOfOwn(const Action& own) const {
@@ -202,13 +264,18 @@ bool LiveValues::Whole() const {
     const auto row = live_.begin() + static_cast<std::ptrdiff_t>(s * microbatches_);
     const int count = plan_.microbatches_of(StageId(static_cast<int32_t>(s)));
     const Values left = forward_only_ ? kMade : kWeightGrad | kSentBack;
-    if (std::count(row, row + count, left) != count) return false;
+    for (int m = 0; m < count; ++m) {
+      const bool left_out = plan_.LeavesOut(StageId(static_cast<int32_t>(s)), MicrobatchId(m));
+      if (row[m] != (left_out ? 0 : left)) return false;
+    }
   }
-  return std::all_of(live_.begin() + static_cast<std::ptrdiff_t>(elsewhere_), live_.end(),
-                     [](Values values) { return values == 0; });
+  const auto is_gone = [](Values values) { return values == 0; };
+  return std::all_of(at_edges_.begin(), at_edges_.end(), is_gone) &&
+         std::all_of(live_.begin() + static_cast<std::ptrdiff_t>(elsewhere_), live_.end(), is_gone);
 }
 
-std::string Describe(const Plan& plan, StageId stage, MicrobatchId microbatch, Values values) {
+std::string Describe(const Plan& plan, StageId stage, MicrobatchId microbatch, Values values,
+                     const LiveValues* live) {
   const auto* const row = std::find_if(kRowsOfValues.begin(), kRowsOfValues.end(),
                                        [&](const ValueRow& r) { return (values & r.value) != 0; });
   SL_CHECK(row != kRowsOfValues.end()) << "describes nothing";
@@ -219,13 +286,43 @@ std::string Describe(const Plan& plan, StageId stage, MicrobatchId microbatch, V
     return absl::StrCat("'", NameOf(plan.rows, LowestIn(row->value)), "' of stage ",
                         PrintStage(plan.pipes, stage), ", microbatch ", number);
   }
-  const Stage& place = plan.stage(stage);
-  StageId named = stage;
-  if (row->whose == Whose::kPrevious) named = place.previous;
-  if (row->whose == Whose::kNext) named = place.next;
-  return absl::StrCat(named.valid() ? row->words : row->words_at_end, " of stage ",
-                      PrintStage(plan.pipes, named.valid() ? named : stage), ", microbatch ",
-                      number);
+  std::vector<StageId> named;
+  const auto is_there = [&](const Edge& edge) {
+    return live != nullptr && live->IsAtEdge(edge, microbatch, row->value);
+  };
+  if (row->whose == Whose::kPrevious) {
+    for (const Edge& edge : plan.GraphOf(of).In(stage)) {
+      if (!is_there(edge)) named.push_back(edge.from);
+    }
+  } else if (row->whose == Whose::kNext) {
+    for (const Edge& edge : plan.GraphOf(of).Out(stage)) {
+      if (!is_there(edge)) named.push_back(edge.to);
+    }
+  } else {
+    named.push_back(stage);
+  }
+  const char* const words = named.empty() ? row->words_at_end : row->words;
+  if (named.empty()) named.push_back(stage);
+  std::string stages;
+  for (const StageId one : named) {
+    absl::StrAppend(&stages,
+                    stages.empty()        ? ""
+                    : one == named.back() ? " or "
+                                          : ", ",
+                    PrintStage(plan.pipes, one));
+  }
+  return absl::StrCat(words, " of stage ", stages, ", microbatch ", number);
+}
+
+std::string DescribeEntry(const Plan& plan, StageId entry, MicrobatchId microbatch,
+                          StageValue value) {
+  const int number = entry.value - plan.graph.stages();
+  if (number < 0) return Describe(plan, entry, microbatch, SetOf(value));
+  const Edge& edge = plan.graph.edges()[static_cast<size_t>(number)];
+  const bool forward = value == StageValue::kInput || value == StageValue::kOutput;
+  const StageId giver = forward ? edge.from : edge.to, taker = forward ? edge.to : edge.from;
+  return absl::StrCat(forward ? "activation" : "gradient", " of stage ", giver.value, " for stage ",
+                      taker.value, ", microbatch ", PrintMicrobatch(plan.slices, microbatch));
 }
 
 }  // namespace stringline

@@ -39,6 +39,11 @@
 // The output of stage s is the input of stage s+1, and the in grad of stage s+1 is the out grad of
 // stage s: at once when both live on one rank, by a send and a receive otherwise. A first stage's
 // input is the data, live from the start; a last stage's out grad comes from its own loss, with F.
+//
+// Where stages are no chain (stage_graph.h) each edge has such values of its own: F needs the
+// inputs of all edges that lead to its stage, gives an output to each that leaves it, and so on
+// backwards. A stage's `input` is live when all its inputs are, and its `output` until all of them
+// are sent.
 #pragma once
 
 #include <array>
@@ -112,6 +117,28 @@ inline int64_t SlicesIn(const Plan& plan, MicrobatchId microbatch, StageValue va
   return value == StageValue::kSliceKeys && plan.forward_only ? slice : 1;
 }
 
+// True for the values that move over edges.
+constexpr bool Moves(StageValue value) {
+  return value == StageValue::kInput || value == StageValue::kOutput ||
+         value == StageValue::kOutGrad || value == StageValue::kInGrad;
+}
+// Visits the entries (StageGraph::entries) of a value that the action needs, gives or releases:
+// visit(entry). Of a value that moves those of all edges, and for a message that of its edge.
+template <typename Visit>
+void ForEachEntry(const Plan& plan, const Action& action, StageValue value, Visit visit) {
+  if (!Moves(value) || plan.graph.is_chain()) {
+    visit(action.stage);
+  } else if (IsMessage(action.kind)) {
+    visit(plan.graph.EntryAtTo(*EdgeOf(plan, action)));
+  } else {
+    const bool leads_here = value == StageValue::kInput || value == StageValue::kInGrad;
+    const StageGraph& graph = plan.GraphOf(action.microbatch);
+    for (const Edge& edge : leads_here ? graph.In(action.stage) : graph.Out(action.stage)) {
+      visit(plan.graph.EntryAtTo(edge));
+    }
+  }
+}
+
 // The values that D and U move between a rank and its host.
 inline Values CopiedValues(bool remakes) { return EffectsOf(ActionKind::kFetch, remakes).gives; }
 
@@ -157,7 +184,8 @@ class LiveValues {
       return MissingOfOwn(action);
     const Values needs = EffectsOfBuiltIn(action).needs;
     if (needs == 0) return 0;
-    return (needs & ~of(action.stage, action.microbatch)) | MissingOfSliceBefore(action);
+    return (needs & ~of(action.stage, action.microbatch)) | MissingOfSliceBefore(action) |
+           MissingOfEdge(action);
   }
   // The same for group[part]. Parts of a group run at once, so values given by earlier parts are
   // not yet live, and values released by earlier parts are no longer available.
@@ -171,7 +199,12 @@ class LiveValues {
           group[k].stage == group[part].stage && group[k].microbatch == group[part].microbatch;
       if (same) there &= static_cast<Values>(~EffectsOf(plan_, group[k]).releases);
     }
-    return (needs & ~there) | MissingOfSliceBefore(group[part]);
+    return (needs & ~there) | MissingOfSliceBefore(group[part]) | MissingOfEdge(group[part]);
+  }
+  // True if the edge has brought the value (kInput to its stage, kOutGrad back) and it is not used
+  // yet; false in a chain, where of() tells it.
+  bool IsAtEdge(const Edge& edge, MicrobatchId microbatch, Values value) const {
+    return !at_edges_.empty() && (at_edges_[EdgeIndex(edge, microbatch)] & value) != 0;
   }
   // Takes the releases of the action, then adds its gives, as the neighbour stage's value if the
   // neighbour lives on the same rank.
@@ -186,7 +219,8 @@ class LiveValues {
   }
   // The index of the action's stage and microbatch on the action's rank.
   size_t IndexOn(const Action& action) const {
-    return action.on < 0 ? Index(action.stage, action.microbatch) : IndexElsewhere(action);
+    const bool at_home = action.other < 0 || IsMessage(action.kind);
+    return at_home ? Index(action.stage, action.microbatch) : IndexElsewhere(action);
   }
   size_t IndexElsewhere(const Action& action) const;
   const Effects& EffectsOfBuiltIn(const Action& action) const {
@@ -202,6 +236,26 @@ class LiveValues {
     }
     return kSliceKeys & ~live_[Index(action.stage, action.microbatch) - 1];
   }
+  // The value of its edge, which a send needs where stages are no chain.
+  Values MissingOfEdge(const Action& action) const {
+    return at_edges_.empty() || !IsSend(action.kind) ? Values{0} : MissingOfSend(action);
+  }
+  Values MissingOfSend(const Action& send) const;
+  // The values of an edge and microbatch, of kInput, kOutput, kOutGrad and kInGrad.
+  Values& AtEdge(const Edge& edge, MicrobatchId microbatch) {
+    return at_edges_[EdgeIndex(edge, microbatch)];
+  }
+  size_t EdgeIndex(const Edge& edge, MicrobatchId microbatch) const {
+    return static_cast<size_t>(edge.id) * microbatches_ + static_cast<size_t>(microbatch.value);
+  }
+  // The value comes to a stage over an edge that leads to it, or that leaves it.
+  void Arrive(const Edge& edge, MicrobatchId microbatch, Values value);
+  // A stage gives `given` to each of the edges; on the same rank it is `taken` at the other end.
+  // Returns `given` if one of them leads to another rank.
+  Values GiveTo(absl::Span<const Edge> edges, MicrobatchId microbatch, Values given, Values taken);
+  // Changes the values of edges, where stages are no chain, and leaves in *gives and *releases what
+  // the action changes at its stage.
+  void ChangeEdges(const Action& action, Values* gives, Values* releases);
   // Own actions give no value to a neighbour.
   Values MissingOfOwn(const Action& own) const;
   void PerformOwn(const Action& own);
@@ -214,15 +268,23 @@ class LiveValues {
   // The values on the ranks of the stages, by stage and microbatch; behind them those that each
   // rank has of a stage, by seat, rank and microbatch. The rank of the stage has no part of that.
   std::vector<Values> live_;
-  size_t elsewhere_ = 0;        // the index of the first value on another rank
-  std::vector<int32_t> seats_;  // by stage: its seat there, or -1; empty without own actions
-  const bool data_is_given_;    // by own actions: the input of first stages
-  const bool loss_is_given_;    // and the output gradient of last ones
+  size_t elsewhere_ = 0;          // the index of the first value on another rank
+  std::vector<Values> at_edges_;  // by edge and microbatch; empty for chains
+  std::vector<int32_t> seats_;    // by stage: its seat there, or -1; empty without own actions
+  const bool data_is_given_;      // by own actions: the input of first stages
+  const bool loss_is_given_;      // and the output gradient of last ones
 };
 
 // "activation of stage 1, microbatch 0": the lowest value in `values`, in words. A stage's input is
-// named for the stage that produces it, and the keys that an F lacks for the slice before.
-std::string Describe(const Plan& plan, StageId stage, MicrobatchId microbatch, Values values);
+// named for the stages that produce it, and the keys that an F lacks for the slice before. `live`:
+// leaves out the stages whose outputs are there.
+std::string Describe(const Plan& plan, StageId stage, MicrobatchId microbatch, Values values,
+                     const LiveValues* live = nullptr);
+
+// The same of one value, by its entry (StageGraph::entries): "activation of stage 1 for stage 3,
+// microbatch 0" over an edge where stages are no chain.
+std::string DescribeEntry(const Plan& plan, StageId entry, MicrobatchId microbatch,
+                          StageValue value);
 
 // The change in live stage activations on the rank, as memory is counted in the literature:
 // +1 at F, -1 at B or W, also of a stage that recomputes; -1 at D and +1 at U.

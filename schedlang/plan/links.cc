@@ -24,6 +24,8 @@ class Wirer {
       : plan_(plan),
         channels_(ChannelsOf(plan)),
         made_(plan.stages.size() * static_cast<size_t>(plan.microbatches)),
+        inputs_(plan.graph.edges().size() * static_cast<size_t>(plan.microbatches), kNoAction),
+        gradients_(inputs_),
         gathered_(plan.stages.size(), kNoAction),
         reduced_(gathered_),
         updated_(gathered_),
@@ -39,7 +41,11 @@ class Wirer {
   Wiring Run(int receive_buffers) {
     CountCalls();
     for (int r = 0; r < plan_.ranks(); ++r) WireRank(r);
-    if (!plan_.rows.actions.empty()) WireOwnNeeds();
+    if (!plan_.rows.actions.empty()) {
+      WireOwnNeeds();
+    } else if (!more_messages_.empty()) {
+      WireMoreMessages();
+    }
     Pair();
     WireReductions();
     wiring_.meeters = MeetersOfBuckets(plan_, wiring_);
@@ -54,12 +60,13 @@ class Wirer {
     uint32_t backward = kNoAction;  // B or I
     uint32_t saved = kNoAction;     // F, R or U: of what the stage saves, or keeps for R
     uint32_t hosted = kNoAction;    // D
-    uint32_t input = kNoAction;     // the receives
-    uint32_t gradient = kNoAction;
   };
 
   Made& MadeOf(StageId stage, MicrobatchId m) {
     return made_[static_cast<size_t>(stage.value) * plan_.microbatches + m.value];
+  }
+  size_t AtEdge(const Edge& edge, MicrobatchId m) const {
+    return static_cast<size_t>(edge.id) * plan_.microbatches + m.value;
   }
   bool Lives(StageId stage, int rank) const { return plan_.stage(stage).rank.value == rank; }
 
@@ -136,7 +143,6 @@ class Wirer {
 
   void WireComputation(int rank, uint32_t i, uint32_t before) {
     const Action& action = plan_.actions[i];
-    const Stage& stage = plan_.stage(action.stage);
     const Values needs = EffectsOf(plan_, action).needs;
     Wire& wire = wiring_.wires[i];
     wire.before = before;
@@ -149,21 +155,38 @@ class Wirer {
     }
     const Made& own = MadeOf(action.stage, action.microbatch);
     wire.gathered = gathered_[action.stage.value];
-    if ((needs & kInput) && stage.previous.valid()) {
-      const bool here = Lives(stage.previous, rank);
-      if (!here) wire.input = own.input;
-      Need(here ? MadeOf(stage.previous, action.microbatch).forward : own.input);
+    if (needs & kInput) {
+      for (const Edge& edge : plan_.GraphOf(action.microbatch).In(action.stage)) {
+        if (Lives(edge.from, rank)) {
+          Need(MadeOf(edge.from, action.microbatch).forward);
+        } else {
+          NeedMessage(i, inputs_[AtEdge(edge, action.microbatch)], &wire.input);
+        }
+      }
     }
     if (needs & kOutGrad) {
-      const bool last = !stage.next.valid();
-      const bool here = last || Lives(stage.next, rank);
-      if (!here) wire.gradient = own.gradient;
-      Need(last   ? (LossIsGiven() ? i : own.forward)
-           : here ? MadeOf(stage.next, action.microbatch).backward
-                  : own.gradient);
+      const auto edges = plan_.GraphOf(action.microbatch).Out(action.stage);
+      if (edges.empty()) Need(LossIsGiven() ? i : own.forward);
+      for (const Edge& edge : edges) {
+        if (Lives(edge.to, rank)) {
+          Need(MadeOf(edge.to, action.microbatch).backward);
+        } else {
+          NeedMessage(i, gradients_[AtEdge(edge, action.microbatch)], &wire.gradient);
+        }
+      }
     }
     if (needs & (kSaved | kKept)) NeedSaved(i, own.saved);
     if (needs & kStash) Need(own.backward);
+  }
+
+  // The computation takes what `recv` brings. Its wire has room for one of its messages each way.
+  void NeedMessage(uint32_t i, uint32_t recv, uint32_t* wire) {
+    Need(recv);
+    if (*wire == kNoAction) {
+      *wire = recv;
+    } else if (recv != kNoAction) {
+      more_messages_.emplace_back(i, recv);
+    }
   }
 
   bool LossIsGiven() const { return (plan_.rows.given() & kOutGrad) != 0; }
@@ -215,6 +238,22 @@ class Wirer {
     if (!IsOwn(action.kind)) Need(copy.source);
   }
 
+  // The messages of computations that take several: in the order of the lists.
+  void WireMoreMessages() {
+    for (uint32_t i = 0; i < plan_.actions.size(); ++i) {
+      wiring_.first_further_need.push_back(static_cast<uint32_t>(wiring_.further_needs.size()));
+      AddMoreMessages(i);
+    }
+    wiring_.first_further_need.push_back(static_cast<uint32_t>(wiring_.further_needs.size()));
+    wiring_.meetings = OwnMeetingsOf(plan_);
+  }
+
+  void AddMoreMessages(uint32_t i) {
+    while (next_message_ < more_messages_.size() && more_messages_[next_message_].first == i) {
+      wiring_.further_needs.push_back(more_messages_[next_message_++].second);
+    }
+  }
+
   // A second pass over the lists of a plan with rows: the last giver of every value on its rank,
   // and its readers, for which the end of its life waits. What runs on one lane needs no further
   // wire.
@@ -226,9 +265,10 @@ class Wirer {
         givers.clear();
         readers.clear();
       }
-      wiring_.first_own_need.push_back(static_cast<uint32_t>(wiring_.own_needs.size()));
+      wiring_.first_further_need.push_back(static_cast<uint32_t>(wiring_.further_needs.size()));
       const Action& action = plan_.actions[i];
       if (!IsOfMicrobatch(action.kind)) continue;
+      AddMoreMessages(i);
       const Effects& effects = EffectsOf(plan_, action);
       const auto at = [&](Values value) -> uint32_t& {
         return givers.try_emplace({action.stage.value, action.microbatch.value, value}, kNoAction)
@@ -238,7 +278,7 @@ class Wirer {
         const ActionKind kind = plan_.actions[other].kind;
         if (!IsOwn(kind) && !IsOwn(action.kind)) return;
         if (IsCompute(kind) && IsCompute(action.kind)) return;
-        wiring_.own_needs.push_back(other);
+        wiring_.further_needs.push_back(other);
       };
       ForEachSetOf(effects.needs, [&](Values value) {
         const uint32_t giver = at(value);
@@ -249,7 +289,7 @@ class Wirer {
       ForEachSetOf(effects.gives, [&](Values value) { at(value) = i; });
       if (action.kind == ActionKind::kForward && !LossIsGiven()) at(kOutGrad) = i;
     }
-    wiring_.first_own_need.push_back(static_cast<uint32_t>(wiring_.own_needs.size()));
+    wiring_.first_further_need.push_back(static_cast<uint32_t>(wiring_.further_needs.size()));
     wiring_.meetings = OwnMeetingsOf(plan_);
   }
 
@@ -270,13 +310,14 @@ class Wirer {
       wire.before = SameCall(before, i) ? wiring_.wires[before].before : before;
     }
     wiring_.calls[end++] = i;
-    Made& made = MadeOf(action.stage, action.microbatch);
     if (send) {
+      const Made& made = MadeOf(action.stage, action.microbatch);
       wire.maker = action.kind == ActionKind::kSendForward ? made.forward : made.backward;
       Need(wire.maker);
       sends_[channel].push_back(i);
     } else {
-      (action.kind == ActionKind::kRecvForward ? made.input : made.gradient) = i;
+      const bool forward = action.kind == ActionKind::kRecvForward;
+      (forward ? inputs_ : gradients_)[AtEdge(*EdgeOf(plan_, action), action.microbatch)] = i;
       recvs_[channel].push_back(i);
     }
   }
@@ -329,6 +370,7 @@ class Wirer {
       if (wire.input != kNoAction) user[wire.input] = i;
       if (wire.gradient != kNoAction) user[wire.gradient] = i;
     }
+    for (const auto& [computation, recv] : more_messages_) user[recv] = computation;
     for (int r = 0; r < plan_.ranks(); ++r) {
       // Users end in list order. A receive has room when all but buffers - 1 of the users of
       // earlier receives have ended: `last` holds the latest users, the earliest on top.
@@ -345,7 +387,12 @@ class Wirer {
   const Plan& plan_;
   const Channels channels_;
   Wiring wiring_;
-  std::vector<Made> made_;          // by stage and microbatch
+  std::vector<Made> made_;  // by stage and microbatch
+  // By edge and microbatch, the receives of what comes over the edge, and of its gradient.
+  std::vector<uint32_t> inputs_, gradients_;
+  // Computations, each with a receive that its wire has no room for.
+  std::vector<std::pair<uint32_t, uint32_t>> more_messages_;
+  size_t next_message_ = 0;         // of these
   std::vector<uint32_t> gathered_;  // by stage: the UNSHARD that holds, on its rank
   std::vector<uint32_t> reduced_;   // by stage: the REDUCE_GRAD since its last UPDATE
   std::vector<uint32_t> updated_;   // by stage: its last UPDATE

@@ -6,7 +6,8 @@
 //
 //   computation  `before`: the group before it on its rank; `input`, `gradient`: the receives of
 //                values from other ranks; `gathered`: the UNSHARD of its stage, for an UPDATE the
-//                REDUCE_GRAD of its gradients; in a plan with copies those of CopyWire
+//                REDUCE_GRAD of its gradients; in a plan with copies those of CopyWire; where
+//                stages are no chain further receives, as FurtherNeeds
 //   send         `before`: the last part of the call before it in its queue; `other`: its receive;
 //                `maker`: the computation that produces its value
 //   receive      `before`, `other`: its send, and `room`: with a bounded pool of receive buffers,
@@ -18,8 +19,8 @@
 //                all members of that reduction
 //
 //   own action   (rows.h) on the compute lane and the copy lanes as those; on the network `before`:
-//                the own action before it there. All wait for the actions of OwnNeeds, and those
-//                of all ranks for each other (Wiring::meetings).
+//                the own action before it there. All wait for the actions of FurtherNeeds, and
+//                those of all ranks for each other (Wiring::meetings).
 //
 // Memory has the order of the list, however long copies take: what a D frees is free for all that
 // is listed behind it, which waits for its end; a U takes memory behind what is listed before it. A
@@ -105,10 +106,11 @@ struct Wiring {
   std::vector<ListedWait> waits;  // rank by rank, in the order of `before`
   // By action, in a plan with copies; else empty.
   std::vector<CopyWire> copies;
-  // In a plan with rows: the actions on the same rank, on other lanes, whose values action i needs
-  // are own_needs[first_own_need[i]] .. own_needs[first_own_need[i + 1] - 1]. Else empty.
-  std::vector<uint32_t> own_needs;
-  std::vector<uint32_t> first_own_need;
+  // The actions that action i needs beside those of its wire: in a plan with rows those on the same
+  // rank, on other lanes, whose values it needs; where stages are no chain its second receive and
+  // all others. Else empty.
+  std::vector<uint32_t> further_needs;
+  std::vector<uint32_t> first_further_need;
   OwnMeetings meetings;
   // By collective, the computation that may meet its buckets (buckets.h), or kNoAction. Empty for a
   // plan without collectives.
@@ -122,23 +124,24 @@ struct Wiring {
                                               first_call[queue + 1] - first_call[queue]);
   }
   CopyWire CopyOf(uint32_t action) const { return copies.empty() ? CopyWire() : copies[action]; }
-  absl::Span<const uint32_t> OwnNeeds(uint32_t action) const {
-    if (first_own_need.empty()) return {};
-    return absl::MakeConstSpan(own_needs).subspan(
-        first_own_need[action], first_own_need[action + 1] - first_own_need[action]);
+  absl::Span<const uint32_t> FurtherNeeds(uint32_t action) const {
+    if (first_further_need.empty()) return {};
+    return absl::MakeConstSpan(further_needs)
+        .subspan(first_further_need[action],
+                 first_further_need[action + 1] - first_further_need[action]);
   }
-  // Visits the actions whose ends a schedule's own action waits for, and any action for an own one:
-  // visit(action). Of a meeting those of all its members.
+  // Visits the actions that it needs beside those of its wire: visit(action). Of a meeting those of
+  // all its members.
   template <typename Visit>
-  void ForOwnWaits(uint32_t action, Visit visit) const {
-    if (first_own_need.empty()) return;
+  void ForFurtherWaits(uint32_t action, Visit visit) const {
+    if (first_further_need.empty()) return;
     const int32_t meeting = meetings.Of(action);
     if (meeting < 0) {
-      for (const uint32_t need : OwnNeeds(action)) visit(need);
+      for (const uint32_t need : FurtherNeeds(action)) visit(need);
       return;
     }
     for (const uint32_t member : meetings.of(meeting)) {
-      for (const uint32_t need : OwnNeeds(member)) visit(need);
+      for (const uint32_t need : FurtherNeeds(member)) visit(need);
       for (const uint32_t before : {wires[member].before, CopyOf(member).freed}) {
         if (before != kNoAction) visit(before);
       }

@@ -20,7 +20,7 @@ OwnMeetings OwnMeetingsOf(const Plan& plan) {
     if (is_new) members.emplace_back();
     std::vector<uint32_t>& of = members[static_cast<size_t>(at->second)];
     of_action[i] = at->second;
-    if (of.empty() || plan.actions[of.back()].on != action.on) of.push_back(i);
+    if (of.empty() || plan.actions[of.back()].other != action.other) of.push_back(i);
   }
   if (members.empty()) return meetings;
   meetings.of_action = std::move(of_action);

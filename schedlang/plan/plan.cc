@@ -2,6 +2,9 @@
 #include "schedlang/plan/plan.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -41,6 +44,9 @@ void AppendStages(const Plan& plan, std::string* out) {
     absl::StrAppend(out, " ", plan.stages[s].rank.value);
   }
   absl::StrAppend(out, "\n");
+  const StageGraph& whole = plan.WholeGraph();
+  if (!whole.is_chain()) absl::StrAppend(out, PrintEdges(whole.edges()));
+  absl::StrAppend(out, Print(plan.skips));
 }
 
 void AppendLane(const char* name, const Overlap& overlap, const std::vector<Overlap::Part>& parts,
@@ -93,11 +99,134 @@ std::string Print(const Split& split) {
 const char* PrintedKind(ActionKind kind) { return kKinds[static_cast<int>(kind)].print; }
 const char* MeaningOfKind(ActionKind kind) { return kKinds[static_cast<int>(kind)].meaning; }
 
+namespace {
+
+// True for the messages at the stage that the edge leaves.
+bool IsAtFrom(ActionKind message) {
+  return message == ActionKind::kSendForward || message == ActionKind::kRecvBackward;
+}
+
+}  // namespace
+
+const Edge* EdgeOf(const Plan& plan, const Action& message) {
+  const bool at_from = IsAtFrom(message.kind);
+  const StageGraph& graph = plan.GraphOf(message.microbatch);
+  if (plan.graph.is_chain()) {
+    const auto edges = at_from ? graph.Out(message.stage) : graph.In(message.stage);
+    return edges.empty() ? nullptr : &edges[0];
+  }
+  const StageId other(message.other);
+  if (!other.valid()) return nullptr;
+  return at_from ? graph.Find(message.stage, other) : graph.Find(other, message.stage);
+}
+
 StageId PeerStage(const Plan& plan, const Action& action) {
-  const Stage& stage = plan.stage(action.stage);
-  const bool forward = action.kind == ActionKind::kSendForward;
-  const bool from_behind = action.kind == ActionKind::kRecvBackward;
-  return forward || from_behind ? stage.next : stage.previous;
+  const Edge* const edge = EdgeOf(plan, action);
+  if (edge == nullptr) return StageId();
+  return IsAtFrom(action.kind) ? edge->to : edge->from;
+}
+
+Action MessageOver(const Plan& plan, const Edge& edge, ActionKind kind, const Action& at) {
+  Action message = at;
+  message.kind = kind;
+  message.joined = false;
+  message.stage = IsAtFrom(kind) ? edge.from : edge.to;
+  const StageId peer = IsAtFrom(kind) ? edge.to : edge.from;
+  message.other = plan.graph.is_chain() ? int16_t{-1} : static_cast<int16_t>(peer.value);
+  return message;
+}
+
+std::string Print(const std::vector<Skip>& skips) {
+  if (skips.empty()) return "";
+  std::string out = "skip";
+  for (const Skip& skip : skips) absl::StrAppend(&out, " ", skip.stage.value, "@", skip.microbatch);
+  return absl::StrCat(out, "\n");
+}
+
+bool Plan::IsLeftOut(StageId id, MicrobatchId microbatch) const {
+  const Skip skip{id, static_cast<int32_t>(InStep(microbatch))};
+  return std::binary_search(skips.begin(), skips.end(), skip);
+}
+
+int Plan::MicrobatchesOfStep(StageId id) const {
+  const auto of_stage = std::count_if(skips.begin(), skips.end(),
+                                      [id](const Skip& skip) { return skip.stage == id; });
+  return microbatches_of(id) / steps - static_cast<int>(of_stage) * slices;
+}
+
+namespace {
+
+using Ends = std::pair<StageId, StageId>;
+
+// The edges of a microbatch that leaves stages out, or the reason why it cannot.
+std::string FindWay(const StageGraph& whole, const std::vector<bool>& left_out,
+                    std::set<Ends>* way) {
+  // By stage, what stands for its output: of a stage that is left out that of the stage before.
+  std::vector<StageId> giver(left_out.size());
+  for (const StageId stage : whole.InOrder()) {
+    const auto s = static_cast<size_t>(stage.value);
+    const auto in = whole.In(stage);
+    giver[s] = stage;
+    if (left_out[s] && (in.size() != 1 || whole.Out(stage).empty())) {
+      return absl::StrCat("stage ", stage.value,
+                          in.empty()                 ? " reads the data"
+                          : whole.Out(stage).empty() ? " has a loss"
+                                                     : " has several inputs",
+                          in.size() > 1 ? ", and which of them would go on is not said"
+                                        : ", so no microbatch leaves it out");
+    }
+    if (left_out[s]) giver[s] = giver[static_cast<size_t>(in[0].from.value)];
+    for (const Edge& edge : in) {
+      if (left_out[s]) break;
+      const StageId from = giver[static_cast<size_t>(edge.from.value)];
+      if (way->emplace(from, stage).second) continue;
+      return absl::StrCat("stage ", stage.value, " would get the output of stage ", from.value,
+                          " twice");
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string Plan::SetSkips(std::vector<Skip> left_out) {
+  const StageGraph whole = WholeGraph();
+  std::sort(left_out.begin(), left_out.end());
+  skips = std::move(left_out);
+  ways.clear();
+  way_of.assign(static_cast<size_t>(microbatches / steps / slices), 0);
+  std::map<std::vector<bool>, int32_t> known;  // ways by what they leave out
+  std::vector<std::set<Ends>> ends;
+  for (size_t m = 0; m <= way_of.size(); ++m) {  // the first leaves out nothing
+    std::vector<bool> out(stages.size(), false);
+    for (const Skip& skip : skips) {
+      if (m > 0 && skip.microbatch == static_cast<int32_t>(m) - 1) {
+        out[static_cast<size_t>(skip.stage.value)] = true;
+      }
+    }
+    const auto [way, is_new] = known.emplace(out, static_cast<int32_t>(ends.size()));
+    if (m > 0) way_of[m - 1] = way->second;
+    if (!is_new) continue;
+    std::string reason = FindWay(whole, out, &ends.emplace_back());
+    if (!reason.empty()) return reason;
+  }
+  std::set<Ends> all;
+  for (const std::set<Ends>& way : ends) all.insert(way.begin(), way.end());
+  std::vector<Edge> edges;
+  for (const auto& [from, to] : all) edges.push_back({from, to});
+  graph = StageGraph(static_cast<int>(stages.size()), std::move(edges));
+  for (const std::set<Ends>& way : ends) {
+    ways.push_back(graph.Only([&way](const Edge& edge) {
+      return way.count({edge.from, edge.to}) > 0;
+    }));
+  }
+  return "";
+}
+
+void Plan::SetChains() {
+  std::vector<int32_t> pipes_of;
+  for (const Stage& one : stages) pipes_of.push_back(one.pipe);
+  graph = StageGraph::Chains(pipes_of);
 }
 
 std::string Print(const OrderCosts& costs) {
@@ -144,16 +273,17 @@ std::string PrintActivations(int slices, int count) {
 }
 
 std::string PrintAction(absl::Span<const Pipe> pipes, const OwnRows& rows, int slices,
-                        ActionKind kind, StageId stage, MicrobatchId microbatch) {
+                        ActionKind kind, StageId stage, MicrobatchId microbatch, int other) {
   std::string out = absl::StrCat(PrintStage(pipes, stage), PrintedKind(rows, kind));
   if (!microbatch.valid()) return out;
   absl::StrAppend(&out, PrintMicrobatch(IsOfMicrobatch(kind) ? slices : 1, microbatch));
+  if (other >= 0 && IsMessage(kind)) absl::StrAppend(&out, ">", other);
   return out;
 }
 
 std::string Print(const Plan& plan, const Action& action) {
   return PrintAction(plan.pipes, plan.rows, plan.slices, action.kind, action.stage,
-                     action.microbatch);
+                     action.microbatch, action.other);
 }
 
 std::string PrintGroup(const Plan& plan, absl::Span<const Action> actions, size_t index) {
@@ -189,6 +319,7 @@ std::string Print(const Plan& plan) {
   for (const Overlap& overlap : plan.overlaps) absl::StrAppend(&out, Print(overlap), "\n");
   if (plan.chunks > 1) absl::StrAppend(&out, "chunks ", plan.chunks, "\n");
   if (plan.gathers_ahead != 1) absl::StrAppend(&out, "ahead ", plan.gathers_ahead, "\n");
+  if (plan.window > 0) absl::StrAppend(&out, "window ", plan.window, " slack ", plan.slack, "\n");
   if (!plan.costs.empty()) absl::StrAppend(&out, Print(plan.costs), "\n");
   if (!plan.searched.empty()) absl::StrAppend(&out, Print(plan.searched), "\n");
   for (int r = 0; r < plan.ranks(); ++r) {

@@ -28,7 +28,11 @@
 // written as torch does: with the stage of the acting rank; the peer follows from it. Sends and
 // receives joined by `&` are one grouped call. Collectives (1UNSHARD) have no microbatch.
 //
-// A plan with pipes has a line for each instead, and its actions name their pipe:
+// A line `skip 2@1 2@3` says that microbatches 1 and 3 of each step leave stage 2 out. Where stages
+// are no chain (stage_graph.h), a line `edges 0>1 0>2 1>2` follows the stages. Messages
+// then name their peer, too: 0SEND_F3>2 goes to stage 2, and 2RECV_F3>0 comes from stage 0.
+//
+// A plan with pipes has a line for each instead of `stages`, and its actions name their pipe:
 //
 //   plan both_ways P=2 M=4
 //   pipe down M=2 stages 0 1
@@ -36,7 +40,8 @@
 //   rank 0: down[0]F0 up[1]F0 up[1]B0 …
 //
 // A schedule's further statements follow in lines of their own, if present: `split …`,
-// `overlap …`, `chunks …`, `ahead …`, `costs …`, `search …` (the members of Plan below).
+// `overlap …`, `chunks …`, `ahead …`, `window …`, `costs …`, `search …` (the members of Plan
+// below).
 #pragma once
 
 #include <array>
@@ -53,14 +58,16 @@
 #include "schedlang/base/source.h"
 #include "schedlang/plan/action_kind.h"
 #include "schedlang/plan/rows.h"
+#include "schedlang/plan/stage_graph.h"
 
 namespace stringline {
 
 struct Action {
   ActionKind kind = ActionKind::kForward;
   bool joined = false;  // shares the rank with the preceding action: the b of `a & b`
-  // The rank of an own action that every rank does (rows.h); -1: the stage's.
-  int16_t on = -1;
+  // Of an own action that every rank does (rows.h) its rank, and of a message in a plan whose
+  // stages are no chain the stage at its other end; -1: the stage alone tells it.
+  int16_t other = -1;
   StageId stage;
   // In its pipe, its slices counted (Plan::slices); of an UPDATE its step; none for a collective.
   MicrobatchId microbatch;
@@ -74,14 +81,19 @@ struct Iteration {
   int32_t i = 0;
 };
 
-// The rank of a stage, and its neighbours in its pipe.
 struct Stage {
   RankId rank;
-  StageId previous;  // none for a pipe's first stage
-  StageId next;      // none for a pipe's last stage
   int32_t pipe = 0;  // index into Plan::pipes
   // True if the plan lists an R of the stage: its F keeps what R begins with (FindRemaking).
   bool remakes = false;
+};
+
+// A stage that a microbatch of a step leaves out: what would enter the stage goes to those behind
+// it.
+struct Skip {
+  StageId stage;
+  int32_t microbatch = 0;
+  friend auto operator<=>(const Skip&, const Skip&) = default;
 };
 
 // A pipe of a bidirectional schedule: stages in a row, and the microbatches that run through them.
@@ -176,6 +188,8 @@ inline constexpr int kMostStagesAhead = 1'000'000;
 inline constexpr int kMostSteps = 10'000;
 inline constexpr int kMostVersions = 64;
 inline constexpr int kMostSlices = 1024;
+inline constexpr int kMostWindow = 4096;
+inline constexpr int kMostSlack = 1 << 20;
 
 struct Plan {
   std::string schedule;               // its name
@@ -194,6 +208,14 @@ struct Plan {
   // True for a plan without backwards, of which an F keeps nothing but the keys of its slice.
   bool forward_only = false;
   std::vector<Stage> stages;
+  // The graph of these stages; after a change of them by hand: SetChains. Where some microbatches
+  // leave stages out, all edges that any of them goes over.
+  StageGraph graph;
+  // The stages that microbatches of a step leave out, and then the graphs that they go through, the
+  // first without leaving out any, and by microbatch of a step its graph. Set by SetSkips.
+  std::vector<Skip> skips;
+  std::vector<StageGraph> ways;
+  std::vector<int32_t> way_of;
   std::vector<Pipe> pipes;  // empty: a single pipe, of all stages and microbatches
   OwnRows rows;             // the schedule's own values and actions
   Split split;
@@ -208,6 +230,11 @@ struct Plan {
   // The number of stages whose parameters a rank gathers before it needs them, if they are shared
   // out and the plan lists no UNSHARD (lower/collectives.h).
   int gathers_ahead = 1;
+  // Ready order (ready.h): a rank performs what is ready first among the first `window`
+  // computations left of its list, and each of its stages may hold `slack` activations more than
+  // in the order of the list. 0: the order of the list.
+  int window = 0;
+  int slack = 0;
   OrderCosts costs;
   Searched searched;
   // The actions of rank r are actions[first[r]] .. actions[first[r + 1] - 1].
@@ -226,6 +253,23 @@ struct Plan {
                                                 first[rank.value + 1] - first[rank.value]);
   }
   const Stage& stage(StageId id) const { return stages[id.value]; }
+  // True for two stages on one rank, which pass values without a message.
+  bool SameRank(StageId a, StageId b) const { return stage(a).rank == stage(b).rank; }
+  // Sets the graph: the stages of each pipe are a chain.
+  void SetChains();
+  // Lets microbatches leave stages out of the graph that is there, for a plan of one pipe. Returns
+  // the reason why one of them cannot be left out, or "".
+  std::string SetSkips(std::vector<Skip> left_out);
+  // The graph that the microbatch goes through, and that of one that leaves out nothing.
+  const StageGraph& GraphOf(MicrobatchId microbatch) const {
+    return ways.empty() ? graph : WayOf(microbatch);
+  }
+  const StageGraph& WholeGraph() const { return ways.empty() ? graph : ways[0]; }
+  bool LeavesOut(StageId id, MicrobatchId microbatch) const {
+    return !ways.empty() && IsLeftOut(id, microbatch);
+  }
+  // The number of microbatches of a step that the stage has, their slices counted.
+  int MicrobatchesOfStep(StageId id) const;
   // The number of microbatches of the stage's pipe.
   int microbatches_of(StageId id) const {
     return pipes.empty() ? microbatches : pipes[stage(id).pipe].microbatches;
@@ -243,14 +287,25 @@ struct Plan {
   // The microbatch of all steps which a plan of that step alone would number `microbatch`, counted
   // through all pipes.
   MicrobatchId OfStep(int step, int32_t microbatch) const;
+
+ private:
+  size_t InStep(MicrobatchId microbatch) const {
+    return static_cast<size_t>(microbatch.value / slices) % way_of.size();
+  }
+  const StageGraph& WayOf(MicrobatchId microbatch) const {
+    return ways[static_cast<size_t>(way_of[InStep(microbatch)])];
+  }
+  bool IsLeftOut(StageId id, MicrobatchId microbatch) const;
 };
 
 // The rank whose list holds the action.
 inline RankId RankOf(const Plan& plan, const Action& action) {
-  return action.on >= 0 ? RankId(action.on) : plan.stage(action.stage).rank;
+  const bool of_every_rank = action.other >= 0 && !IsMessage(action.kind);
+  return of_every_rank ? RankId(action.other) : plan.stage(action.stage).rank;
 }
-// The first rank beyond those that Action::on can name.
+// The first rank, and the first stage, beyond those that Action::other can name.
 inline constexpr int kMostRanksOfRows = 1 << 15;
+inline constexpr int kMostStagesOfEdges = 1 << 15;
 
 // True if the plan lists a D, a U, or an own copy.
 bool HasCopies(const Plan& plan);
@@ -262,8 +317,13 @@ bool HasSteps(const Plan& plan);
 // Sets Stage::remakes of all stages by the plan's actions.
 void FindRemaking(Plan* plan);
 
+// The edge of a send or a receive; null if there is none.
+const Edge* EdgeOf(const Plan& plan, const Action& message);
 // The other stage of a send or a receive: the message's destination or origin.
 StageId PeerStage(const Plan& plan, const Action& action);
+// The message of this kind over an edge: a send or a receive at its own end, of the microbatch and
+// the place of `at`.
+Action MessageOver(const Plan& plan, const Edge& edge, ActionKind kind, const Action& at);
 
 // The group that begins at actions[begin]: the action and those joined to it.
 inline absl::Span<const Action> GroupAt(absl::Span<const Action> actions, size_t begin) {
@@ -278,13 +338,15 @@ std::string PrintStage(absl::Span<const Pipe> pipes, StageId stage);
 std::string PrintMicrobatch(int slices, MicrobatchId microbatch);
 // "3", or "1.75" where 7 slices of a quarter each are counted: activations in microbatches.
 std::string PrintActivations(int slices, int count);
-// "3F7", "up[1]F7", "3F7.1"; "3UNSHARD".
+// "3F7", "up[1]F7", "3F7.1"; "3UNSHARD"; "0SEND_F7>2" for a message with this Action::other.
 std::string PrintAction(absl::Span<const Pipe> pipes, const OwnRows& rows, int slices,
-                        ActionKind kind, StageId stage, MicrobatchId microbatch);
+                        ActionKind kind, StageId stage, MicrobatchId microbatch, int other = -1);
 std::string Print(const Plan& plan, const Action& action);
 // "0F3&1B0": the group that begins at actions[index].
 std::string PrintGroup(const Plan& plan, absl::Span<const Action> actions, size_t index);
 std::string Print(const Plan& plan);
+// "skip 2@1 2@3\n", or nothing: the line of the text form.
+std::string Print(const std::vector<Skip>& skips);
 std::string PrintParameters(const Plan& plan);  // "P=4 M=8"
 // "F.attn", or "2.attn" and "2.W.attn" where several actions of the block have the letter.
 std::string Print(const Overlap& overlap, const Overlap::Part& part);

@@ -67,6 +67,17 @@ bool ReadAhead(const std::vector<Word>& words, Plan* plan) {
   return stages && *stages != 1;
 }
 
+// window 4 slack 2
+bool ReadWindow(const std::vector<Word>& words, Plan* plan) {
+  if (words.size() != 4 || words[2].text != "slack" || plan->window > 0) return false;
+  const auto window = ReadNumber(words[1].text, kMostWindow);
+  const auto slack = ReadNumber(words[3].text, kMostSlack);
+  if (!window || !slack) return false;
+  plan->window = static_cast<int>(*window);
+  plan->slack = static_cast<int>(*slack);
+  return plan->window > 0;
+}
+
 // chunks 2
 bool ReadChunks(const std::vector<Word>& words, Plan* plan) {
   if (words.size() != 2 || plan->chunks > 1) return false;
@@ -206,6 +217,7 @@ bool ReadExtra(const std::vector<Word>& words, Plan* plan) {
   if (words[0].text == "overlap") return ReadOverlap(words, &plan->overlaps.emplace_back());
   if (words[0].text == "chunks") return ReadChunks(words, plan);
   if (words[0].text == "ahead") return ReadAhead(words, plan);
+  if (words[0].text == "window") return ReadWindow(words, plan);
   if (words[0].text == "search") return ReadSearched(words, &plan->searched);
   return words[0].text == "costs" && ReadCosts(words, *plan, &plan->costs);
 }

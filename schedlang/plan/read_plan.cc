@@ -25,7 +25,7 @@ class PlanReader {
 
   std::optional<Plan> Read() {
     if (!ReadHeader() || !ReadSteps() || !ReadSlicesLine() || !ReadForwardOnly() || !ReadRows() ||
-        !ReadStages() || !RowsFit() || !ReadExtras())
+        !ReadStages() || !ReadEdgesLine() || !ReadSkipsLine() || !RowsFit() || !ReadExtras())
       return std::nullopt;
     for (int64_t rank = 0; rank < ranks_; ++rank) {
       const size_t line = static_cast<size_t>(rank) + next_;
@@ -208,19 +208,59 @@ class PlanReader {
 
   // The ranks of a row of neighbouring stages.
   bool ReadPlacement(absl::Span<const Word> words) {
-    const int first = static_cast<int>(plan_.stages.size());
     const int count = static_cast<int>(words.size());
     if (!FitsMemory(words[0].span, plan_.stages.size() + words.size())) return false;
     for (int s = 0; s < count; ++s) {
       const auto rank = ReadNumber(words[s].text, ranks_ - 1);
       if (!rank) return Complain(words[s].span, absl::StrCat("expected a rank below ", ranks_));
       Stage stage{.rank = RankId(static_cast<int32_t>(*rank))};
-      if (s > 0) stage.previous = StageId(first + s - 1);
-      if (s + 1 < count) stage.next = StageId(first + s + 1);
       stage.pipe = std::max(0, static_cast<int32_t>(plan_.pipes.size()) - 1);
       plan_.stages.push_back(stage);
     }
+    plan_.SetChains();
     return true;
+  }
+
+  // "edges 0>1 0>2 1>2", if stages are no chain.
+  bool ReadEdgesLine() {
+    if (next_ >= lines_.size() || lines_[next_][0].text != "edges") return true;
+    const std::vector<Word>& words = lines_[next_++];
+    const auto stages = static_cast<int>(plan_.stages.size());
+    auto edges = ReadEdges(words, stages);
+    if (!edges) {
+      return Complain(words[0].span,
+                      absl::StrCat("expected 'edges' and edges like 0>1, none of them twice, ",
+                                   "between stages below ", stages));
+    }
+    if (!plan_.pipes.empty() || stages > kMostStagesOfEdges) {
+      return Complain(words[0].span, absl::StrCat("a plan with edges has no pipes, and at most ",
+                                                  kMostStagesOfEdges, " stages"));
+    }
+    plan_.graph = StageGraph(stages, *std::move(edges));
+    if (const auto cycle = plan_.graph.FindCycle(); !cycle.empty()) {
+      return Complain(words[0].span,
+                      absl::StrCat("the edges have a cycle: stages ", PrintCycle(cycle)));
+    }
+    return true;
+  }
+
+  // "skip 2@1 2@3", if microbatches leave stages out.
+  bool ReadSkipsLine() {
+    if (next_ >= lines_.size() || lines_[next_][0].text != "skip") return true;
+    const std::vector<Word>& words = lines_[next_++];
+    const int in_step = plan_.microbatches / plan_.steps / plan_.slices;
+    auto skips = ReadSkips(words, static_cast<int>(plan_.stages.size()), in_step);
+    if (!skips) {
+      return Complain(words[0].span,
+                      "expected 'skip' and stages that microbatches of a step leave out, as 2@1, "
+                      "none of them twice");
+    }
+    if (!plan_.pipes.empty() || !plan_.rows.empty()) {
+      return Complain(words[0].span,
+                      "a plan with pipes, or with actions of its own, skips nothing");
+    }
+    const std::string reason = plan_.SetSkips(*std::move(skips));
+    return reason.empty() || Complain(words[0].span, reason);
   }
 
   // The lines between the stages and the ranks: 'split', 'recompute', 'overlap' and so on.
@@ -267,7 +307,12 @@ class PlanReader {
       action.place = place;
       if (!ReadAction(plan_.pipes, plan_.rows, plan_.slices, &rest, &action))
         return Complain(word.span, "expected an action like 3F7");
-      if (plan_.rows.IsOfEveryRank(action.kind)) action.on = static_cast<int16_t>(rank.value);
+      if (plan_.rows.IsOfEveryRank(action.kind)) action.other = static_cast<int16_t>(rank.value);
+      // The text may say what a chain tells.
+      if (IsMessage(action.kind) && plan_.graph.is_chain() && InRange(action) &&
+          PeerStage(plan_, action).value == action.other) {
+        action.other = -1;
+      }
       if (!Allowed(rank, word, action)) return false;
       plan_.actions.push_back(action);
       if (rest.empty()) return true;
@@ -276,8 +321,12 @@ class PlanReader {
     }
   }
 
+  bool InRange(const Action& action) const {
+    return action.stage.value < static_cast<int>(plan_.stages.size());
+  }
+
   bool Allowed(RankId rank, const Word& word, const Action& action) {
-    if (action.stage.value >= static_cast<int>(plan_.stages.size())) {
+    if (!InRange(action)) {
       return Complain(word.span, absl::StrCat(Print(plan_, action), ": there are only ",
                                               plan_.stages.size(), " stages"));
     }
@@ -291,6 +340,21 @@ class PlanReader {
                                    most == 1 ? ""
                                    : updates ? "s"
                                              : "es"));
+    }
+    if (action.other >= 0 && IsMessage(action.kind) &&
+        (plan_.graph.is_chain() || EdgeOf(plan_, action) == nullptr)) {
+      return Complain(word.span, absl::StrCat(Print(plan_, action), ": no edge joins stage ",
+                                              action.stage.value, " and ", action.other));
+    }
+    if (IsMessage(action.kind) && !plan_.graph.is_chain() && action.other < 0) {
+      return Complain(word.span, absl::StrCat(Print(plan_, action), ": of a plan with edges a ",
+                                              "message names its other stage, as ",
+                                              Print(plan_, action), ">1"));
+    }
+    if (ComputesMicrobatch(action.kind) && plan_.LeavesOut(action.stage, action.microbatch)) {
+      return Complain(word.span,
+                      absl::StrCat(Print(plan_, action), ": the microbatch leaves stage ",
+                                   action.stage.value, " out"));
     }
     const RankId home = RankOf(plan_, action);
     if (home != rank) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -124,12 +125,56 @@ bool ReadAction(absl::Span<const Pipe> pipes, const OwnRows& rows, int slices,
   const auto microbatch = CutNumber(text);
   if (!microbatch) return false;
   action->microbatch = MicrobatchId(*microbatch);
-  if (slices == 1 || !IsOfMicrobatch(action->kind)) return true;
-  if (!absl::ConsumePrefix(text, ".")) return false;
-  const auto slice = CutNumber(text);
-  if (!slice || *slice >= slices || *microbatch > (INT32_MAX - *slice) / slices) return false;
-  action->microbatch = MicrobatchId(*microbatch * slices + *slice);
+  if (slices > 1 && IsOfMicrobatch(action->kind)) {
+    if (!absl::ConsumePrefix(text, ".")) return false;
+    const auto slice = CutNumber(text);
+    if (!slice || *slice >= slices || *microbatch > (INT32_MAX - *slice) / slices) return false;
+    action->microbatch = MicrobatchId(*microbatch * slices + *slice);
+  }
+  if (!IsMessage(action->kind) || !absl::ConsumePrefix(text, ">")) return true;
+  const auto peer = CutNumber(text);
+  if (!peer || *peer >= kMostStagesOfEdges) return false;
+  action->other = static_cast<int16_t>(*peer);
   return true;
+}
+
+std::optional<std::vector<Edge>> ReadEdges(absl::Span<const Word> words, int stages) {
+  std::vector<Edge> edges;
+  for (const Word& word : words.subspan(1)) {
+    absl::string_view text = word.text;
+    const auto from = CutNumber(&text);
+    if (!from || !absl::ConsumePrefix(&text, ">")) return std::nullopt;
+    const auto to = CutNumber(&text);
+    if (!to || !text.empty() || std::max(*from, *to) >= stages) return std::nullopt;
+    edges.push_back({StageId(*from), StageId(*to)});
+  }
+  const auto ends = [](const Edge& edge) { return std::pair(edge.from, edge.to); };
+  std::vector<Edge> sorted = edges;
+  std::sort(sorted.begin(), sorted.end(),
+            [&](const Edge& a, const Edge& b) { return ends(a) < ends(b); });
+  const auto twice =
+      std::adjacent_find(sorted.begin(), sorted.end(),
+                         [&](const Edge& a, const Edge& b) { return ends(a) == ends(b); });
+  if (edges.empty() || twice != sorted.end()) return std::nullopt;
+  return edges;
+}
+
+std::optional<std::vector<Skip>> ReadSkips(absl::Span<const Word> words, int stages,
+                                           int microbatches) {
+  std::vector<Skip> skips;
+  for (const Word& word : words.subspan(1)) {
+    absl::string_view text = word.text;
+    const auto stage = CutNumber(&text);
+    if (!stage || !absl::ConsumePrefix(&text, "@")) return std::nullopt;
+    const auto microbatch = CutNumber(&text);
+    if (!microbatch || !text.empty()) return std::nullopt;
+    if (*stage >= stages || *microbatch >= microbatches) return std::nullopt;
+    skips.push_back({StageId(*stage), *microbatch});
+  }
+  std::sort(skips.begin(), skips.end());
+  const bool twice = std::adjacent_find(skips.begin(), skips.end()) != skips.end();
+  if (skips.empty() || twice) return std::nullopt;
+  return skips;
 }
 
 }  // namespace stringline

@@ -37,9 +37,18 @@ std::string BadSlices();
 // True for "forward only": such a line of a plan or a timeline without backwards.
 bool IsForwardOnly(const std::vector<Word>& words);
 
+// "edges 0>1 0>2 1>2" of a plan of so many stages; nothing for another line, an edge that is there
+// twice, or none. Cycles are not looked for.
+std::optional<std::vector<Edge>> ReadEdges(absl::Span<const Word> words, int stages);
+
+// "skip 2@1 2@3": stages that microbatches of a step leave out, below `stages` and `microbatches`;
+// nothing for another line, or one that is there twice.
+std::optional<std::vector<Skip>> ReadSkips(absl::Span<const Word> words, int stages,
+                                           int microbatches);
+
 // Reads an action's printed form ("3F7", "0SEND_F1"; "up[3]F7" in a plan with pipes, "3F7.1" in
-// one with slices) from the front
-// of *text and cuts it off. False, with *text unspecified, if *text begins otherwise.
+// one with slices, "0SEND_F1>2" in one whose stages are no chain) from the front of *text and cuts
+// it off. False, with *text unspecified, if *text begins otherwise.
 bool ReadAction(absl::Span<const Pipe> pipes, const OwnRows& rows, int slices,
                 absl::string_view* text, Action* action);
 

@@ -59,6 +59,7 @@ bool ReadEvent(const Timeline& of, absl::string_view* text, Event* event, Observ
   event->kind = action.kind;
   event->stage = action.stage;
   event->microbatch = action.microbatch;
+  event->other = action.other;
   if (!absl::ConsumePrefix(text, "@")) return false;
   if (!ReadTimes(text, /*may_be_negative=*/false, &event->start_ns, &event->end_ns)) return false;
   if (!ReadWithin(">", *event, text, &event->first_bucket_ns) ||
@@ -291,7 +292,7 @@ std::optional<Complaint> ReadAllParts(absl::Span<const std::vector<Word>> lines,
 
 std::string PrintAction(const Timeline& timeline, const Event& event) {
   return PrintAction(timeline.pipes, timeline.rows, timeline.slices, event.kind, event.stage,
-                     event.microbatch);
+                     event.microbatch, event.other);
 }
 
 Timeline TimelineOf(const Plan& plan, std::string origin) {
@@ -300,13 +301,19 @@ Timeline TimelineOf(const Plan& plan, std::string origin) {
   timeline.schedule = plan.schedule;
   timeline.parameters = plan.parameters;
   timeline.pipes = plan.pipes;
+  if (!plan.WholeGraph().is_chain()) timeline.edges = plan.WholeGraph().edges();
+  timeline.skips = plan.skips;
   timeline.rows = plan.rows;
   timeline.slices = plan.slices;
   timeline.forward_only = plan.forward_only;
   timeline.first = plan.first;
   timeline.events.reserve(plan.actions.size());
   for (const Action& action : plan.actions) {
-    timeline.events.push_back({action.kind, action.joined, action.stage, action.microbatch, 0, 0});
+    timeline.events.push_back({.kind = action.kind,
+                               .joined = action.joined,
+                               .stage = action.stage,
+                               .microbatch = action.microbatch,
+                               .other = action.other});
   }
   return timeline;
 }
@@ -321,7 +328,7 @@ std::string Print(const Timeline& timeline) {
   if (!timeline.observed.empty()) absl::StrAppend(&out, "observed\n");
   if (timeline.slices > 1) absl::StrAppend(&out, "slices ", timeline.slices, "\n");
   if (timeline.forward_only) absl::StrAppend(&out, "forward only\n");
-  absl::StrAppend(&out, Print(timeline.rows));
+  absl::StrAppend(&out, Print(timeline.rows), PrintEdges(timeline.edges), Print(timeline.skips));
   for (const Pipe& p : timeline.pipes) {
     absl::StrAppend(&out, "pipe ", p.name, " M=", p.microbatches, " stages=", p.stages, "\n");
   }
@@ -385,6 +392,18 @@ std::optional<Timeline> ReadTimeline(const Source& source, Diagnostics* diagnost
       return complain(lines[l][0].span,
                       "expected 'value NAME' or 'action NAME LANE', as in a plan");
     }
+  }
+  if (l < lines.size() && lines[l][0].text == "edges") {
+    auto edges = ReadEdges(lines[l], kMostStagesOfEdges);
+    if (!edges) return complain(lines[l][0].span, "expected 'edges' and edges like 0>1");
+    timeline.edges = *std::move(edges);
+    ++l;
+  }
+  if (l < lines.size() && lines[l][0].text == "skip") {
+    auto skips = ReadSkips(lines[l], kMostStagesOfEdges, 1 << 20);
+    if (!skips) return complain(lines[l][0].span, "expected 'skip' and stages left out, as 2@1");
+    timeline.skips = *std::move(skips);
+    ++l;
   }
   for (; l < lines.size() && lines[l][0].text == "pipe"; ++l) {
     const auto pipe = ReadPipe(lines[l], timeline.pipes);

@@ -11,10 +11,10 @@
 // after 100, and `0B7@1000+500~200` spent 200 of its 500 waiting for buckets. With pipes, a line
 // `pipe down M=4 stages=4` for each comes before the ranks; `layout pair` stands before those if
 // the layout of communicators is not `edge`, and before the pipes `slices 4` if microbatches have
-// slices, `forward only` if there are no backwards, and the lines of a schedule's own rows
-// (rows.h). Parts of actions follow at the end, a line a rank: `parts 0: 0F8:F.attn@0+300
-// 0F8:F.dispatch@300+100 …`; from a stage's second layer on they carry the layer's number:
-// `0F8:F.attn.1@900+300`.
+// slices, `forward only` if there are no backwards, the lines of a schedule's own rows (rows.h),
+// and the edges of stages that are no chain, as in a plan. Parts of actions follow at the end, a
+// line a rank: `parts 0: 0F8:F.attn@0+300 0F8:F.dispatch@300+100 …`; from a stage's second layer on
+// they carry the layer's number: `0F8:F.attn.1@900+300`.
 //
 // A measured timeline has starts reconstructed by the rules of its plan
 // (executor/engine/when_ready.h). It keeps the observed times, too: a line `observed` stands after
@@ -51,6 +51,7 @@ struct Event {
   int64_t waited_ns = 0;  // thereof a computation waited for parameters, a reduction for gradients
   int64_t first_bucket_ns = 0;  // for an UNSHARD: the end of its first bucket; 0: of all
   bool unfinished = false;      // in a flight record: had not ended yet
+  int16_t other = -1;           // as Action::other
 
   int64_t worked_ns() const { return end_ns - start_ns - waited_ns; }
 };
@@ -82,6 +83,8 @@ struct Timeline {
   std::string schedule;
   std::vector<Parameter> parameters;
   std::vector<Pipe> pipes;                // as Plan::pipes
+  std::vector<Edge> edges;                // of a plan whose stages are no chain
+  std::vector<Skip> skips;                // as Plan::skips
   OwnRows rows;                           // as Plan::rows
   int slices = 1;                         // as Plan::slices; microbatches count them
   bool forward_only = false;              // as Plan::forward_only

@@ -94,8 +94,8 @@ class Analyst {
       const CopyWire copy = wiring_.CopyOf(group + k);
       take(copy.source);
       take(copy.freed);
+      wiring_.ForFurtherWaits(group + k, take);
     }
-    wiring_.ForOwnWaits(group, take);
     for (const ListedWait& wait : wiring_.WaitsBefore(group)) {
       take(wait.until);
     }
@@ -223,7 +223,8 @@ class Analyst {
 
   // The latest to let go among `reason` and the actions for which an own action waits.
   uint32_t LaterOwn(uint32_t reason, uint32_t waiting) const {
-    wiring_.ForOwnWaits(waiting, [&](uint32_t before) { reason = Later(reason, before, waiting); });
+    wiring_.ForFurtherWaits(waiting,
+                            [&](uint32_t before) { reason = Later(reason, before, waiting); });
     return reason;
   }
 
@@ -286,6 +287,7 @@ std::optional<Plan> PlanOf(const Timeline& timeline) {
   for (const Event& event : timeline.events) {
     plan.actions.push_back({.kind = event.kind,
                             .joined = event.joined,
+                            .other = event.other,
                             .stage = event.stage,
                             .microbatch = event.microbatch});
     stages = std::max(stages, static_cast<size_t>(event.stage.value) + 1);
@@ -295,12 +297,16 @@ std::optional<Plan> PlanOf(const Timeline& timeline) {
     }
   }
   if (stages * static_cast<size_t>(plan.microbatches) > timeline.events.size()) return std::nullopt;
+  const auto is_beyond = [stages](const Edge& edge) {
+    return std::max(edge.from, edge.to).value >= static_cast<int>(stages);
+  };
+  if (std::any_of(timeline.edges.begin(), timeline.edges.end(), is_beyond)) return std::nullopt;
   plan.stages.resize(stages);
   for (int r = 0; r < plan.ranks(); ++r) {
     for (uint32_t i = plan.first[r]; i < plan.first[r + 1]; ++i) {
       Action& action = plan.actions[i];
       if (plan.rows.IsOfEveryRank(action.kind)) {
-        action.on = static_cast<int16_t>(r);
+        action.other = static_cast<int16_t>(r);
         continue;
       }
       RankId& rank = plan.stages[action.stage.value].rank;
@@ -316,11 +322,17 @@ std::optional<Plan> PlanOf(const Timeline& timeline) {
     for (int s = first; s < end; ++s) {
       Stage& stage = plan.stages[s];
       if (!stage.rank.valid()) return std::nullopt;
-      stage = {stage.rank, StageId(s > first ? s - 1 : -1), StageId(s + 1 < end ? s + 1 : -1),
-               index};
+      stage.pipe = index;
     }
     ++index;
   }
+  plan.SetChains();
+  if (!timeline.edges.empty()) plan.graph = StageGraph(static_cast<int>(stages), timeline.edges);
+  const auto is_no_stage = [&](const Skip& skip) {
+    return skip.stage.value >= static_cast<int>(stages) || skip.microbatch >= plan.microbatches;
+  };
+  if (std::any_of(timeline.skips.begin(), timeline.skips.end(), is_no_stage)) return std::nullopt;
+  if (!timeline.skips.empty() && !plan.SetSkips(timeline.skips).empty()) return std::nullopt;
   FindRemaking(&plan);
   return plan;
 }

@@ -107,35 +107,44 @@ class Bounder {
   bool Crosses(StageId a, StageId b) const { return plan_.stage(a).rank != plan_.stage(b).rank; }
   int64_t HopBetween(ActionKind send, StageId from, StageId to) const {
     if (!Crosses(from, to)) return 0;
-    const Hop hop = HopOf(costs_, {.kind = send, .stage = from});
+    const bool forward = send == ActionKind::kSendForward;
+    const Edge& edge = *plan_.graph.Find(forward ? from : to, forward ? to : from);
+    const Hop hop = HopOf(costs_, edge, {.kind = send});
     const double transfer_ns = static_cast<double>(hop.transfer_ns) * fewest_tokens_;
     return hop.latency_ns + static_cast<int64_t>(transfer_ns);
   }
 
-  // From a stage to the stage before, and from the last stage to the first.
+  // The longest ways: from a stage to those before, and from the last stages to the first.
   void MeasureWays() {
     ways_.assign(plan_.stages.size(), {0, 0, 0});
-    for (size_t s = 0; s < ways_.size(); ++s) {
-      const StageId stage(static_cast<int32_t>(s)), previous = plan_.stage(stage).previous;
-      if (!previous.valid()) continue;
-      const Way& before = ways_[previous.value];
-      ways_[s].head_ns = before.head_ns + Least(previous, 0) +
-                         HopBetween(ActionKind::kSendForward, previous, stage);
-      ways_[s].tail_ns = before.tail_ns + Least(previous, 1) +
-                         HopBetween(ActionKind::kSendBackward, stage, previous);
-    }
-    for (size_t s = ways_.size(); s-- > 0;) {
-      const StageId stage(static_cast<int32_t>(s)), next = plan_.stage(stage).next;
-      const int64_t hop_ns = next.valid() ? HopBetween(ActionKind::kSendForward, stage, next) : 0;
-      if (plan_.forward_only) {
-        // Behind the last forward of a stage come those of the stages behind.
-        ways_[s].tail_ns = next.valid() ? hop_ns + Least(next, 0) + ways_[next.value].tail_ns : 0;
-        continue;
+    if (!plan_.ways.empty()) return;  // some microbatches have shorter ways
+    const std::vector<StageId> order = plan_.graph.InOrder();
+    for (const StageId stage : order) {
+      Way& way = ways_[stage.value];
+      for (const Edge& edge : plan_.graph.In(stage)) {
+        const Way& before = ways_[edge.from.value];
+        way.head_ns =
+            std::max(way.head_ns, before.head_ns + Least(edge.from, 0) +
+                                      HopBetween(ActionKind::kSendForward, edge.from, stage));
+        way.tail_ns =
+            std::max(way.tail_ns, before.tail_ns + Least(edge.from, 1) +
+                                      HopBetween(ActionKind::kSendBackward, stage, edge.from));
       }
-      ways_[s].trip_ns = Least(stage, 0);
-      if (!next.valid()) continue;
-      ways_[s].trip_ns += hop_ns + ways_[next.value].trip_ns + Least(next, 1) +
-                          HopBetween(ActionKind::kSendBackward, next, stage);
+    }
+    for (size_t k = order.size(); k-- > 0;) {
+      const StageId stage = order[k];
+      Way& way = ways_[stage.value];
+      int64_t behind_ns = 0;  // without backwards the stages behind are all that follows
+      for (const Edge& edge : plan_.graph.Out(stage)) {
+        const Way& next = ways_[edge.to.value];
+        const int64_t hop_ns = HopBetween(ActionKind::kSendForward, stage, edge.to);
+        const int64_t back_ns = HopBetween(ActionKind::kSendBackward, edge.to, stage);
+        behind_ns = std::max(behind_ns, plan_.forward_only
+                                            ? hop_ns + Least(edge.to, 0) + next.tail_ns
+                                            : hop_ns + next.trip_ns + Least(edge.to, 1) + back_ns);
+      }
+      if (plan_.forward_only) way.tail_ns = behind_ns;
+      way.trip_ns = plan_.forward_only ? 0 : Least(stage, 0) + behind_ns;
     }
   }
 

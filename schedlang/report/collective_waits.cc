@@ -26,9 +26,9 @@ GroupNeeds NeedsOf(const Plan& plan, const std::vector<Event>& events, const Wir
     needs.others_ns = std::max({needs.others_ns, end_of(wire.input), end_of(wire.gradient)});
     const CopyWire copy = wiring.CopyOf(i);
     needs.others_ns = std::max({needs.others_ns, end_of(copy.source), end_of(copy.freed)});
+    wiring.ForFurtherWaits(
+        i, [&](uint32_t before) { needs.others_ns = std::max(needs.others_ns, end_of(before)); });
   }
-  wiring.ForOwnWaits(
-      group, [&](uint32_t before) { needs.others_ns = std::max(needs.others_ns, end_of(before)); });
   for (const ListedWait& wait : wiring.WaitsBefore(group)) {
     needs.others_ns = std::max(needs.others_ns, end_of(wait.until));
   }

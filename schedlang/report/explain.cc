@@ -32,8 +32,10 @@ class PlaceTable {
       for (uint32_t i = plan.first[r]; i < plan.first[r + 1]; ++i) {
         const Action& action = plan.actions[i];
         if (IsCollective(action.kind)) continue;
-        // A schedule's own actions are not looked for: no message carries the values they give.
-        if (!IsOwn(action.kind)) rows_[Index(action.stage, action.microbatch, action.kind)] = i;
+        // Messages are not looked for, nor a schedule's own actions, whose values no message
+        // carries.
+        if (TakesTurn(action.kind) && !IsOwn(action.kind))
+          rows_[Index(action.stage, action.microbatch, action.kind)] = i;
         if (!IsCompute(action.kind)) continue;
         if (!action.joined) before = std::exchange(group, i);
         group_of_[i] = group;
@@ -75,17 +77,13 @@ class PlaceTable {
   std::vector<uint32_t> group_before_;  // by computation
 };
 
-// A message from a neighbouring stage, by its value.
+// A value that goes from stage to stage, as the one that takes it names it, and as the one that
+// gives it does.
 struct Crossing {
-  Values value;     // as the receiver names it
-  Values given;     // as the sender names it
-  ActionKind send;  // and the kinds of its two ends
-  ActionKind recv;
+  Values taken;
+  Values given;
 };
-constexpr Crossing kCrossings[] = {
-    {kInput, kOutput, ActionKind::kSendForward, ActionKind::kRecvForward},
-    {kOutGrad, kInGrad, ActionKind::kSendBackward, ActionKind::kRecvBackward},
-};
+constexpr Crossing kCrossings[] = {{kInput, kOutput}, {kOutGrad, kInGrad}};
 
 class Explainer {
  public:
@@ -118,13 +116,6 @@ class Explainer {
   absl::Span<const Action> Group(uint32_t group) const {
     return GroupAt(absl::MakeConstSpan(plan_.actions), group);
   }
-  StageId Neighbour(const Action& part, const Crossing& crossing) const {
-    const Stage& stage = plan_.stage(part.stage);
-    return crossing.value == kInput ? stage.previous : stage.next;
-  }
-  bool StaysOnRank(const Action& part, StageId other) const {
-    return plan_.stage(part.stage).rank == plan_.stage(other).rank;
-  }
   bool EndsAt(uint32_t action, int64_t ns) const {
     return action != kNoAction && events_[action].end_ns == ns;
   }
@@ -132,7 +123,7 @@ class Explainer {
   int64_t LeftQueue(uint32_t message) const {
     const uint32_t send =
         IsSend(plan_.actions[message].kind) ? message : wiring_.wires[message].other;
-    return events_[send].end_ns - HopOf(costs_, plan_.actions[send]).latency_ns;
+    return events_[send].end_ns - HopOf(plan_, costs_, plan_.actions[send]).latency_ns;
   }
 
   WaitLink LinkOf(uint32_t action) const {
@@ -167,11 +158,8 @@ class Explainer {
     }
     const auto parts = Group(link->action);
     for (uint32_t k = 0; k < parts.size(); ++k) {
-      for (const Crossing& crossing : kCrossings) {
-        if (EffectsOf(parts[k].kind).needs & crossing.value) {
-          AddMessage(parts[k], link->action + k, crossing, start_ns, link);
-        }
-      }
+      ForEachReceive(link->action + k,
+                     [&](uint32_t recv) { AddMessage(link->action + k, recv, start_ns, link); });
     }
     for (uint32_t k = 0; k < parts.size() && link->reason == WaitReason::kNothing; ++k) {
       const uint32_t gathered = wiring_.wires[link->action + k].gathered;
@@ -196,7 +184,7 @@ class Explainer {
       link->cause = IsCompute(plan_.actions[cause].kind) ? places_.GroupOf(cause) : cause;
     };
     take(wiring_.wires[link->action].before);
-    wiring_.ForOwnWaits(link->action, take);
+    wiring_.ForFurtherWaits(link->action, take);
   }
 
   // Makes the link that of the first of these copies and computations that ended then, if any did.
@@ -217,17 +205,25 @@ class Explainer {
     if (link->reason == WaitReason::kNothing) ExplainOwn(link);
   }
 
-  // Makes the link the message's, if the message came when the group started.
-  void AddMessage(const Action& part, uint32_t index, const Crossing& crossing, int64_t start_ns,
-                  WaitLink* link) const {
-    const StageId from = Neighbour(part, crossing);
-    if (!from.valid() || StaysOnRank(part, from)) return;
-    const uint32_t recv = places_.Find(part.stage, part.microbatch, crossing.recv);
-    const uint32_t send = places_.Find(from, part.microbatch, crossing.send);
-    if (recv == kNone || send == kNone || events_[recv].end_ns != start_ns) return;
+  // Visits the receives of the computation's messages: visit(receive).
+  template <typename Visit>
+  void ForEachReceive(uint32_t computation, Visit visit) const {
+    const Wire& wire = wiring_.wires[computation];
+    for (const uint32_t recv : {wire.input, wire.gradient}) {
+      if (recv != kNoAction) visit(recv);
+    }
+    for (const uint32_t need : wiring_.FurtherNeeds(computation)) {
+      if (IsRecv(plan_.actions[need].kind)) visit(need);
+    }
+  }
+
+  // Makes the link that of the computation's message, if it came when the group started.
+  void AddMessage(uint32_t computation, uint32_t recv, int64_t start_ns, WaitLink* link) const {
+    const uint32_t send = wiring_.wires[recv].other;
+    if (send == kNoAction || events_[recv].end_ns != start_ns) return;
     link->reason = WaitReason::kMessage;
-    link->value = crossing.value;
-    link->part = index;
+    link->value = plan_.actions[recv].kind == ActionKind::kRecvForward ? kInput : kOutGrad;
+    link->part = computation;
     link->giver = wiring_.wires[send].maker;
     link->sent_ns = events_[send].start_ns;
     link->arrived_ns = start_ns;
@@ -333,7 +329,7 @@ class Explainer {
     std::vector<WaitingGroup> after;
     const auto parts = Group(group);
     for (const Action& part : parts) {
-      for (const Crossing& crossing : kCrossings) AddConsumer(part, crossing, &after);
+      for (const Crossing& crossing : kCrossings) AddConsumers(part, crossing, &after);
     }
     const RankId rank = RankOf(plan_, plan_.actions[group]);
     for (uint32_t i = group + static_cast<uint32_t>(parts.size()); i < plan_.first[rank.value + 1];
@@ -348,23 +344,26 @@ class Explainer {
     return after;
   }
 
-  // The group with a need for the value that crosses from the part.
-  void AddConsumer(const Action& part, const Crossing& crossing,
-                   std::vector<WaitingGroup>* after) const {
+  // The groups with a need for the value that crosses from the part.
+  void AddConsumers(const Action& part, const Crossing& crossing,
+                    std::vector<WaitingGroup>* after) const {
     if ((EffectsOf(part.kind).gives & crossing.given) == 0) return;
-    const Stage& stage = plan_.stage(part.stage);
-    const StageId to = crossing.value == kInput ? stage.next : stage.previous;
-    if (!to.valid()) return;
-    for (int k = 0; IsCompute(static_cast<ActionKind>(k)); ++k) {
-      const auto kind = static_cast<ActionKind>(k);
-      if ((EffectsOf(kind).needs & crossing.value) == 0) continue;
-      const uint32_t user = places_.Find(to, part.microbatch, kind);
-      if (user == kNone) continue;
-      const uint32_t recv = places_.Find(to, part.microbatch, crossing.recv);
-      const uint32_t giver = places_.Giver(part.stage, part.microbatch, crossing.given);
-      const int64_t ready_ns = recv == kNone ? events_[giver].end_ns : events_[recv].end_ns;
-      after->push_back(
-          {places_.GroupOf(user), WaitReason::kMessage, crossing.value, user, giver, ready_ns});
+    const bool forward = crossing.taken == kInput;
+    const StageGraph& graph = plan_.GraphOf(part.microbatch);
+    for (const Edge& edge : forward ? graph.Out(part.stage) : graph.In(part.stage)) {
+      for (int k = 0; IsCompute(static_cast<ActionKind>(k)); ++k) {
+        const auto kind = static_cast<ActionKind>(k);
+        if ((EffectsOf(kind).needs & crossing.taken) == 0) continue;
+        const uint32_t user = places_.Find(forward ? edge.to : edge.from, part.microbatch, kind);
+        if (user == kNone) continue;
+        uint32_t from = places_.Giver(part.stage, part.microbatch, crossing.given);
+        const uint32_t giver = from;
+        ForEachReceive(user, [&](uint32_t recv) {
+          if (EdgeOf(plan_, plan_.actions[recv])->id == edge.id) from = recv;
+        });
+        after->push_back({places_.GroupOf(user), WaitReason::kMessage, crossing.taken, user, giver,
+                          events_[from].end_ns});
+      }
     }
   }
 

@@ -27,6 +27,20 @@ int64_t RemadeBy(ActionKind kind, const StageMemory& stage) {
   return kind == ActionKind::kBackward ? both : 0;
 }
 
+// The bytes of a value by its entry (StageGraph::entries). A message is as large as the sender of
+// the activation says, or its edge; at the ends of the model no message moves.
+int64_t BytesOf(const Plan& plan, const std::vector<StageMemory>& sizes, StageId entry,
+                StageValue value) {
+  const StageGraph& graph = plan.graph;
+  const bool of_edge = entry.value >= graph.stages();
+  if (!Moves(value)) return of_edge ? 0 : sizes[entry.value][ClassOf(value)];
+  if (!graph.is_chain()) return of_edge ? sizes[entry.value][MemoryClass::kMessages] : 0;
+  const bool leads_here = value == StageValue::kInput || value == StageValue::kInGrad;
+  const StageId sender = leads_here ? graph.Before(entry) : entry;
+  const bool moves = sender.valid() && graph.Behind(sender).valid();
+  return moves ? sizes[sender.value][MemoryClass::kMessages] : 0;
+}
+
 class RankMemoryWalk {
  public:
   RankMemoryWalk(const Plan& plan, const Timeline& timeline, const std::vector<StageMemory>& sizes,
@@ -102,17 +116,22 @@ class RankMemoryWalk {
     if ((gives | releases) == 0) return;
     for (int v = 0; v < kStageValues; ++v) {
       const auto value = static_cast<StageValue>(v);
-      const std::tuple key(e.stage.value, e.microbatch.value, value);
-      if (gives & SetOf(value)) {
-        given_[{e.stage.value, GivenTo(plan_, e.microbatch, value).value, value}] = e.start_ns;
-      }
-      if ((releases & SetOf(value)) == 0) continue;
-      const auto from = given_.find(key);
-      if (from == given_.end()) continue;
-      Hold(from->second, e.end_ns, ClassOf(value),
-           BytesOf(e.stage, value) * SlicesIn(plan_, e.microbatch, value));
-      given_.erase(from);
+      if (((gives | releases) & SetOf(value)) == 0) continue;
+      ForEachEntry(plan_, action, value, [&](StageId entry) {
+        if (gives & SetOf(value)) {
+          given_[{entry.value, GivenTo(plan_, e.microbatch, value).value, value}] = e.start_ns;
+        }
+        if (releases & SetOf(value)) Release(entry, e, value);
+      });
     }
+  }
+
+  void Release(StageId entry, const Event& e, StageValue value) {
+    const auto from = given_.find({entry.value, e.microbatch.value, value});
+    if (from == given_.end()) return;
+    Hold(from->second, e.end_ns, ClassOf(value),
+         BytesOf(plan_, sizes_, entry, value) * SlicesIn(plan_, e.microbatch, value));
+    given_.erase(from);
   }
 
   // Counts the own values that other ranks keep on this one.
@@ -149,13 +168,6 @@ class RankMemoryWalk {
     return end_ns;
   }
 
-  // A stage's input, and the gradient sent back, are as large as the output of the stage before.
-  int64_t BytesOf(StageId stage, StageValue value) const {
-    const bool of_previous = value == StageValue::kInput || value == StageValue::kInGrad;
-    if (of_previous) stage = plan_.stage(stage).previous;
-    return stage.valid() ? sizes_[stage.value][ClassOf(value)] : 0;
-  }
-
   // Bytes released at a moment are free for bytes taken at the same moment.
   MemoryCurve Curve() {
     std::stable_sort(changes_.begin(), changes_.end(), [](const Change& a, const Change& b) {
@@ -185,7 +197,7 @@ class RankMemoryWalk {
   const RankId rank_;
   const bool of_host_;  // counts the host's memory, and not the device's
   std::vector<Change> changes_;
-  // The time when a value of a stage and microbatch was given.
+  // The time when a value of an entry (StageGraph::entries) and microbatch was given.
   std::map<std::tuple<int32_t, int32_t, StageValue>, int64_t> given_;
 };
 
@@ -200,17 +212,10 @@ std::vector<StageSizes> SizesOfCosts(const Plan& plan, const std::vector<StageMe
     }
     sizes[s].resident += memory[s].unreduced;
     sizes[s].gathered = memory[s][MemoryClass::kUnsharded];
-    const Stage& stage = plan.stages[s];
     for (int v = 0; v < kStageValues; ++v) {
       const auto value = static_cast<StageValue>(v);
-      // A message is as large as the activation's sender says; at the ends of the model no message
-      // moves.
-      const bool from_previous = value == StageValue::kInput || value == StageValue::kInGrad;
-      const bool to_next = value == StageValue::kOutput || value == StageValue::kOutGrad;
-      const StageId of = from_previous                    ? stage.previous
-                         : to_next && !stage.next.valid() ? StageId()
-                                                          : StageId(static_cast<int32_t>(s));
-      if (of.valid()) sizes[s].of_microbatch[value] = memory[of.value][ClassOf(value)];
+      sizes[s].of_microbatch[value] =
+          BytesOf(plan, memory, StageId(static_cast<int32_t>(s)), value);
     }
   }
   for (const Action& action : plan.actions) {

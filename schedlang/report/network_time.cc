@@ -236,7 +236,7 @@ class NetworkMeter {
            {wire.input, wire.gradient, wire.gathered, copy.source, copy.freed}) {
         take(need);
       }
-      wiring_.ForOwnWaits(group + k, take);
+      wiring_.ForFurtherWaits(group + k, take);
     }
     return needs;
   }
@@ -254,14 +254,13 @@ class NetworkMeter {
   // its pipe: for its microbatch, and on this rank.
   bool Gives(uint32_t group, uint32_t next) const {
     for (const Action& later : GroupAt(absl::MakeConstSpan(plan_.actions), next)) {
-      const Stage& stage = plan_.stage(later.stage);
+      const StageGraph& graph = plan_.GraphOf(later.microbatch);
       const bool forward = later.kind == ActionKind::kForward;
       for (const Action& earlier : GroupAt(absl::MakeConstSpan(plan_.actions), group)) {
         if (earlier.microbatch != later.microbatch) continue;
-        if (earlier.stage == later.stage ||
-            earlier.stage == (forward ? stage.previous : stage.next)) {
-          return true;
-        }
+        const Edge* const edge = forward ? graph.Find(earlier.stage, later.stage)
+                                         : graph.Find(later.stage, earlier.stage);
+        if (earlier.stage == later.stage || edge != nullptr) return true;
       }
     }
     return false;

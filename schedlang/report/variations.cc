@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <random>
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/plan/effects.h"
@@ -184,6 +183,24 @@ RankId BusiestRank(const Plan& plan, const CostModel& costs) {
   return busiest;
 }
 
+// A number that looks random, for two numbers (SplitMix64; Steele, Lea and Flood 2014).
+uint64_t Mixed(uint64_t a, uint64_t b) {
+  uint64_t z = a * 0xd1342543de82ef95 + (b + 1) * 0x9e3779b97f4a7c15;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
+
+// Drawn from a normal distribution around 1 (Box and Muller 1958), at least 0.5.
+double Factor(uint64_t seed, int64_t deviation_millionths) {
+  const auto uniform = [seed](uint64_t k) {  // in (0, 1]
+    return (static_cast<double>(Mixed(seed, k) >> 11) + 1) * 0x1p-53;
+  };
+  const double normal =
+      std::sqrt(-2 * std::log(uniform(1))) * std::cos(2 * std::acos(-1.0) * uniform(2));
+  return std::max(0.5, 1 + normal * static_cast<double>(deviation_millionths) * 1e-6);
+}
+
 }  // namespace
 
 std::vector<Variation> WhatIf(const Plan& plan, const CostModel& costs) {
@@ -237,10 +254,16 @@ CostModel WithSlowRank(const Plan& plan, CostModel costs, RankId rank, double sh
 }
 
 CostModel WithNoise(const Plan& plan, CostModel costs, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::normal_distribution<float> normal(1.0F, static_cast<float>(costs.jitter) * 1e-6F);
-  costs.noise.factors.resize(plan.actions.size());
-  for (float& factor : costs.noise.factors) factor = std::max(0.5F, normal(random));
+  costs.noise.factors.clear();
+  for (const Action& action : plan.actions) {
+    const auto microbatch = static_cast<uint64_t>(action.microbatch.value);
+    const uint64_t of_action =
+        Mixed(Mixed(microbatch, static_cast<uint64_t>(action.stage.value)) + seed,
+              1 + static_cast<uint64_t>(action.kind));
+    const double own = Factor(of_action, costs.jitter);
+    const double shared = Factor(Mixed(microbatch + seed, 0), costs.microbatch_jitter);
+    costs.noise.factors.push_back(static_cast<float>(own * shared));
+  }
   return costs;
 }
 

@@ -24,8 +24,10 @@ std::vector<Variation> WhatIf(const Plan& plan, const CostModel& costs);
 // All computations of the rank take `share` longer (0.1: a tenth).
 CostModel WithSlowRank(const Plan& plan, CostModel costs, RankId rank, double share);
 
-// Every computation's duration drawn from a normal distribution around its cost, with the standard
-// deviation costs.jitter, and at least half the cost. The same seed draws the same durations.
+// Every computation's duration drawn at random: its cost, times a factor of its own and one of its
+// microbatch, of normal distributions around 1 with the standard deviations costs.jitter and
+// costs.microbatch_jitter, each at least 0.5. A seed draws the same factor for the same action of
+// the same microbatch, whatever the order of the plan.
 CostModel WithNoise(const Plan& plan, CostModel costs, uint64_t seed);
 
 }  // namespace stringline

@@ -17,8 +17,10 @@ int64_t ResidentBytes(const StageMemory& memory) {
          memory[MemoryClass::kOptimizer] + memory.unreduced;
 }
 
-MessageTime TimeOfMessage(const CostModel& costs, ActionKind send, int stage) {
-  const Hop hop = HopOf(costs, {.kind = send, .stage = StageId(stage)});
+MessageTime TimeOfMessage(const Plan& stages, const CostModel& costs, ActionKind send, int stage) {
+  const Action message{.kind = send, .stage = StageId(stage)};
+  if (EdgeOf(stages, message) == nullptr) return {};
+  const Hop hop = HopOf(stages, costs, message);
   return {hop.latency_ns, hop.transfer_ns};
 }
 
@@ -79,11 +81,10 @@ absl::Status CheckPairs(const CostModel& costs, const Limits& limits) {
 }  // namespace
 
 StageWork WorkOf(const Plan& stages, StageId id) {
-  const Stage& stage = stages.stage(id);
   StageWork work;
-  work.rank = stage.rank.value;
-  work.previous = stage.previous.valid() ? stage.previous.value : -1;
-  work.next = stage.next.valid() ? stage.next.value : -1;
+  work.rank = stages.stage(id).rank.value;
+  work.previous = stages.graph.Before(id).value;
+  work.next = stages.graph.Behind(id).value;
   work.microbatches = stages.microbatches_of(id);
   return work;
 }
@@ -123,13 +124,13 @@ HeldBytes HeldOf(const StageMemory& memory) {
 }
 
 HeldBytes HeldOf(const Plan& stages, const std::vector<StageMemory>& memory, StageId id) {
-  const Stage& stage = stages.stage(id);
+  const StageId before = stages.graph.Before(id);
   const auto message_of = [&](StageId sender) {
     return memory[static_cast<size_t>(sender.value)][MemoryClass::kMessages];
   };
   HeldBytes held = HeldOf(memory[static_cast<size_t>(id.value)]);
-  if (stage.previous.valid()) held.input = message_of(stage.previous);
-  if (stage.next.valid()) held.output = message_of(id);
+  if (before.valid()) held.input = message_of(before);
+  if (stages.graph.Behind(id).valid()) held.output = message_of(id);
   return held;
 }
 
@@ -188,8 +189,8 @@ absl::StatusOr<Problem> ProblemOf(const Plan& stages, const CostModel& costs,
                  cost(ActionKind::kWeightGradient, costs.weight_gradient)};
     knows_split = knows_split || work.time[kInputAt] > 0 || work.time[kWeightAt] > 0;
     const int id = static_cast<int>(s);
-    work.activation = TimeOfMessage(costs, ActionKind::kSendForward, id);
-    work.gradient = TimeOfMessage(costs, ActionKind::kSendBackward, id);
+    work.activation = TimeOfMessage(stages, costs, ActionKind::kSendForward, id);
+    work.gradient = TimeOfMessage(stages, costs, ActionKind::kSendBackward, id);
     if (in_bytes) {
       const StageMemory& memory = costs.memory[s];
       HoldBytes(HeldOf(stages, costs.memory, StageId(id)), &work);
@@ -220,6 +221,11 @@ absl::StatusOr<Words> WordsOf(const Plan& plan) {
   Words words(static_cast<size_t>(plan.ranks()));
   if (plan.forward_only) {
     return absl::InvalidArgumentError("it is forward only, and a search orders backwards, too");
+  }
+  if (plan.window > 0) {
+    return absl::InvalidArgumentError(
+        "its orders are preferences, and a search finds orders that are kept; begin without "
+        "'window'");
   }
   if (plan.slices > 1) {
     return absl::InvalidArgumentError(

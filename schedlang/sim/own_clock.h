@@ -26,7 +26,7 @@ class OwnClock {
   // Raises *start_ns to the latest end among what the action needs from other lanes; false if one
   // of these ends is unknown, which is *lacks then.
   bool HasNeeds(uint32_t action, int64_t* start_ns, uint32_t* lacks) const {
-    for (const uint32_t need : wiring_.OwnNeeds(action)) {
+    for (const uint32_t need : wiring_.FurtherNeeds(action)) {
       if (events_[need].end_ns == kUnknown) {
         *lacks = need;
         return false;

@@ -384,7 +384,7 @@ class LaneClock {
     const bool sends = IsSend(action.kind);
     const uint32_t send = sends ? i : other, recv = sends ? other : i;
     const int64_t moves_ns = std::max(start_ns, events_[other].start_ns);
-    const Hop hop = HopOf(costs_, plan_.actions[send]);
+    const Hop hop = HopOf(plan_, costs_, plan_.actions[send]);
     events_[send].start_ns = events_[recv].start_ns = moves_ns;
     if (hop.link >= 0) {
       links_.Add(hop.link, send, moves_ns, hop.transfer_ns);
@@ -396,7 +396,7 @@ class LaneClock {
   // The message's transfer has ended: its queues go on, and the message arrives a latency later.
   void Arrive(uint32_t send, int64_t end_ns) {
     const uint32_t recv = wiring_.wires[send].other;
-    const int64_t latency_ns = HopOf(costs_, plan_.actions[send]).latency_ns;
+    const int64_t latency_ns = HopOf(plan_, costs_, plan_.actions[send]).latency_ns;
     for (const uint32_t end : {send, recv}) {
       events_[end].end_ns = end_ns + latency_ns;
       QueueState& state = queues_[wiring_.wires[end].queue];

@@ -129,11 +129,31 @@ struct Pad {
   Expr count;
 };
 
-// `steps count;` `versions count;` `slices count;` `chunks count;` `unshard ahead: count;`
+// `steps count;` `versions count;` `slices count;` `window count;` `slack count;` `chunks count;`
+// `unshard ahead: count;`
 struct Count {
   Span span;
   Name word;
   Expr count;
+};
+
+// `edges from -> to where condition, …;`
+struct Edges {
+  struct Row {
+    Expr from;
+    Expr to;
+    std::optional<Expr> where;
+  };
+  Span span;  // the word
+  std::vector<Row> rows;
+};
+
+// `skip stage @ microbatch where condition;`
+struct Skip {
+  Span span;  // the word
+  Name stage;
+  Name microbatch;
+  Expr where;
 };
 
 // `forward only;`
@@ -354,7 +374,8 @@ struct OwnAction {
 struct Statement {
   std::variant<Let, Require, Stages, Pipe, Pad, Rank, Order, Repeat, If, Group, Collective, At,
                Tighten, Fill, Hold, Prefer, Costs, Minimize, Within, Pairs, Iterations, Place,
-               Layers, Overlap, Split, Recompute, Offload, Count, ForwardOnly, OwnValue, OwnAction>
+               Layers, Overlap, Split, Recompute, Offload, Count, Edges, Skip, ForwardOnly,
+               OwnValue, OwnAction>
       node;
 };
 

@@ -15,7 +15,9 @@
 //              | 'pad' 'microbatches' 'to' expression end
 //              | 'chunks' expression end
 //              | 'unshard' 'ahead' ':' expression end
-//              | ( 'steps' | 'versions' | 'slices' ) expression end
+//              | ( 'steps' | 'versions' | 'slices' | 'window' | 'slack' ) expression end
+//              | 'edges' edge { ',' edge } end
+//              | 'skip' name '@' name 'where' expression end
 //              | 'forward' 'only' end
 //              | 'value' name 'of' name
 //                [ 'on' ( 'host' | 'each' 'rank' | 'rank' expression ) ] end
@@ -47,6 +49,7 @@
 //              | group
 //   part_name  = ( letter | number [ '.' letter ] ) '.' name
 //   stages     = 'stages' expression 'on' [ 'reversed' ] name [ '->' expression ] end
+//   edge       = expression '->' expression [ 'where' expression ]
 //   group      = part { '&' part } end
 //   part       = ( 'F' | 'B' | 'I' | 'R' | 'D' | 'U' ) of
 //              | 'W' [ of ]
@@ -286,11 +289,11 @@ constexpr auto kBy = [](auto& context) {
 };
 
 using ast::At, ast::Block, ast::Collective, ast::Costs, ast::Count, ast::Derived, ast::File,
-    ast::Fill, ast::ForwardOnly, ast::Group, ast::Hold, ast::If, ast::Iterations, ast::Layers,
-    ast::Let, ast::Minimize, ast::Offload, ast::Option, ast::Order, ast::OwnAction, ast::OwnValue,
-    ast::Overlap, ast::Pad, ast::Pairs, ast::Part, ast::PerStage, ast::Pipe, ast::Place,
-    ast::Prefer, ast::Rank, ast::Recompute, ast::Repeat, ast::Require, ast::Schedule, ast::Split,
-    ast::Stages, ast::Statement, ast::Tighten, ast::Use, ast::Within;
+    ast::Fill, ast::Edges, ast::ForwardOnly, ast::Skip, ast::Group, ast::Hold, ast::If,
+    ast::Iterations, ast::Layers, ast::Let, ast::Minimize, ast::Offload, ast::Option, ast::Order,
+    ast::OwnAction, ast::OwnValue, ast::Overlap, ast::Pad, ast::Pairs, ast::Part, ast::PerStage,
+    ast::Pipe, ast::Place, ast::Prefer, ast::Rank, ast::Recompute, ast::Repeat, ast::Require,
+    ast::Schedule, ast::Split, ast::Stages, ast::Statement, ast::Tighten, ast::Use, ast::Within;
 
 const x3::rule<struct BlockTag, Block> block = "'{'";
 const x3::rule<struct StatementTag, Statement> statement = "a statement";
@@ -302,6 +305,9 @@ const x3::rule<struct PadTag, Pad> pad = "'pad'";
 const x3::rule<struct ChunksTag, Count> chunks = "'chunks'";
 const x3::rule<struct AheadTag, Count> ahead = "'unshard'";
 const x3::rule<struct StepsTag, Count> steps = "'steps'";
+const x3::rule<struct EdgeTag, Edges::Row> edge = "an edge";
+const x3::rule<struct EdgesTag, Edges> edges = "'edges'";
+const x3::rule<struct SkipTag, Skip> skip = "'skip'";
 const x3::rule<struct ForwardOnlyTag, ForwardOnly> forward_only = "'forward only'";
 const x3::rule<struct OwnValueTag, OwnValue> own_value = "'value'";
 const x3::rule<struct EffectRowTag, OwnAction::Effect::Row> effect_row = "a value";
@@ -437,6 +443,22 @@ const auto steps_def =
     (&(kSteps >> !kAfterBareW) >> kSteps[into<&Count::word>][kOnlySpan]) >
     expression[into<&Count::count>] > end;
 
+const auto edge_def =
+    expression[into<&Edges::Row::from>] > Word("->") > expression[into<&Edges::Row::to>] >
+    -(Word("where") > expression[into<&Edges::Row::where>]);
+
+// An order may have this name.
+const auto edges_def =
+    (&(Word("edges") >> !kAfterBareW) >> Word("edges")[into<&Edges::span>]) >
+    x3::expect[edge[append<&Edges::rows>]] > *(Word(",") > x3::expect[edge[append<&Edges::rows>]]) >
+    end;
+
+// An order may have this name.
+const auto skip_def =
+    (&(Word("skip") >> kNewName >> Word("@")) >> Word("skip")[into<&Skip::span>]) >
+    kNewName[into<&Skip::stage>] > Word("@") > kNewName[into<&Skip::microbatch>] > Word("where") >
+    expression[into<&Skip::where>] > end;
+
 // An order may have this name.
 const auto forward_only_def =
     Word("forward")[into<&ForwardOnly::span>] >> Word("only") > end;
@@ -560,9 +582,9 @@ const auto layers_def =
 
 const auto in_schedule =
     let[kIntoNode] | require[kIntoNode] | stages[kIntoNode] | pipe[kIntoNode] | pad[kIntoNode] |
-    chunks[kIntoNode] | ahead[kIntoNode] | steps[kIntoNode] | forward_only[kIntoNode] |
-    split[kIntoNode] | recompute[kIntoNode] | overlap[kIntoNode] | rank[kIntoNode] |
-    own_value[kIntoNode] | own_action[kIntoNode];
+    chunks[kIntoNode] | ahead[kIntoNode] | steps[kIntoNode] | edges[kIntoNode] |
+    skip[kIntoNode] | forward_only[kIntoNode] | split[kIntoNode] | recompute[kIntoNode] |
+    overlap[kIntoNode] | rank[kIntoNode] | own_value[kIntoNode] | own_action[kIntoNode];
 
 // A separate parser, so that nested blocks take less of the stack.
 const auto order_rule_def =
@@ -606,12 +628,12 @@ const auto use_def = Word("use") > kFileName[kUsedPath] > Word(";");
 const auto file_def = *(use[append<&File::uses>] | schedule[append<&File::schedules>]) > kEnd;
 // clang-format on
 
-BOOST_SPIRIT_DEFINE(block, statement, let, require, stages, pipe, pad, chunks, ahead, steps,
-                    forward_only, list, by_stage, for_all, own_value, effect_row, effect,
-                    own_action, split, recompute, offload, overlap_part, overlap, rank, order,
-                    repeat, arm, if_else, part, group, collective, at, tighten, fill, hold, prefer,
-                    cost, costs, minimize, within, pairs, iterations, place_row, place, layers,
-                    order_rule, end, option, argument, then, derived, schedule, use, file)
+BOOST_SPIRIT_DEFINE(block, statement, let, require, stages, pipe, pad, chunks, ahead, steps, edge,
+                    edges, skip, forward_only, list, by_stage, for_all, own_value, effect_row,
+                    effect, own_action, split, recompute, offload, overlap_part, overlap, rank,
+                    order, repeat, arm, if_else, part, group, collective, at, tighten, fill, hold,
+                    prefer, cost, costs, minimize, within, pairs, iterations, place_row, place,
+                    layers, order_rule, end, option, argument, then, derived, schedule, use, file)
 
 }  // namespace
 

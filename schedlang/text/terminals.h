@@ -108,7 +108,8 @@ inline constexpr Such kCollective("an action", [](const Token& t) {
 });
 inline constexpr Word kUpdate("update");
 inline constexpr Such kSteps("a statement", [](const Token& t) {
-  return t.text == "steps" || t.text == "versions" || t.text == "slices";
+  return t.text == "steps" || t.text == "versions" || t.text == "slices" || t.text == "window" ||
+         t.text == "slack";
 });
 inline constexpr Such kFileName("a file in quotes",
                                 [](const Token& t) { return t.kind == Token::Kind::kString; });

@@ -55,6 +55,20 @@ constexpr WordRow kWords[] = {
     {"slices", WordSort::kInPlace,
      "`slices e;`: microbatches have e slices of their sequence; `F s [k]` is the forward of "
      "slice k, which needs the keys of the slices before it"},
+    {"window", WordSort::kInPlace,
+     "`window e;`: the orders are preferences; of the next e actions of its list a rank performs "
+     "the first that is ready, within the memory of the list"},
+    {"slack", WordSort::kInPlace,
+     "`slack e;` beside `window`: each stage may hold e activations more than its list does"},
+    {"edges", WordSort::kInPlace,
+     "`edges s -> s + 1, 0 -> 3;`: which stages take what a stage gives, where they are no chain; "
+     "`edges s -> t where s < t;` of all pairs"},
+    {"skip", WordSort::kInPlace,
+     "`skip s @ m where e;`: microbatch m leaves stage s out; what would enter s goes to the "
+     "stages "
+     "behind it"},
+    {"where", WordSort::kInPlace,
+     "`edges s -> t where e;`: which of these edges there are; `skip s @ m where e;`"},
     {"forward", WordSort::kInPlace,
      "`forward only;`: no backwards, as for inference and validation; F keeps nothing"},
     {"only", WordSort::kInPlace, "`forward only;`"},
@@ -221,7 +235,8 @@ bool IsActionLetter(absl::string_view text) {
 bool IsFurtherLetter(absl::string_view text) { return text == "R" || text == "D" || text == "U"; }
 
 bool BeginsInPlace(absl::string_view text) {
-  return text == "steps" || text == "versions" || text == "slices" || text == "forward" ||
+  return text == "steps" || text == "versions" || text == "slices" || text == "window" ||
+         text == "slack" || text == "edges" || text == "skip" || text == "forward" ||
          text == "update" || text == "value" || text == "action";
 }
 

@@ -107,7 +107,7 @@ int64_t IssuedNs(const Wiring& wiring, const Timeline& timeline, uint32_t messag
 int64_t LeftQueueNs(const Plan& plan, const Wiring& wiring, const Timeline& timeline,
                     const CostModel& costs, uint32_t message) {
   const uint32_t send = IsSend(plan.actions[message].kind) ? message : wiring.wires[message].other;
-  return timeline.events[message].end_ns - HopOf(costs, plan.actions[send]).latency_ns;
+  return timeline.events[message].end_ns - HopOf(plan, costs, plan.actions[send]).latency_ns;
 }
 
 // The longest delay; the first of equals.

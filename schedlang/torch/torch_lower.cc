@@ -60,12 +60,13 @@ class TorchLowering {
       if (waits_ && part.kind == ActionKind::kReduceGrad) reducing_[rank] = &part;
       if (IsCollective(part.kind)) continue;
       const Values gives = EffectsOf(part.kind).gives;
-      const Stage& stage = plan_.stage(part.stage);
       if (gives & kOutput) {
-        Exchange(part, ActionKind::kSendForward, stage.next, ActionKind::kRecvForward);
+        Exchange(part, ActionKind::kSendForward, plan_.graph.Behind(part.stage),
+                 ActionKind::kRecvForward);
       }
       if (gives & kInGrad) {
-        Exchange(part, ActionKind::kSendBackward, stage.previous, ActionKind::kRecvBackward);
+        Exchange(part, ActionKind::kSendBackward, plan_.graph.Before(part.stage),
+                 ActionKind::kRecvBackward);
       }
     }
     return group.size();

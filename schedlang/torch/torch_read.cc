@@ -186,17 +186,16 @@ class TorchReader {
 
   void PlaceStages() {
     int32_t expected = 0;
-    const auto count = static_cast<int32_t>(stages_.size());
     for (const auto& [stage, claimed] : stages_) {
       if (stage.value != expected) {
         Complain(claimed.span,
                  absl::StrCat("stage ", stage.value, ", but there is no stage ", expected));
         return;
       }
-      file_.plan.stages.push_back({claimed.rank, StageId(expected - 1),
-                                   expected + 1 < count ? StageId(expected + 1) : StageId()});
+      file_.plan.stages.push_back({claimed.rank});
       ++expected;
     }
+    file_.plan.SetChains();
   }
 
   // The number of microbatches of most stages; the larger number for a tie.

@@ -39,10 +39,20 @@ class TorchWriter {
                "torch's runtime computes gradients, and this is forward only; it "
                "cannot be exported");
     }
+    if (plan_.window > 0) {
+      Complain(plan_.header,
+               "torch's runtime performs lists in their order, and with a window these are "
+               "preferences; leave 'window' out");
+    }
     if (plan_.slices > 1) {
       Complain(plan_.header,
                absl::StrCat("torch's runtime passes whole microbatches, and these have ",
                             plan_.slices, " slices; it cannot be exported"));
+    }
+    if (!plan_.graph.is_chain()) {
+      Complain(plan_.header,
+               "torch's stages are a chain, and these have edges of their own; it cannot be "
+               "exported");
     }
     for (const Action& action : plan_.actions) {
       const absl::string_view lack = LackOf(action.kind);

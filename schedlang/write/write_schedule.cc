@@ -36,7 +36,7 @@ bool SameOrders(const Plan& a, const Plan& b) {
 
 bool SameStages(const Plan& a, const Plan& b) {
   const auto same_stage = [](const Stage& s, const Stage& t) {
-    return s.rank == t.rank && s.pipe == t.pipe && s.previous == t.previous;
+    return s.rank == t.rank && s.pipe == t.pipe;
   };
   const auto same_pipe = [](const Pipe& p, const Pipe& q) {
     return p.name == q.name && p.stages == q.stages && p.microbatches == q.microbatches;

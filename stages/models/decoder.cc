@@ -69,8 +69,7 @@ ValueId DecoderStage::AttentionHalf(ValueId x, const std::string& name) {
     y = builder_.AppendAll(Op::kHeadNorm, {y, query, key}, {heads, kv_heads, shape_.norm_epsilon},
                            attention + ".head_norm")[0];
   }
-  y = builder_.Append(Op::kRotary, {y}, {heads, kv_heads, shape_.rope_theta, 1, first_position()},
-                      attention + ".rotary");
+  y = Rotary(y, heads, kv_heads, shape_.rope_theta, attention + ".rotary");
   y = Attention(y, heads, kv_heads, attention);
   return EndBranch(y, attention + ".projection", x, name + "middle");
 }
@@ -164,13 +163,13 @@ absl::StatusOr<std::vector<StageProgram>> BuildDecoderStages(
     const BuildOptions& options) {
   SL_RETURN_IF_ERROR(CheckShape(shape));
   SL_RETURN_IF_ERROR(CheckExpertRanks(shape, options.expert_ranks));
-  SL_RETURN_IF_ERROR(CheckSlices(shape.context, options.slices));
+  SL_RETURN_IF_ERROR(CheckSlices(shape.context, options));
   DecoderShape of_slice = shape;
   of_slice.context /= options.slices;
   return BuildPrograms(shape.layers, layers_per_stage, options,
                        [&](const SlicePlace& slice) -> std::unique_ptr<StageBuilder> {
                          if (shape.moe.experts == 0) {
-                           return std::make_unique<DecoderStage>(of_slice, options.dtype, slice);
+                           return std::make_unique<DecoderStage>(of_slice, options, slice);
                          }
                          return std::make_unique<MoeStage>(of_slice, options, slice);
                        });

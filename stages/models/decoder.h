@@ -64,8 +64,8 @@ ModelWork WorkOf(const DecoderShape& shape);
 class DecoderStage : public StageBuilder {
  public:
   // `shape` outlives the object; of a slice, its context is the slice's.
-  DecoderStage(const DecoderShape& shape, DType dtype, const SlicePlace& slice)
-      : StageBuilder(shape.microbatch, shape.context, shape.width, dtype, slice), shape_(shape) {}
+  DecoderStage(const DecoderShape& shape, const BuildOptions& options, const SlicePlace& slice)
+      : StageBuilder(shape.microbatch, shape.context, shape.width, options, slice), shape_(shape) {}
 
   ValueId Embed() override;
   ValueId Layer(ValueId x, int layer) override;  // AttentionHalf, then MlpHalf

@@ -17,8 +17,8 @@ constexpr double kEpsilon = 1e-5;
 
 class GptStage : public StageBuilder {
  public:
-  GptStage(const GptShape& shape, DType dtype, const SlicePlace& slice)
-      : StageBuilder(shape.microbatch, shape.context / slice.of, shape.width, dtype, slice),
+  GptStage(const GptShape& shape, const BuildOptions& options, const SlicePlace& slice)
+      : StageBuilder(shape.microbatch, shape.context / slice.of, shape.width, options, slice),
         shape_(shape) {}
 
   ValueId Embed() override;
@@ -59,7 +59,7 @@ ValueId GptStage::EndBranch(ValueId x, const std::string& name, ValueId residual
 ValueId GptStage::Embed() {
   const ValueId x = EmbedTokens(shape_.vocabulary, kStddev);
   const ValueId position = Matrix("position.weight", shape_.context, shape_.width, kStddev);
-  return builder_.Append(Op::kPositionAdd, {x, position}, {first_position()}, "position");
+  return AddPositions(x, position);
 }
 
 ValueId GptStage::Layer(ValueId x, int layer) {
@@ -129,9 +129,9 @@ absl::StatusOr<std::vector<StageProgram>> BuildGptStages(const GptShape& shape,
                                                          const BuildOptions& options) {
   SL_RETURN_IF_ERROR(CheckShape(shape));
   SL_RETURN_IF_ERROR(CheckNotShared(options.expert_ranks));
-  SL_RETURN_IF_ERROR(CheckSlices(shape.context, options.slices));
+  SL_RETURN_IF_ERROR(CheckSlices(shape.context, options));
   return BuildPrograms(shape.layers, layers_per_stage, options, [&](const SlicePlace& slice) {
-    return std::make_unique<GptStage>(shape, options.dtype, slice);
+    return std::make_unique<GptStage>(shape, options, slice);
   });
 }
 

@@ -49,7 +49,7 @@ double MoeWorkPerToken(const DecoderShape& shape);
 class MoeStage : public DecoderStage {
  public:
   MoeStage(const DecoderShape& shape, const BuildOptions& options, const SlicePlace& slice)
-      : DecoderStage(shape, options.dtype, slice), expert_ranks_(options.expert_ranks) {}
+      : DecoderStage(shape, options, slice), expert_ranks_(options.expert_ranks) {}
 
  protected:
   ValueId MlpHalf(ValueId x, int layer, const std::string& name) override;

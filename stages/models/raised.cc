@@ -30,11 +30,11 @@ bool ScalesNorm(Op op, size_t input) {
 class RaisedStage : public StageBuilder {
  public:
   // `shape` outlives the object.
-  RaisedStage(const RaisedShape& shape, DType dtype)
-      : StageBuilder(shape.microbatch, shape.context, shape.width, dtype),
+  RaisedStage(const RaisedShape& shape, const BuildOptions& options)
+      : StageBuilder(shape.microbatch, shape.context, shape.width, options),
         shape_(shape),
         model_(*shape.model),
-        dtype_(dtype),
+        dtype_(options.dtype),
         values_(model_.graph.values.size(), kNone) {}
 
   ValueId Embed() override {
@@ -297,8 +297,13 @@ absl::StatusOr<std::vector<StageProgram>> BuildRaisedStages(
         absl::StrCat("the schedule cuts sequences into ", options.slices,
                      " slices, and the program of an exported model is of whole ones"));
   }
+  if (options.packed) {
+    return absl::InvalidArgumentError(
+        "data.packed: the program of an exported model has positions and masks of whole sequences; "
+        "a model of a `kind` or of a `folder` would help");
+  }
   return BuildPrograms(shape.layers, layers_per_stage, options, [&](const SlicePlace&) {
-    return std::make_unique<RaisedStage>(shape, options.dtype);
+    return std::make_unique<RaisedStage>(shape, options);
   });
 }
 

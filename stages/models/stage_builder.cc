@@ -39,9 +39,37 @@ ValueId StageBuilder::Vector(const std::string& name, int64_t size, Init init) {
   return AddParam(std::move(param));
 }
 
+ValueId StageBuilder::PositionsInDocuments() {
+  if (in_documents_ == kNone) {
+    in_documents_ = builder_.Input(Role::kPositions, 0, Tokens(), "positions");
+  }
+  return in_documents_;
+}
+
+ValueId StageBuilder::AddPositions(ValueId x, ValueId table) {
+  if (!packed_)
+    return builder_.Append(Op::kPositionAdd, {x, table}, {first_position()}, "position");
+  const ValueId rows =
+      builder_.Append(Op::kEmbedding, {PositionsInDocuments(), table}, {}, "position.rows");
+  return builder_.Append(Op::kAdd, {x, rows}, {}, "position");
+}
+
+ValueId StageBuilder::Rotary(ValueId qkv, double heads, double kv_heads, double theta,
+                             const std::string& name) {
+  if (packed_) {
+    return builder_.Append(Op::kPackedRotary, {qkv, PositionsInDocuments()},
+                           {heads, kv_heads, theta, 1}, name);
+  }
+  return builder_.Append(Op::kRotary, {qkv}, {heads, kv_heads, theta, 1, first_position()}, name);
+}
+
 ValueId StageBuilder::Attention(ValueId qkv, double heads, double kv_heads,
                                 const std::string& name) {
   const std::vector<double> attributes = {heads, kv_heads};
+  if (packed_) {
+    return builder_.AppendAll(Op::kPackedAttention, {qkv, PositionsInDocuments()}, attributes,
+                              name)[0];
+  }
   if (slice_.of == 1) return builder_.AppendAll(Op::kAttention, {qkv}, attributes, name)[0];
   const int layer = attention_layers_++;
   const double size =
@@ -85,7 +113,14 @@ absl::Status CheckNotShared(int expert_ranks) {
       absl::StrCat("a model without experts, and ", expert_ranks, " ranks that share them out"));
 }
 
-absl::Status CheckSlices(int context, int slices) {
+absl::Status CheckSlices(int context, const BuildOptions& options) {
+  const int slices = options.slices;
+  if (options.packed && slices > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the schedule cuts a sequence into ", slices,
+                     " slices, and packed sequences are trained whole; a schedule without slices, "
+                     "or data without 'packed', would help"));
+  }
   if (slices >= 1 && context % slices == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("the schedule cuts a sequence into ", slices,
                                                  " slices, and model.context is ", context,

@@ -33,19 +33,23 @@ struct BuildOptions {
   // of norms and routers are F32.
   DType dtype = DType::kF32;
   int slices = 1;  // of each sequence, equally long (StageProgram::later_slices)
+  // Sequences hold documents one behind the other (Role::kPositions): positions begin anew in each,
+  // and attention sees its own document only. Without slices.
+  bool packed = false;
 };
 
 // Builds a stage's forward graph.
 class StageBuilder {
  public:
-  // Activations are of `dtype` (microbatch, positions, width), tokens I32 (microbatch, positions):
-  // the positions of a whole sequence, or of a slice of it.
-  StageBuilder(int64_t microbatch, int64_t positions, int64_t width, DType dtype,
+  // Activations are of options.dtype (microbatch, positions, width), tokens I32 (microbatch,
+  // positions): the positions of a whole sequence, or of a slice of it.
+  StageBuilder(int64_t microbatch, int64_t positions, int64_t width, const BuildOptions& options,
                const SlicePlace& slice = {})
       : microbatch_(microbatch),
         positions_(positions),
         width_(width),
-        dtype_(dtype),
+        dtype_(options.dtype),
+        packed_(options.packed),
         slice_(slice) {}
   virtual ~StageBuilder() = default;
   StageBuilder(const StageBuilder&) = delete;
@@ -74,8 +78,10 @@ class StageBuilder {
   ValueId Bias(const std::string& name, int64_t size);
   // F32: scales and shifts of norms, and a router's bias.
   ValueId Vector(const std::string& name, int64_t size, Init init);
-  // The position of the first row of activations in its sequence.
-  double first_position() const { return static_cast<double>(slice_.index * positions_); }
+  // x plus the rows of a table of learned positions.
+  ValueId AddPositions(ValueId x, ValueId table);
+  // Rotary positions of all heads of queries and keys.
+  ValueId Rotary(ValueId qkv, double heads, double kv_heads, double theta, const std::string& name);
   // Causal attention of packed queries, keys and values, also to those that earlier slices left;
   // leaves its own to later ones.
   ValueId Attention(ValueId qkv, double heads, double kv_heads, const std::string& name);
@@ -92,10 +98,17 @@ class StageBuilder {
   std::vector<Param> params_;
 
  private:
+  // The position of the first row of activations in its sequence.
+  double first_position() const { return static_cast<double>(slice_.index * positions_); }
+  // Of packed sequences: the input with the positions of tokens in their documents.
+  ValueId PositionsInDocuments();
+
   const int64_t microbatch_, positions_, width_;
   const DType dtype_;
+  const bool packed_;
   const SlicePlace slice_;
   int attention_layers_ = 0;
+  ValueId in_documents_ = kNone;  // PositionsInDocuments, once it was asked for
   std::vector<Port> beside_;
   int checkpoints_ = 0;
 };
@@ -103,8 +116,9 @@ class StageBuilder {
 // InvalidArgument for a model without experts and several ranks to share them out.
 absl::Status CheckNotShared(int expert_ranks);
 
-// InvalidArgument for a sequence of so many tokens that cannot be cut into `slices`.
-absl::Status CheckSlices(int context, int slices);
+// InvalidArgument for a sequence of so many tokens that cannot be cut into `slices`, or that is
+// packed and cut.
+absl::Status CheckSlices(int context, const BuildOptions& options);
 
 // A program per element of `layers_per_stage` (layers.h), with those of its later slices; `make`
 // gives a fresh builder for each. InvalidArgument if the numbers do not add up to `layers`, or

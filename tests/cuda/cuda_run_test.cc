@@ -168,6 +168,39 @@ TEST(EvaluatedRun, HasTheLossesOfTheCpu) {
   }
 }
 
+// Of packed sequences, too: their kernels read the positions of every step anew.
+TEST(PackedRun, HasTheLossesOfTheCpu) {
+  const std::string text = Corpus();
+  const Documents words = Documents::EndingWith(' ');
+  const TrainingData data = TrainingData(text).PackedOf(words);
+  const Plan plan = LibraryPlan("zb_v", 2, 4).value();
+  for (const TinyFamily family : kTinyFamilies) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      SCOPED_TRACE(absl::StrCat(NameOf(family), " ", NameOf(dtype)));
+      RunConfig config = ConfigOf(family, plan, true);
+      config.shape.dtype = dtype;
+      config.data.packed.end = ' ';
+      const auto expected = Train(config, plan, data, {});
+      ASSERT_TRUE(expected.ok()) << expected.status();
+      std::vector<double> losses;
+      for (const bool captures : {false, true}) {
+        config.capture = captures;
+        standin_reset(1);
+        standin_cublas_reset();
+        auto backend = CudaBackend::Make();
+        ASSERT_TRUE(backend.ok()) << backend.status();
+        const auto seen = Train(config, plan, data, {}, *std::move(backend));
+        ASSERT_TRUE(seen.ok()) << seen.status();
+        if (!captures) losses = seen->losses_nats;
+        EXPECT_EQ(seen->losses_nats, losses);
+      }
+      for (size_t k = 0; k < losses.size(); ++k) {
+        EXPECT_NEAR(losses[k], expected->losses_nats[k], dtype == DType::kF32 ? 1e-4 : 2e-2) << k;
+      }
+    }
+  }
+}
+
 // Several steps at once are the same training as steps one after the other, captured or not.
 TEST(CapturedSteps, AreStepsOneAfterTheOther) {
   const struct {

@@ -203,6 +203,9 @@ TEST(CudaTrainer, StateThatIsSharedOutIsThatOfWholeCopies) {
     for (const Sharding sharding :
          {Sharding::kNone, Sharding::kOptimizer, Sharding::kGradients, Sharding::kParameters}) {
       SCOPED_TRACE(absl::StrCat(NameOf(model.family), " ", NameOf(sharding)));
+      const bool whole_or_all = sharding == Sharding::kNone || sharding == Sharding::kParameters;
+      // The experts try all four.
+      if (model.family == TinyFamily::kLlama && !whole_or_all) continue;
       standin_reset(1);
       standin_cublas_reset();
       model.sharding = sharding;

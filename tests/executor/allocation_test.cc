@@ -68,6 +68,10 @@ TEST(Allocation, KernelsOfBf16AllocateNothing) {
        {{DType::kBF16, {2, 70, 96}}, {DType::kBF16, {2, 33, 64}}},
        {{DType::kBF16, {2, 70, 32}}, {DType::kF32, {2, 2, 70}}},
        {2, 2}},
+      {Op::kPackedAttention,
+       {{DType::kBF16, {2, 70, 96}}, {DType::kI32, {2, 70}}},
+       {{DType::kBF16, {2, 70, 32}}, {DType::kF32, {2, 2, 70}}},
+       {2, 2}},
       {Op::kColumnSum, {{DType::kBF16, {70, 96}}}, {{DType::kF32, {96}}}, {}},
   };
   for (const auto& test : cases) {

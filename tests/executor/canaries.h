@@ -33,14 +33,15 @@ inline std::vector<StageSizes> RandomSizes(const Plan& plan, std::mt19937& rando
   }
   for (size_t s = 0; s < sizes.size(); ++s) {
     StageBytes& own = sizes[s].of_microbatch;
-    const StageId next = plan.stages[s].next;
+    const StageId next = plan.graph.Behind(StageId(static_cast<int32_t>(s)));
     own[StageValue::kOutput] =
         next.valid() ? sizes[next.value].of_microbatch[StageValue::kInput] : 0;
     if (!next.valid()) own[StageValue::kOutGrad] = 0;
     if (next.valid()) {
       sizes[next.value].of_microbatch[StageValue::kInGrad] = own[StageValue::kOutGrad];
     }
-    if (!plan.stages[s].previous.valid()) own[StageValue::kInput] = own[StageValue::kInGrad] = 0;
+    if (plan.graph.In(StageId(static_cast<int>(s))).empty())
+      own[StageValue::kInput] = own[StageValue::kInGrad] = 0;
   }
   return sizes;
 }
@@ -156,10 +157,10 @@ class Canaries final : public StageWork {
   // A value sent has the pattern of the value received.
   uint32_t PatternOf(StageId stage, MicrobatchId microbatch, StageValue value) const {
     if (value == StageValue::kOutput) {
-      return PatternOf(plan_.stage(stage).next, microbatch, StageValue::kInput);
+      return PatternOf(plan_.graph.Behind(stage), microbatch, StageValue::kInput);
     }
     if (value == StageValue::kInGrad) {
-      return PatternOf(plan_.stage(stage).previous, microbatch, StageValue::kOutGrad);
+      return PatternOf(plan_.graph.Before(stage), microbatch, StageValue::kOutGrad);
     }
     return 1 + static_cast<uint32_t>((stage.value * 1000 + microbatch.value) * kBuiltInValues +
                                      static_cast<int>(value));

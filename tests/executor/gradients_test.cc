@@ -41,6 +41,7 @@ class Comparison {
     RecomputePolicy recompute;
     int layers_per_stage = 1;
     DType dtype = DType::kF32;
+    bool packed = false;  // random documents
   };
 
   Comparison(const Plan& plan, unsigned seed, const Settings& settings)
@@ -50,10 +51,11 @@ class Comparison {
     const int layers = stages_ * settings.layers_per_stage;
     AnyShape shape = TinyModel(settings.family, layers);
     shape.dtype = settings.dtype;
-    whole_ = std::move(BuildModelStages(shape, {layers})->front());
-    const auto pipe =
-        BuildModelStages(shape, std::vector<int>(stages_, settings.layers_per_stage),
-                         {.expert_ranks = settings.mesh.expert, .recompute = settings.recompute});
+    whole_ = std::move(BuildModelStages(shape, {layers}, {.packed = settings.packed})->front());
+    const auto pipe = BuildModelStages(shape, std::vector<int>(stages_, settings.layers_per_stage),
+                                       {.expert_ranks = settings.mesh.expert,
+                                        .recompute = settings.recompute,
+                                        .packed = settings.packed});
     SL_CHECK(pipe.ok()) << pipe.status();
     std::vector<StageProgram> programs;
     while (programs.size() < plan.stages.size()) {
@@ -75,10 +77,20 @@ class Comparison {
       const auto targets = trainer_->targets(MicrobatchId(m));
       for (int32_t& token : tokens) token = static_cast<int32_t>(random() % kTinyVocabulary);
       for (int32_t& target : targets) target = static_cast<int32_t>(random() % kTinyVocabulary);
+      const auto positions = trainer_->positions(MicrobatchId(m));
+      EXPECT_EQ(positions.empty(), !whole_.positions);
+      const auto context = static_cast<size_t>(whole_.input.shape[1]);
+      for (size_t i = 0; i < positions.size(); ++i) {
+        const bool begins = i % context == 0 || random() % 3 == 0;
+        positions[i] = begins ? 0 : positions[i - 1] + 1;
+        if (begins && i > 0) targets[i - 1] = kNoTarget;
+      }
       const size_t chunks = trainer_->plan().chunks, chunk = tokens.size() / chunks;
       for (size_t k = 0; k < chunks; ++k) {
-        loss += reference.RunMicrobatch(tokens.subspan(k * chunk, chunk),
-                                        targets.subspan(k * chunk, chunk));
+        const auto of_chunk = [&](absl::Span<const int32_t> all) {
+          return all.empty() ? all : all.subspan(k * chunk, chunk);
+        };
+        loss += reference.RunMicrobatch(of_chunk(tokens), of_chunk(targets), of_chunk(positions));
       }
     }
     const absl::Status status = trainer_->ComputeGradients();
@@ -248,9 +260,12 @@ TEST(Gradients, OfMicrobatchesInChunksAreThoseOfTheirChunks) {
                                   static_cast<int>(what)));
         Plan plan = LibraryPlan(schedule, 2, 4).value();
         plan.chunks = 2;
-        Comparison comparison(plan, seed, {.family = family, .recompute = {.what = what}});
-        ASSERT_TRUE(comparison.in_order());
-        comparison.RunAndCompare();
+        for (const bool packed : {false, true}) {
+          Comparison comparison(plan, seed,
+                                {.family = family, .recompute = {.what = what}, .packed = packed});
+          ASSERT_TRUE(comparison.in_order());
+          comparison.RunAndCompare();
+        }
       }
     }
   }
@@ -258,7 +273,8 @@ TEST(Gradients, OfMicrobatchesInChunksAreThoseOfTheirChunks) {
 
 // Two pipes add up their own microbatches first.
 bool SumsInAnotherOrder(const std::string& schedule) {
-  return schedule == "chimera" || schedule == "dualpipe";
+  return schedule == "chimera" || schedule == "dualpipe" || schedule == "gems" ||
+         schedule == "bitpipe";
 }
 
 class Library : public testing::TestWithParam<std::tuple<const char*, TinyFamily>> {
@@ -276,11 +292,14 @@ TEST_P(Library, GradientsAreThoseOfTheOracle) {
       if (!plan.has_value()) continue;
       SCOPED_TRACE(testing::Message() << "P=" << p << " M=" << m << " seed " << seed);
       for (const DType dtype : {DType::kF32, DType::kBF16}) {
-        if (dtype == DType::kBF16 && m != 2 * p) continue;
-        Comparison comparison(*plan, seed, {.family = family(), .dtype = dtype});
-        comparison.RunAndCompare();
-        ++compared;
-        in_order += comparison.in_order() ? 1 : 0;
+        for (const bool packed : {false, true}) {
+          if ((packed || dtype == DType::kBF16) && m != 2 * p) continue;
+          Comparison comparison(*plan, seed,
+                                {.family = family(), .dtype = dtype, .packed = packed});
+          comparison.RunAndCompare();
+          ++compared;
+          in_order += comparison.in_order() ? 1 : 0;
+        }
       }
     }
   }
@@ -304,9 +323,12 @@ TEST_P(Library, GradientsAreThoseOfTheOracleOnEveryMesh) {
     for (const Recompute what : {Recompute::kNone, Recompute::kAll}) {
       for (const DType dtype : {DType::kF32, DType::kBF16}) {
         if (dtype == DType::kBF16 && (p != 2 || data != 1)) continue;
-        Comparison comparison(
-            *plan, seed,
-            {.family = family(), .mesh = mesh, .recompute = {what, false}, .dtype = dtype});
+        Comparison comparison(*plan, seed,
+                              {.family = family(),
+                               .mesh = mesh,
+                               .recompute = {what, false},
+                               .dtype = dtype,
+                               .packed = p == 2 && what == Recompute::kAll});
         comparison.RunAndCompare();
         ++compared;
       }
@@ -320,7 +342,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(testing::Values("gpipe", "1f1b", "looped_bfs", "interleaved", "interleaved_zb",
                                      "megatron_combined", "kimi_k2", "zb_h1", "zb_h2", "zb_v",
                                      "dualpipe_v", "v_half", "v_min", "gis", "hanayo", "chimera",
-                                     "dualpipe"),
+                                     "dualpipe", "gems", "circular", "bitpipe"),
                      testing::ValuesIn(kTinyFamilies)),
     [](const auto& info) {
       return absl::StrCat("s_", std::get<0>(info.param), "_", NameOf(std::get<1>(info.param)));

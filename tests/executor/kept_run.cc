@@ -21,14 +21,14 @@ void ForEveryParam(Trainer& trainer, Visit visit) {
 }
 
 void KeepFirst(Trainer& trainer, KeptRun* run) {
-  const auto tokens = static_cast<double>(trainer.tokens_per_step());
+  const auto targets = static_cast<double>(trainer.targets_per_step());
   ForEveryParam(trainer, [&](const std::string& name, const Type& type,
                              absl::Span<const float> values, absl::Span<const float> gradients) {
     KeptParam& param = run->params[name];
     param.shape = type.shape;
     param.first.assign(values.begin(), values.end());
     std::vector<double> mean(gradients.begin(), gradients.end());
-    for (double& value : mean) value /= tokens;
+    for (double& value : mean) value /= targets;
     // Every copy of a stage has the sum over all.
     SL_CHECK(param.gradient.empty() || param.gradient == mean) << name;
     param.gradient = std::move(mean);
@@ -37,17 +37,20 @@ void KeepFirst(Trainer& trainer, KeptRun* run) {
 
 }  // namespace
 
-KeptRun TrainAndKeep(const RunConfig& config, const Plan& lowered, const std::string& text) {
+KeptRun TrainAndKeep(const RunConfig& config, const Plan& lowered, const TrainingData& data) {
   KeptRun run;
   TrainHooks hooks;
   hooks.gradients = [&](int64_t step, Trainer& trainer) {
     if (step == 1) KeepFirst(trainer, &run);
     std::vector<int32_t>& tokens = run.tokens.emplace_back();
     std::vector<int32_t>& targets = run.targets.emplace_back();
-    for (int32_t m = 0; m < lowered.microbatches; ++m) {
+    std::vector<int32_t>& positions = run.positions.emplace_back();
+    for (int32_t m = 0; m < trainer.microbatches(); ++m) {
       const auto of = trainer.tokens(MicrobatchId(m)), next = trainer.targets(MicrobatchId(m));
       tokens.insert(tokens.end(), of.begin(), of.end());
       targets.insert(targets.end(), next.begin(), next.end());
+      const auto in_documents = trainer.positions(MicrobatchId(m));
+      positions.insert(positions.end(), in_documents.begin(), in_documents.end());
     }
   };
   hooks.after_step = [&](const TrainStep& step, Trainer& trainer) {
@@ -59,7 +62,7 @@ KeptRun TrainAndKeep(const RunConfig& config, const Plan& lowered, const std::st
     });
     return absl::OkStatus();
   };
-  const auto result = Train(config, lowered, text, hooks);
+  const auto result = Train(config, lowered, data, hooks);
   SL_CHECK(result.ok()) << result.status();
   return run;
 }

@@ -21,12 +21,12 @@ struct KeptParam {
 
 struct KeptRun {
   std::vector<TrainStep> steps;
-  // By step: the microbatches, concatenated.
-  std::vector<std::vector<int32_t>> tokens, targets;
+  // By step: the microbatches, concatenated. Positions are empty where sequences are not packed.
+  std::vector<std::vector<int32_t>> tokens, targets, positions;
   std::map<std::string, KeptParam> params;
 };
 
 // Trains; the run must succeed.
-KeptRun TrainAndKeep(const RunConfig& config, const Plan& lowered, const std::string& text);
+KeptRun TrainAndKeep(const RunConfig& config, const Plan& lowered, const TrainingData& data);
 
 }  // namespace stringline

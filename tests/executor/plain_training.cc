@@ -1,6 +1,6 @@
 // The forward keeps the inputs of the backward; the backward of each piece is below its forward.
-// Gradients are added up over all sequences and divided by the tokens once, then AdamW updates
-// every number of every parameter.
+// Gradients are added up over all sequences and divided by the predicted tokens once, then AdamW
+// updates every number of every parameter.
 #include "tests/executor/plain_training.h"
 
 #include <cmath>
@@ -137,29 +137,45 @@ Batch Training::BatchOf(int64_t step, int microbatch) const {
       batch.tokens.push_back(static_cast<uint8_t>(text_[from + t]));
       batch.targets.push_back(static_cast<uint8_t>(text_[from + t + 1]));
     }
+    AddPieces(from, &batch);
   }
   return batch;
 }
 
-double Training::Gradients(int64_t step) {
-  for (auto& [name, weight] : weights_) weight.gradient.at.assign(weight.gradient.at.size(), 0);
-  double loss = 0;
-  for (int m = 0; m < settings_.microbatches; ++m) {
-    const Batch batch = BatchOf(step, m);
-    for (int s = 0; s < settings_.sequences; ++s) {
-      const int first = s * settings_.context;
-      loss += Sequence(batch.tokens.data() + first, batch.targets.data() + first);
-    }
+// The pieces of a window, which ends with the batch's last token.
+void Training::AddPieces(size_t from, Batch* batch) const {
+  const size_t end = from + settings_.context, first = batch->tokens.size() - settings_.context;
+  size_t done = from, document = 0;
+  for (const size_t length : settings_.documents) {
+    document += length;
+    if (document <= from || document > end) continue;
+    batch->lengths.push_back(static_cast<int>(document - done));
+    batch->targets[first + (document - from) - 1] = kNothing;
+    done = document;
   }
-  const double tokens = 1.0 * settings_.microbatches * settings_.sequences * settings_.context;
-  for (auto& [name, weight] : weights_) {
-    for (double& g : weight.gradient.at) g /= tokens;
-  }
-  return loss / tokens;
+  if (done < end) batch->lengths.push_back(static_cast<int>(end - done));
 }
 
-double Training::Sequence(const int* tokens, const int* targets) {
-  const int context = settings_.context, width = settings_.width;
+double Training::Gradients(int64_t step) {
+  for (auto& [name, weight] : weights_) weight.gradient.at.assign(weight.gradient.at.size(), 0);
+  double loss = 0, predicted = 0;
+  for (int m = 0; m < settings_.microbatches; ++m) {
+    const Batch batch = BatchOf(step, m);
+    int first = 0;
+    for (const int length : batch.lengths) {
+      loss += Sequence(batch.tokens.data() + first, batch.targets.data() + first, length);
+      first += length;
+    }
+    for (const int target : batch.targets) predicted += target == kNothing ? 0 : 1;
+  }
+  for (auto& [name, weight] : weights_) {
+    for (double& g : weight.gradient.at) g /= predicted;
+  }
+  return loss / predicted;
+}
+
+double Training::Sequence(const int* tokens, const int* targets, int context) {
+  const int width = settings_.width;
   Weight& embedding = weights_["embedding.weight"];
   Weight& position = weights_["position.weight"];
   Weight& head = weights_["head.weight"];
@@ -178,6 +194,7 @@ double Training::Sequence(const int* tokens, const int* targets) {
   Matrix dlast(context, width);
   std::vector<double> logits(settings_.vocabulary);
   for (int t = 0; t < context; ++t) {
+    if (targets[t] == kNothing) continue;
     for (int v = 0; v < settings_.vocabulary; ++v) {
       logits[v] = Dot(last.out.row(t), head.value.row(v), width);
     }

@@ -3,8 +3,8 @@
 // Written from the promises of the headers (stages/models/gpt.h and stages/init.h for the model,
 // executor/training/data.h for the batches, executor/engine/optimizer.h and
 // executor/run/run_config.h for the steps) and without their code: no graph, no derived gradient,
-// no kernel, no stages, one sequence at a time. Its backward is written by hand;
-// plain_training_test first compares it with differences of its own loss.
+// no kernel, no stages, one sequence, or document of a packed one, at a time. Its backward is
+// written by hand; plain_training_test first compares it with differences of its own loss.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,9 @@ struct Settings {
   double beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0;
   double clip_norm = 0;  // 0: none
   uint64_t seed = 0;
+  // Of the documents that the text consists of: each is a sequence of its own, as far as it lies in
+  // a window of the text. Empty: every window is a sequence.
+  std::vector<size_t> documents;
 };
 
 // Rows of numbers, row-major.
@@ -43,8 +46,11 @@ struct Weight {
   bool is_matrix = false;
 };
 
+constexpr int kNothing = -1;  // the target of a document's last token
+
 struct Batch {
   std::vector<int> tokens, targets;  // sequences * context each
+  std::vector<int> lengths;          // of the pieces that are sequences of their own
 };
 
 struct Step {
@@ -86,11 +92,12 @@ class Training {
     Matrix up, gelu;
   };
 
+  void AddPieces(size_t from, Batch* batch) const;
   void AddMatrix(const std::string& name, int rows, int columns, double deviation);
   void AddVector(const std::string& name, int size, double value);
 
-  // The summed loss of one sequence; adds its gradients.
-  double Sequence(const int* tokens, const int* targets);
+  // The summed loss of one sequence of so many tokens; adds its gradients.
+  double Sequence(const int* tokens, const int* targets, int context);
   Matrix LayerForward(const std::string& name, const Matrix& x, Layer* kept);
   Matrix LayerBackward(const std::string& name, const Matrix& dout, const Layer& kept);
   Normed Norm(const std::string& name, const Matrix& x);

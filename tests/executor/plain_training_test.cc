@@ -4,12 +4,16 @@
 #include "tests/executor/plain_training.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <iostream>
 #include <optional>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "tests/executor/kept_run.h"
 #include "tests/executor/plans.h"
 #include "tests/executor/reference_runs.h"
@@ -31,9 +35,11 @@ Tensors ValuesOf(plain::Training* training) {
   return values;
 }
 
-Reference ReferenceOf(const RunConfig& config) {
+Reference ReferenceOf(const RunConfig& config, const std::vector<size_t>& documents = {}) {
   Reference reference;
-  plain::Training training(SettingsOf(config), ReferenceText());
+  plain::Settings settings = SettingsOf(config);
+  settings.documents = documents;
+  plain::Training training(settings, ReferenceText());
   reference.first = ValuesOf(&training);
   for (int64_t step = 0; step < config.steps; ++step) {
     const double loss = training.Gradients(step);
@@ -156,17 +162,24 @@ struct Case {
   const char* schedule;
   int p;
   std::vector<int> split;  // layers per stage
+  int data = 1;            // copies of the pipeline
 };
 
 // The limits are some ten times the observed effect of rounding to 24 bits. For the final values
 // the rounding has gone through AdamW, which makes small gradients large. A wrong rule exceeds them
 // by far.
-void Compare(const RunConfig& run, const Reference& reference, const Case& c) {
-  SCOPED_TRACE(testing::Message() << c.schedule << " P=" << c.p);
+void Compare(const RunConfig& run, const Reference& reference, const Case& c,
+             const Documents* documents = nullptr) {
+  SCOPED_TRACE(testing::Message() << c.schedule << " P=" << c.p << " data=" << c.data);
   RunConfig config = run;
   config.layers_per_stage = c.split;
-  const Plan plan = LibraryPlan(c.schedule, c.p, kReferenceMicrobatches).value();
-  const KeptRun found = TrainAndKeep(config, plan, ReferenceText());
+  config.mesh.data = c.data;
+  const Plan plan =
+      WithSums(LibraryPlan(c.schedule, c.p, kReferenceMicrobatches / c.data).value(), config.mesh);
+  const std::string text = ReferenceText();
+  const TrainingData data(text);
+  const KeptRun found =
+      TrainAndKeep(config, plan, documents == nullptr ? data : data.PackedOf(*documents));
   Differences differences;
   CompareSteps(reference, found, &differences);
   CompareParams(reference, found, std::max<size_t>(1, plan.pipes.size()), &differences);
@@ -197,6 +210,45 @@ TEST(TrainingTruth, EveryScheduleTrainsAsTheFormulasSay) {
       {"chimera", 2, {1, 2}},     {"chimera", 4, {0, 1, 2, 0}}, {"dualpipe", 2, {2, 1}},
   };
   for (const Case& c : cases) Compare(LongRun(), reference, c);
+}
+
+// Documents of one token, of some, and longer than a window; the plain training computes each as a
+// sequence of its own.
+TEST(TrainingTruth, DocumentsTrainAsSequencesOfTheirOwn) {
+  const std::string text = ReferenceText();
+  std::vector<size_t> lengths;
+  size_t left = text.size();
+  for (size_t i = 0; left > 0; ++i) {
+    const size_t some[] = {40, 1, 7, 260, 3, 1, 1, 19, 90, 33};
+    lengths.push_back(std::min(left, some[i % 10]));
+    left -= lengths.back();
+  }
+  const std::string path = absl::StrCat(testing::TempDir(), "/lengths-", getpid());
+  std::ofstream(path) << absl::StrJoin(lengths, "\n") << "\n";
+  const auto documents = Documents::Read(path, static_cast<int64_t>(text.size()));
+  ASSERT_TRUE(documents.ok()) << documents.status();
+  RunConfig config = LongRun();
+  config.data.packed.lengths = path;
+  const Reference reference = ReferenceOf(config, lengths);
+  for (const Case& c :
+       {Case{"1f1b", 2, {2, 1}}, Case{"zb_v", 2, {0, 2, 1, 0}}, Case{"dualpipe_v", 2, {1, 1, 1, 0}},
+        Case{"chimera", 2, {1, 2}}, Case{"1f1b", 2, {2, 1}, 2}}) {
+    Compare(config, reference, c, &*documents);
+  }
+  unlink(path.c_str());
+}
+
+TEST(TrainingTruth, DocumentsEndWithAToken) {
+  const std::string text = ReferenceText();
+  std::vector<size_t> lengths = {0};
+  for (const char letter : text) {
+    ++lengths.back();
+    if (letter == 'e') lengths.push_back(0);
+  }
+  RunConfig config = OtherRun();
+  config.data.packed.end = 'e';
+  const Documents documents = Documents::EndingWith('e');
+  Compare(config, ReferenceOf(config, lengths), Case{"gpipe", 1, {2}}, &documents);
 }
 
 TEST(TrainingTruth, EverySettingOfARunCounts) {

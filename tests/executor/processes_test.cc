@@ -54,6 +54,7 @@ struct RunCase {
   int pipeline;
   Mesh mesh;
   std::vector<std::vector<int>> processes;  // the ranks of each
+  bool packed = false;                      // every word of the corpus is a document
 };
 
 RunConfig ConfigOf(const RunCase& run, int stages) {
@@ -61,7 +62,14 @@ RunConfig ConfigOf(const RunCase& run, int stages) {
   config.shape = TinyModel(run.family, stages);
   std::visit([](auto& shape) { shape.vocabulary = 256; }, config.shape.family);
   config.mesh = run.mesh;
+  if (run.packed) config.data.packed.end = ' ';
   return config;
+}
+
+TrainingData DataOf(const RunCase& run) {
+  static const std::string& text = *new std::string(Corpus());
+  static const Documents& words = *new Documents(Documents::EndingWith(' '));
+  return run.packed ? TrainingData(text).PackedOf(words) : TrainingData(text);
 }
 
 // Trains in a thread per process; hooks are made for each.
@@ -73,7 +81,7 @@ std::vector<absl::StatusOr<TrainResult>> TrainApart(const RunCase& run, const Ru
   std::vector<std::thread> threads;
   for (size_t p = 0; p < run.processes.size(); ++p) {
     threads.emplace_back([&, p] {
-      results[p] = Train(config, plan, Corpus(), hooks_of(static_cast<int>(p)),
+      results[p] = Train(config, plan, DataOf(run), hooks_of(static_cast<int>(p)),
                          machine.Join(static_cast<int>(p)));
     });
   }
@@ -97,7 +105,7 @@ TEST_P(Processes, TogetherDoWhatOneDoes) {
     AddParams(trainer, &expected_params);
     return absl::OkStatus();
   };
-  const auto expected = Train(config, plan, Corpus(), hooks);
+  const auto expected = Train(config, plan, DataOf(run), hooks);
   ASSERT_TRUE(expected.ok()) << expected.status();
 
   std::vector<Params> params_of(run.processes.size());
@@ -158,11 +166,14 @@ INSTANTIATE_TEST_SUITE_P(
                             "dualpipe_v",
                             2,
                             {.data = 2, .expert = 2},
-                            {{0, 1, 2, 3}, {4, 5, 6, 7}}}),
+                            {{0, 1, 2, 3}, {4, 5, 6, 7}}},
+                    RunCase{TinyFamily::kGpt, "zb_h1", 4, {}, {{0}, {1, 2}, {3}}, true},
+                    RunCase{TinyFamily::kLlama, "1f1b", 2, {.data = 2}, {{0, 1}, {2, 3}}, true}),
     [](const testing::TestParamInfo<RunCase>& info) {
       return absl::StrCat(NameOf(info.param.family), "_", info.param.schedule, "_",
                           info.param.pipeline, "_data", info.param.mesh.data, "_expert",
-                          info.param.mesh.expert, "_in", info.param.processes.size());
+                          info.param.mesh.expert, "_in", info.param.processes.size(),
+                          info.param.packed ? "_packed" : "");
     });
 
 // An empty folder.

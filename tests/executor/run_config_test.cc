@@ -99,6 +99,33 @@ struct Row {
   size_t place;  // index in NumbersOf
 };
 
+TEST(RunConfig, PackedIsAFileOfLengthsOrAToken) {
+  const auto none = ReadWith("", "");
+  EXPECT_FALSE(none->data.packed.wanted() || IsPacked(*none));
+  const auto file = ReadWith("data", ", packed: lengths.txt");
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->data.packed.lengths, testing::TempDir() + "lengths.txt");
+  EXPECT_TRUE(IsPacked(*file));
+  const auto token = ReadWith("data", ", packed: {end: 10}");
+  ASSERT_TRUE(token.ok()) << token.status();
+  EXPECT_EQ(token->data.packed.end, 10);
+  EXPECT_FALSE(token->evaluate.data.packed.wanted());
+  const std::pair<const char*, const char*> wrong[] = {
+      {"packed: {end: 256}", "data.packed.end: no token is 256: model.vocabulary is 256"},
+      {"packed: {end: -1}", "data.packed.end: -1 is not in 0 .. 1048576"},
+      {"packed: {end: x}", "data.packed.end: expected a whole number, got 'x'"},
+      {"packed: {ends: 3}",
+       "data.packed: expected a file with the lengths of documents, or {end: TOKEN}"},
+      {"packed: [3, 5]",
+       "data.packed: expected a file with the lengths of documents, or {end: TOKEN}"},
+      {"packd: 3", "unknown key 'data.packd'; did you mean 'packed'?"},
+  };
+  for (const auto& [keys, message] : wrong) {
+    const auto config = ReadWith("data", absl::StrCat(", ", keys));
+    EXPECT_THAT(std::string(config.status().message()), testing::HasSubstr(message));
+  }
+}
+
 constexpr Row kTrainRows[] = {
     {"warmup_steps", 3, 7},
     {"final_learning_rate", 0.25, 8},

@@ -236,37 +236,49 @@ Plan WithVersions(int p, int m, int steps, int versions) {
   return plan;
 }
 
+// The plan's training beside the same one by hand.
+void ExpectAsByHand(const Plan& plan, int microbatches, DType dtype) {
+  RunConfig config = SmallRun(8);
+  config.shape.dtype = dtype;
+  config.clip_norm = 0;
+  config.warmup_steps = 2;
+  const Told by_hand = TrainByHand(config, plan.steps, plan.versions, microbatches);
+  Told told;
+  BlockValues params;
+  TrainHooks hooks = HooksThatTell(&told);
+  hooks.end = [&](int64_t, Trainer& trainer) {
+    int index = 0;
+    for (size_t s = 0; s < trainer.programs().size(); ++s) {
+      for (size_t p = 0; p < trainer.programs()[s].params.size(); ++p) {
+        const auto of = trainer.param(StageId(static_cast<int32_t>(s)), static_cast<int>(p));
+        params[{index++}].assign(of.begin(), of.end());
+      }
+    }
+    return absl::OkStatus();
+  };
+  const auto result = Train(config, plan, Corpus(), hooks);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(told.losses, by_hand.losses);
+  EXPECT_EQ(told.norms, by_hand.norms);
+  EXPECT_EQ(params, by_hand.params);
+  for (const RankBytes& rank : result->rank_bytes) EXPECT_EQ(rank.allocated, rank.planned);
+}
+
 TEST(Versions, AreThoseKeptByHand) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     for (const auto& [stages, steps, versions] :
          {std::tuple(1, 4, 2), std::tuple(2, 4, 2), std::tuple(2, 4, 3), std::tuple(4, 8, 2),
           std::tuple(2, 8, 4)}) {
-      RunConfig config = SmallRun(8);
-      config.shape.dtype = dtype;
-      config.clip_norm = 0;
-      config.warmup_steps = 2;
+      SCOPED_TRACE(absl::StrCat(stages, " ", steps, " ", versions));
       const int microbatches = std::max(4, stages);
-      const Told by_hand = TrainByHand(config, steps, versions, microbatches);
-      Told told;
-      BlockValues params;
-      TrainHooks hooks = HooksThatTell(&told);
-      hooks.end = [&](int64_t, Trainer& trainer) {
-        int index = 0;
-        for (size_t s = 0; s < trainer.programs().size(); ++s) {
-          for (size_t p = 0; p < trainer.programs()[s].params.size(); ++p) {
-            const auto of = trainer.param(StageId(static_cast<int32_t>(s)), static_cast<int>(p));
-            params[{index++}].assign(of.begin(), of.end());
-          }
-        }
-        return absl::OkStatus();
-      };
-      const auto result =
-          Train(config, WithVersions(stages, microbatches, steps, versions), Corpus(), hooks);
-      ASSERT_TRUE(result.ok()) << result.status();
-      EXPECT_EQ(told.losses, by_hand.losses) << stages << " " << steps << " " << versions;
-      EXPECT_EQ(told.norms, by_hand.norms) << stages << " " << steps << " " << versions;
-      EXPECT_EQ(params, by_hand.params) << stages << " " << steps << " " << versions;
-      for (const RankBytes& rank : result->rank_bytes) EXPECT_EQ(rank.allocated, rank.planned);
+      ExpectAsByHand(WithVersions(stages, microbatches, steps, versions), microbatches, dtype);
+    }
+    // PipeDream: a step is a microbatch, or two.
+    for (const auto& [microbatches, versions] : {std::pair(1, 4), {2, 3}}) {
+      const Plan plan =
+          LibraryPlan("pipedream", 4, microbatches, CommLayout::kEdge, 0, /*steps=*/8).value();
+      EXPECT_EQ(plan.versions, versions);
+      ExpectAsByHand(plan, microbatches, dtype);
     }
   }
 }

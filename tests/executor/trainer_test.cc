@@ -147,7 +147,7 @@ TEST(Trainer, EverySchedulesLossesAreTheSameInEveryBit) {
 // another order.
 TEST(Trainer, PipesGiveTheSameLossesButForRounding) {
   const std::vector<double> whole = LossesWith("gpipe", 1, 6);
-  for (const char* schedule : {"chimera", "dualpipe"}) {
+  for (const char* schedule : {"chimera", "dualpipe", "gems", "bitpipe"}) {
     const std::vector<double> losses = LossesWith(schedule, 4, 6);
     ASSERT_EQ(losses.size(), whole.size());
     for (size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(losses[i], whole[i], 1e-5) << schedule;

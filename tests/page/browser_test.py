@@ -219,6 +219,23 @@ class PageTest(unittest.TestCase):
                                f"makePaint('light', 1).rgb[toneAt({kind}, 0, 0)]")
             self.assertTrue(self.has_colour(tone), kind)
 
+    def test_stages_that_are_no_chain_have_a_map(self):
+        self.open("towers")
+        self.assertIn("Where a microbatch goes", self.text("details"))
+        self.shoot("towers")
+        self.find("4F2")
+        details = self.text("details")
+        # Of its inputs the one that came last.
+        for part in ("Needs", "1F2", "Messages", "4RECV_F2>1", "4SEND_F2>5"):
+            self.assertIn(part, details)
+        def count(what):
+            return self.script(
+                "return document.querySelectorAll('#details .map ' + arguments[0]).length", what)
+        self.assertEqual((count(".stage"), count(".edge"), count(".edge.chosen")), (6, 5, 3))
+        self.shoot("towers_chosen")
+        self.find("2B1")  # its microbatch left stage 3 out
+        self.assertIn("2RECV_B1>4", self.text("details"))
+
     def test_slices_have_numbers_and_shades(self):
         self.open("slices")
         self.find("1F2.3")

@@ -61,6 +61,15 @@ constexpr const char* kOffloaded =
     "  }\n"
     "}\n";
 
+// Two towers of two stages meet in the fifth; the second microbatch leaves stage 3 out.
+constexpr const char* kTowers =
+    "schedule towers(P, M) {\n"
+    "  stages P on line;\n"
+    "  edges 0 -> 1, 2 -> 3, 1 -> 4, 3 -> 4, 4 -> 5;\n"
+    "  skip s @ m where s == 3 and m == 1;\n"
+    "  rank r { repeat M { F r } repeat M { B r } }\n"
+    "}\n";
+
 // Names and source lines as an enemy would choose them.
 std::unique_ptr<Staged> Hostile() {
   const std::string text =
@@ -140,6 +149,10 @@ int WritePages(const std::string& folder) {
   write("lent", {"bpipe.sched", {"P=6", "M=10"}, "F=10,B=20,EVICT=8,LOAD=8,p2p=2"});
   write("large", {"1f1b.sched", {"P=64", "M=512"}, costs});
   write("million", {"1f1b.sched", {"P=64", "M=2650"}, costs});
+  const std::string towers = "towers.sched";
+  SL_CHECK(WriteFileAtomically(absl::StrCat(folder, "/", towers), kTowers).ok()) << folder;
+  const auto met = Stage({towers, {"P=6", "M=6"}, "F=10,B=20,p2p=2"}, folder);
+  WriteOrDie(folder + "/towers.html", {met->Page()});
   const std::string file = "offloaded.sched";
   SL_CHECK(WriteFileAtomically(absl::StrCat(folder, "/", file), kOffloaded).ok()) << folder;
   const auto offloaded = Stage({file, {"P=4", "M=8"}, "F=10,B=20,D=12,U=12,p2p=2"}, folder);

@@ -67,6 +67,18 @@ std::string Text(const ast::Count& n) {
   const std::string word = n.word.text == "unshard" ? "ahead" : n.word.text;
   return absl::StrCat("(", word, " ", TextOf(n.count), ")");
 }
+std::string Text(const ast::Edges& n) {
+  std::string out = "(edges";
+  for (const ast::Edges::Row& row : n.rows) {
+    absl::StrAppend(&out, " (-> ", TextOf(row.from), " ", TextOf(row.to),
+                    row.where ? absl::StrCat(" where ", TextOf(*row.where)) : "", ")");
+  }
+  return absl::StrCat(out, ")");
+}
+std::string Text(const ast::Skip& n) {
+  return absl::StrCat("(skip ", n.stage.text, " @ ", n.microbatch.text, " where ", TextOf(n.where),
+                      ")");
+}
 std::string Text(const ast::ForwardOnly&) { return "(forward-only)"; }
 std::string Text(const ast::Pad& n) { return absl::StrCat("(pad ", TextOf(n.count), ")"); }
 std::string Text(const ast::Rank& n) {

@@ -24,7 +24,9 @@ constexpr const char* kSchedules[] = {
     "looped_bfs", "interleaved", "interleaved_zb", "megatron_combined",
     "kimi_k2",    "gis",         "zb_h1",          "zb_h2",
     "zb_v",       "dualpipe_v",  "v_half",         "v_min",
-    "hanayo",     "chimera",     "dualpipe",
+    "hanayo",     "chimera",     "dualpipe",       "gems",
+    "eager_1f1b", "kfkb",        "llama3",         "circular",
+    "bitpipe",
 };
 
 Plan LibraryPlan(const std::string& name, CommLayout layout = CommLayout::kEdge) {
@@ -183,6 +185,7 @@ TEST(Calibrate, PartsDeviate) {
   plan.schedule = "x";
   plan.microbatches = 1;
   plan.stages = {{.rank = RankId(0)}};
+  plan.SetChains();
   plan.actions = {
       {.kind = ActionKind::kForward, .stage = StageId(0), .microbatch = MicrobatchId(0)},
       {.kind = ActionKind::kBackward, .stage = StageId(0), .microbatch = MicrobatchId(0)}};

@@ -186,6 +186,12 @@ const Case kCases[] = {
      "note: 0UPDATE0 comes later, here\n"
      "    4 | rank 0: 0F0 0B0 0F1 0UPDATE0 0B1 0UPDATE1\n"
      "      |                     ^~~~~~~~  (P=1 M=1)\n"},
+    {"plan x P=1 M=2\nstages 0\nwindow 2 slack 0\nrank 0: 0F0 0F1 0B1 0B0\n",
+     "x.plan:4:17: error: ready order ('window') keeps one order of microbatches in all stages, "
+     "and "
+     "0B1 is number 0 of the B or I of its stage: the first stage has microbatch 0 there\n"
+     "    4 | rank 0: 0F0 0F1 0B1 0B0\n"
+     "      |                 ^~~  (P=1 M=2)\n"},
     {"plan x P=1 M=2\nstages 0\nrank 0: 0F0 0F1 0B0 0B1\n",
      "x.plan:3:13: error: rank 0 holds 2 stage activations at 0F1, more than 1\n"
      "    3 | rank 0: 0F0 0F1 0B0 0B1\n"

@@ -121,7 +121,8 @@ TEST(Costs, MessagesTakeBytesByBandwidth) {
       plan);
   ASSERT_TRUE(model.ok()) << model.status();
   const auto hop = [&](ActionKind kind, int stage) {
-    return HopOf(*model, {.kind = kind, .stage = StageId(stage), .microbatch = MicrobatchId(0)});
+    return HopOf(plan, *model,
+                 {.kind = kind, .stage = StageId(stage), .microbatch = MicrobatchId(0)});
   };
   EXPECT_EQ(hop(ActionKind::kSendForward, 0).latency_ns, 1000);
   EXPECT_EQ(hop(ActionKind::kSendForward, 0).transfer_ns, 100'000);

@@ -15,6 +15,7 @@
 #include "schedlang/plan/effects.h"
 #include "schedlang/plan/repeat_steps.h"
 #include "schedlang/plan/text_form.h"
+#include "tests/schedlang/random_plan.h"
 
 namespace stringline {
 namespace {
@@ -27,7 +28,8 @@ Action Make(ActionKind kind, int stage, int microbatch) {
 
 // `microbatches`: their slices counted.
 Plan PlanOf(const std::vector<int>& rank_of_stage, int microbatches, const Lists& lists,
-            int slices = 1) {
+            int slices = 1, const std::vector<Edge>& edges = {},
+            const std::vector<Skip>& skips = {}) {
   Plan plan;
   plan.schedule = "family";
   plan.parameters = {{"P", static_cast<int64_t>(lists.size())}, {"M", microbatches / slices}};
@@ -35,8 +37,12 @@ Plan PlanOf(const std::vector<int>& rank_of_stage, int microbatches, const Lists
   plan.microbatches = microbatches;
   const int stages = static_cast<int>(rank_of_stage.size());
   for (int s = 0; s < stages; ++s) {
-    plan.stages.push_back(
-        {RankId(rank_of_stage[s]), StageId(s - 1), s + 1 < stages ? StageId(s + 1) : StageId()});
+    plan.stages.push_back({RankId(rank_of_stage[s])});
+  }
+  plan.SetChains();
+  if (!edges.empty()) plan.graph = StageGraph(stages, edges);
+  if (!skips.empty()) {
+    EXPECT_EQ(plan.SetSkips(skips), "");
   }
   for (const auto& list : lists) {
     for (size_t i = 0; i < list.size(); ++i) {
@@ -51,7 +57,8 @@ Plan PlanOf(const std::vector<int>& rank_of_stage, int microbatches, const Lists
 }
 
 bool Less(const Action& a, const Action& b) {
-  return std::tuple(a.kind, a.stage, a.microbatch) < std::tuple(b.kind, b.stage, b.microbatch);
+  return std::tuple(a.kind, a.stage, a.microbatch, a.other) <
+         std::tuple(b.kind, b.stage, b.microbatch, b.other);
 }
 
 // Visits every combination of permutations of the ranks' lists, from rank `rank` on.
@@ -191,23 +198,26 @@ std::vector<Action> Performable(const LiveValues& live, const std::vector<std::v
 
 // Delivers the output or gradient of `action` to the neighbour's rank.
 void Deliver(const Plan& shape, const Action& action, LiveValues* live) {
-  const Stage& stage = shape.stage(action.stage);
+  const auto move = [&](const Edge& edge, ActionKind send, ActionKind recv) {
+    if (shape.SameRank(edge.from, edge.to)) return;
+    live->Perform(MessageOver(shape, edge, send, action));
+    live->Perform(MessageOver(shape, edge, recv, action));
+  };
   const Values there = live->of(action.stage, action.microbatch);
-  if (there & kOutput) {
-    live->Perform(Make(ActionKind::kSendForward, action.stage.value, action.microbatch.value));
-    live->Perform(Make(ActionKind::kRecvForward, stage.next.value, action.microbatch.value));
+  for (const Edge& edge : shape.GraphOf(action.microbatch).Out(action.stage)) {
+    if (there & kOutput) move(edge, ActionKind::kSendForward, ActionKind::kRecvForward);
   }
-  if (there & kInGrad) {
-    live->Perform(Make(ActionKind::kSendBackward, action.stage.value, action.microbatch.value));
-    live->Perform(Make(ActionKind::kRecvBackward, stage.previous.value, action.microbatch.value));
+  for (const Edge& edge : shape.GraphOf(action.microbatch).In(action.stage)) {
+    if (there & kInGrad) move(edge, ActionKind::kSendBackward, ActionKind::kRecvBackward);
   }
 }
 
 // The actions of all ranks, in an order in which each can follow the last.
 std::vector<Action> RandomOrder(const std::vector<int>& rank_of_stage, int ranks, int microbatches,
-                                int slices, bool forward_only, std::mt19937_64& random) {
+                                int slices, bool forward_only, const std::vector<Edge>& edges,
+                                const std::vector<Skip>& skips, std::mt19937_64& random) {
   const int stages = static_cast<int>(rank_of_stage.size());
-  Plan shape = PlanOf(rank_of_stage, microbatches, Lists(ranks), slices);
+  Plan shape = PlanOf(rank_of_stage, microbatches, Lists(ranks), slices, edges, skips);
   shape.forward_only = forward_only;
   for (Stage& stage : shape.stages) stage.remakes = !forward_only && Pick(random, 3) == 0;
   std::vector<std::vector<char>> split(stages, std::vector<char>(microbatches));
@@ -296,7 +306,7 @@ class OwnActions {
   Place PlaceOf(const Action& action) const {
     for (size_t i = 0; i < order_.size(); ++i) {
       if (order_[i].kind == action.kind && order_[i].stage == action.stage &&
-          order_[i].microbatch == action.microbatch && order_[i].on == action.on) {
+          order_[i].microbatch == action.microbatch && order_[i].other == action.other) {
         return static_cast<Place>(i);
       }
     }
@@ -320,7 +330,7 @@ class OwnActions {
   }
   Action Own(const char* name, const Action& forward, int on = -1) const {
     Action action = Make(rows_.Find(name)->kind, forward.stage.value, forward.microbatch.value);
-    action.on = static_cast<int16_t>(on);
+    action.other = static_cast<int16_t>(on);
     return action;
   }
   // Inserts the action of every rank at one place, picked as by Insert.
@@ -462,17 +472,24 @@ int64_t ForEachSmallPlan(const std::function<void(const Plan&)>& visit) {
   return family.count();
 }
 
-Plan RandomPlan(std::mt19937_64& random, bool with_rows, int slices, bool forward_only) {
+Plan RandomPlan(std::mt19937_64& random, bool with_rows, int slices, bool forward_only,
+                bool with_edges) {
   const int ranks = 1 + Pick(random, 4);
-  const int stages = std::max(ranks, 1 + Pick(random, 6));
+  const int stages = std::max({ranks, with_edges ? 2 : 1, 1 + Pick(random, 6)});
   const int microbatches = slices == 1 ? 1 + Pick(random, 4) : (1 + Pick(random, 2)) * slices;
   std::vector<int> rank_of_stage(stages);
   for (int s = 0; s < stages; ++s) rank_of_stage[s] = s < ranks ? s : Pick(random, ranks);
   for (int s = stages - 1; s > 0; --s)
     std::swap(rank_of_stage[s], rank_of_stage[Pick(random, s + 1)]);
 
+  const std::vector<Edge> edges = with_edges ? RandomEdges(stages, random) : std::vector<Edge>();
+  std::vector<Skip> skips;
+  if (with_edges && Pick(random, 2) == 0) {
+    Plan shape = PlanOf(rank_of_stage, microbatches, Lists(ranks), slices, edges);
+    skips = RandomSkips(shape, random);
+  }
   std::vector<Action> order =
-      RandomOrder(rank_of_stage, ranks, microbatches, slices, forward_only, random);
+      RandomOrder(rank_of_stage, ranks, microbatches, slices, forward_only, edges, skips, random);
   OwnRows rows;
   if (with_rows) {
     const bool gives_loss = Pick(random, 2) == 0;
@@ -483,7 +500,7 @@ Plan RandomPlan(std::mt19937_64& random, bool with_rows, int slices, bool forwar
   }
   Lists lists(ranks);
   for (const Action& action : order) {
-    lists[action.on >= 0 ? action.on : rank_of_stage[action.stage.value]].push_back(action);
+    lists[action.other >= 0 ? action.other : rank_of_stage[action.stage.value]].push_back(action);
   }
   const int fate = Pick(random, 3);
   const int damages = 1 + Pick(random, 2);
@@ -491,7 +508,7 @@ Plan RandomPlan(std::mt19937_64& random, bool with_rows, int slices, bool forwar
     for (int i = 0; i < damages; ++i) Damage(&lists, random);
     RepairGroups(&lists);
   }
-  Plan plan = PlanOf(rank_of_stage, microbatches, lists, slices);
+  Plan plan = PlanOf(rank_of_stage, microbatches, lists, slices, edges, skips);
   plan.rows = rows;
   plan.forward_only = forward_only;
   const int steps = forward_only ? 1 : 1 + (Pick(random, 3) == 0 ? 1 : 0);

@@ -21,8 +21,9 @@ int64_t ForEachSmallPlan(const std::function<void(const Plan& lowered)>& visit);
 // of three are then damaged: two actions swapped, an action dropped, doubled or moved, a group made
 // or broken, before or after lowering.
 // `with_rows`: with own actions of every sort (plan/rows.h). `slices`: of each microbatch, of which
-// there are then up to 2. `forward_only`: without backwards.
+// there are then up to 2. `forward_only`: without backwards. `with_edges`: of stages that are no
+// chain, in half of which microbatches leave some out.
 Plan RandomPlan(std::mt19937_64& random, bool with_rows = false, int slices = 1,
-                bool forward_only = false);
+                bool forward_only = false, bool with_edges = false);
 
 }  // namespace stringline

@@ -90,5 +90,13 @@ TEST(Engines, AgreeOnRandomPlansWithoutBackwards) {
   });
 }
 
+// Stages are no chain: some have several inputs and outputs, or none.
+TEST(Engines, AgreeOnRandomPlansWithEdges) {
+  ExpectAgree([](auto& random, int i) {
+    return RandomPlan(random, /*with_rows=*/false, /*slices=*/1 + i % 2,
+                      /*forward_only=*/i % 5 == 0, /*with_edges=*/true);
+  });
+}
+
 }  // namespace
 }  // namespace stringline

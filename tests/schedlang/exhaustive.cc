@@ -18,11 +18,12 @@ namespace {
 
 using Value = std::tuple<char, int, int>;  // the kind of value, its stage and microbatch
 
-// The values that an action takes and gives on its own rank: a activation in, o activation out, s
-// saved, k kept for R, h on the host, g gradient in, i gradient out, t stash, w weight gradient, v
-// a version of the weights (behind so many updates, in place of a microbatch); in a plan with rows
-// y what F made (with slices also < the keys of a slice and > the gradient of all keys up to it), z
-// what B or I made, r the right to be offloaded, and capitals for the rows' own values.
+// The values that an action takes and gives on its own rank: a activation in, o activation out (of
+// an edge, numbered by its ends), s saved, k kept for R, h on the host, g gradient in, i gradient
+// out, t stash, w weight gradient, v a version of the weights (behind so many updates, in place of
+// a microbatch); in a plan with rows y what F made (with slices also < the keys of a slice and >
+// the gradient of all keys up to it), z what B or I made, r the right to be offloaded, and capitals
+// for the rows' own values.
 struct Use {
   std::vector<Value> takes, gives;
   std::vector<Value> needs;  // and leaves there
@@ -35,6 +36,23 @@ class JudgedPlan {
       : plan_(plan), world_(world), remakes_(plan.stages.size(), false) {
     for (const Action& action : plan.actions) {
       if (action.kind == ActionKind::kRecompute) remakes_[action.stage.value] = true;
+    }
+    const int in_step = plan.microbatches / plan.steps / plan.slices;
+    froms_.resize(static_cast<size_t>(in_step));
+    for (int m = 0; m < in_step; ++m) {
+      auto& froms = froms_[static_cast<size_t>(m)];
+      froms.resize(plan.stages.size());
+      for (const Edge& edge : plan.WholeGraph().edges()) {
+        if (!SkipsInStep(edge.to.value, m)) {
+          froms[static_cast<size_t>(edge.to.value)].push_back(GiverOf(edge.from.value, m));
+        }
+      }
+    }
+    tos_.assign(froms_.size(), std::vector<std::vector<int>>(plan.stages.size()));
+    for (size_t m = 0; m < froms_.size(); ++m) {
+      for (int s = 0; s < static_cast<int>(plan.stages.size()); ++s) {
+        for (const int from : froms_[m][s]) tos_[m][from].push_back(s);
+      }
     }
   }
 
@@ -99,6 +117,24 @@ class JudgedPlan {
     std::vector<Value> sends, recvs;  // the messages of each link
   };
 
+  // True if microbatch m of a step leaves the stage out.
+  bool SkipsInStep(int s, int m) const {
+    return std::any_of(plan_.skips.begin(), plan_.skips.end(), [&](const Skip& skip) {
+      return skip.stage.value == s && skip.microbatch == m;
+    });
+  }
+  int InStep(int m) const { return m / plan_.slices % static_cast<int>(froms_.size()); }
+  bool Skips(int s, int m) const { return SkipsInStep(s, InStep(m)); }
+  // The stage whose output stands for that of `s`, which may be left out.
+  int GiverOf(int s, int m) const {
+    for (const Edge& edge : plan_.WholeGraph().edges()) {
+      if (SkipsInStep(s, m) && edge.to.value == s) return GiverOf(edge.from.value, m);
+    }
+    return s;
+  }
+  const std::vector<int>& Froms(int s, int m) const { return froms_[InStep(m)][s]; }
+  const std::vector<int>& Tos(int s, int m) const { return tos_[InStep(m)][s]; }
+
   bool DoesEverythingOnce() const {
     std::map<Value, int> count;
     for (const Action& a : plan_.actions) {
@@ -110,6 +146,10 @@ class JudgedPlan {
           plan_.pipes.empty() ? plan_.microbatches : plan_.pipes[plan_.stages[s].pipe].microbatches;
       for (int m = 0; m < all; ++m) {
         const auto n = [&](char kind) { return count[{kind, s, m}]; };
+        if (Skips(s, m)) {
+          if (n('F') + n('B') + n('I') + n('W') + n('R') + n('D') + n('U') > 0) return false;
+          continue;
+        }
         if (n('R') != (remakes_[s] ? 1 : 0)) return false;
         if (n('D') > 1 || n('U') != n('D')) return false;
         if (plan_.forward_only) {
@@ -166,8 +206,8 @@ class JudgedPlan {
     if (values & kStash) out.push_back({'t', s, m});
     if (values & kMade) out.push_back({'y', s, m});
     if (values & kSentBack) out.push_back({'z', s, m});
-    if (values & kInput) out.push_back({'a', s, m});
-    if (values & kOutGrad) out.push_back({'g', s, m});
+    if (values & kInput) out.push_back({'a', DataOf(s, m), m});
+    if (values & kOutGrad) out.push_back({'g', LossOf(s, m), m});
     return out;
   }
 
@@ -181,7 +221,6 @@ class JudgedPlan {
   // actions may move it behind the R, which D may not.
   void AddForRows(const Action& a, Use* use) const {
     const int s = a.stage.value, m = a.microbatch.value;
-    const Stage& stage = plan_.stages[s];
     const Value kept('k', s, m), right('r', s, m);
     if (remakes_[s]) {
       const bool ends = a.kind == ActionKind::kBackward || a.kind == ActionKind::kWeightGradient;
@@ -202,11 +241,12 @@ class JudgedPlan {
     }
     if (a.kind == ActionKind::kForward) {
       use->gives.push_back({'y', s, m});
-      if ((plan_.rows.given() & kOutGrad) && !stage.next.valid()) {
-        use->gives.erase(std::find(use->gives.begin(), use->gives.end(), Value('g', s, m)));
+      if ((plan_.rows.given() & kOutGrad) && Tos(s, m).empty()) {
+        use->gives.erase(
+            std::find(use->gives.begin(), use->gives.end(), Value('g', LossOf(s, m), m)));
       }
-      if ((plan_.rows.given() & kInput) && !stage.previous.valid())
-        use->takes.push_back({'a', s, m});
+      if ((plan_.rows.given() & kInput) && Froms(s, m).empty())
+        use->takes.push_back({'a', DataOf(s, m), m});
     }
     if (a.kind == ActionKind::kBackward || a.kind == ActionKind::kInputGradient) {
       use->takes.push_back({'y', s, m});
@@ -232,8 +272,23 @@ class JudgedPlan {
     if (k > 0) use->gives.push_back({'>', s, m - 1});
   }
 
-  bool OnSameRank(StageId a, StageId b) const {
-    return b.valid() && plan_.stages[a.value].rank == plan_.stages[b.value].rank;
+  // The number of an edge, and those of the data of a first stage and the loss of a last one, where
+  // own actions give them.
+  static int EdgeOf(int from, int to) { return from * 10'000 + to; }
+  int DataOf(int s, int m) const {
+    return Froms(s, m).empty() ? -1 - s : EdgeOf(Froms(s, m)[0], s);
+  }
+  int LossOf(int s, int m) const { return Tos(s, m).empty() ? -1 - s : EdgeOf(s, Tos(s, m)[0]); }
+  bool OnSameRank(int a, int b) const { return plan_.stages[a].rank == plan_.stages[b].rank; }
+  // The number of the edge of a send or a receive.
+  int EdgeOf(const Action& message) const {
+    const bool at_from =
+        message.kind == ActionKind::kSendForward || message.kind == ActionKind::kRecvBackward;
+    const int s = message.stage.value;
+    const int m = message.microbatch.value;
+    const std::vector<int>& others = at_from ? Tos(s, m) : Froms(s, m);
+    const int other = message.other >= 0 ? message.other : others.empty() ? -1 : others[0];
+    return at_from ? EdgeOf(s, other) : EdgeOf(other, s);
   }
 
   Use UseOn(const Action& a, int rank) const {
@@ -244,28 +299,26 @@ class JudgedPlan {
   }
 
   Use UseOf(const Action& a) const {
-    const Stage& stage = plan_.stages[a.stage.value];
     const int s = a.stage.value, m = a.microbatch.value;
     const auto v = [m](char c, int of) { return Value(c, of, m); };
     Use use;
     switch (a.kind) {
       case ActionKind::kForward:
-        if (stage.previous.valid()) use.takes.push_back(v('a', s));
+        for (const int from : Froms(s, m)) use.takes.push_back(v('a', EdgeOf(from, s)));
         if (!plan_.forward_only) use.gives.push_back(v(remakes_[s] ? 'k' : 's', s));
-        if (!stage.next.valid()) {
-          if (!plan_.forward_only) use.gives.push_back(v('g', s));
-        } else {
-          use.gives.push_back(OnSameRank(a.stage, stage.next) ? v('a', stage.next.value)
-                                                              : v('o', s));
+        if (Tos(s, m).empty() && !plan_.forward_only) use.gives.push_back(v('g', LossOf(s, m)));
+        for (const int to : Tos(s, m)) {
+          use.gives.push_back(v(OnSameRank(s, to) ? 'a' : 'o', EdgeOf(s, to)));
         }
         break;
       case ActionKind::kBackward:
       case ActionKind::kInputGradient:
-        use.takes = {v('s', s), v('g', s)};
+        use.takes = {v('s', s)};
+        if (Tos(s, m).empty()) use.takes.push_back(v('g', LossOf(s, m)));
+        for (const int to : Tos(s, m)) use.takes.push_back(v('g', EdgeOf(s, to)));
         use.gives.push_back(v(a.kind == ActionKind::kBackward ? 'w' : 't', s));
-        if (stage.previous.valid()) {
-          use.gives.push_back(OnSameRank(a.stage, stage.previous) ? v('g', stage.previous.value)
-                                                                  : v('i', s));
+        for (const int from : Froms(s, m)) {
+          use.gives.push_back(v(OnSameRank(s, from) ? 'g' : 'i', EdgeOf(from, s)));
         }
         break;
       case ActionKind::kWeightGradient:
@@ -281,16 +334,16 @@ class JudgedPlan {
         use = {{v('h', s)}, {v(remakes_[s] ? 'k' : 's', s)}};
         break;
       case ActionKind::kSendForward:
-        use.takes = {v('o', s)};
+        use.takes = {v('o', EdgeOf(a))};
         break;
       case ActionKind::kSendBackward:
-        use.takes = {v('i', s)};
+        use.takes = {v('i', EdgeOf(a))};
         break;
       case ActionKind::kRecvForward:
-        use.gives = {v('a', s)};
+        use.gives = {v('a', EdgeOf(a))};
         break;
       case ActionKind::kRecvBackward:
-        use.gives = {v('g', s)};
+        use.gives = {v('g', EdgeOf(a))};
         break;
       default:
         break;
@@ -424,7 +477,7 @@ class JudgedPlan {
   bool Update(const Action& a, std::set<Value>* there) const {
     const int s = a.stage.value, step = a.microbatch.value;
     for (int m = step * OfStep(s); m < (step + 1) * OfStep(s); ++m) {
-      if (there->erase({'w', s, m}) == 0) return false;
+      if (!Skips(s, m) && there->erase({'w', s, m}) == 0) return false;
     }
     if (there->count({'v', s, step}) == 0) return false;
     if (!there->insert({'v', s, step + 1}).second) return false;
@@ -434,19 +487,21 @@ class JudgedPlan {
 
   // The link of the message, and the message's number on this link.
   bool ReadMessage(int r, const Action& a, int* link, int* number) {
-    const Stage& stage = plan_.stages[a.stage.value];
     const bool forward = a.kind == ActionKind::kSendForward || a.kind == ActionKind::kRecvForward;
     const bool send = a.kind == ActionKind::kSendForward || a.kind == ActionKind::kSendBackward;
-    const StageId peer = forward == send ? stage.next : stage.previous;
-    if (!peer.valid()) return false;
-    const int other = plan_.stages[peer.value].rank.value;
+    const int s = a.stage.value;
+    const int m = a.microbatch.value;
+    const std::vector<int>& others = forward == send ? Tos(s, m) : Froms(s, m);
+    if (others.empty()) return false;
+    const int peer = a.other >= 0 ? a.other : others[0];
+    if (std::count(others.begin(), others.end(), peer) == 0) return false;
+    const int other = plan_.stages[static_cast<size_t>(peer)].rank.value;
     if (other == r) return false;
     *link = send ? r * plan_.ranks() + other : other * plan_.ranks() + r;
     Link& ends = links_[*link];
     auto& list = send ? ends.sends : ends.recvs;
     *number = static_cast<int>(list.size());
-    const int to = send ? peer.value : a.stage.value;
-    list.push_back({forward ? 'a' : 'g', to, a.microbatch.value});
+    list.push_back({forward ? 'a' : 'g', EdgeOf(a), a.microbatch.value});
     return true;
   }
 
@@ -607,7 +662,9 @@ class JudgedPlan {
 
   const Plan& plan_;
   const World world_;
-  std::vector<bool> remakes_;                         // by stage: has an R
+  std::vector<bool> remakes_;  // by stage: has an R
+  // By microbatch of a step and stage: the other ends of its edges.
+  std::vector<std::vector<std::vector<int>>> froms_, tos_;
   std::vector<std::vector<std::vector<int>>> items_;  // by rank, item: queues beginning there
   std::vector<std::vector<Computation>> computations_;
   std::vector<std::vector<Computation>> own_;  // on the network, by rank

@@ -283,8 +283,9 @@ TEST(Formula, EveryHardwareFileIsRead) {
     EXPECT_GT(model->forward[0], model->forward[1] / 10);  // two layers, a layer and the head
     EXPECT_GT(model->memory[0][MemoryClass::kWeights], 0);
     EXPECT_EQ(model->weight_gradient[0], 5'000'000);  // the file's own number wins
-    EXPECT_GT(HopOf(*model, {.kind = ActionKind::kSendForward, .stage = StageId(0)}).transfer_ns,
-              0);
+    EXPECT_GT(
+        HopOf(plan, *model, {.kind = ActionKind::kSendForward, .stage = StageId(0)}).transfer_ns,
+        0);
     ++files;
   }
   EXPECT_EQ(files, 4);

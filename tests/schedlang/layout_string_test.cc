@@ -10,9 +10,9 @@ namespace stringline {
 namespace {
 
 // The stages joined by '/', or the finding with its column in the string.
-std::string StagesOf(const std::string& layout) {
+std::string StagesOf(const std::string& layout, bool chain = true) {
   Diagnostics diagnostics;
-  const auto stages = ReadLayout(absl::StrCat("\"", layout, "\""), 0, &diagnostics);
+  const auto stages = ReadLayout(absl::StrCat("\"", layout, "\""), 0, chain, &diagnostics);
   if (stages) return absl::StrJoin(*stages, "/");
   const Diagnostic& finding = diagnostics.findings().at(0);
   return absl::StrCat(finding.span.begin, ": ", finding.text);
@@ -34,7 +34,9 @@ const LayoutCase kLayouts[] = {
     // Errors
     {"", "0: the layout has no embedding, 'E'"},
     {"Et", "0: the layout has no loss, 'L'"},
-    {"EEL", "0: the layout has more than one embedding, 'E'"},
+    {"EEL",
+     "0: the layout has more than one embedding, 'E'; "
+     "stages that are no chain (`edges`) may"},
     {"tEL", "0: a layer comes before the embedding, 'E'"},
     {"EL|t", "0: a layer comes after the loss, 'L'"},
     {"Ex|L", "2: 'x' is no part of a layout: E, t, m, L, '|', '( )' and '* number' are"},
@@ -42,7 +44,9 @@ const LayoutCase kLayouts[] = {
     {"E(t(tt)*2|L", "2: this '(' is never closed"},
     {"Et)L", "3: this ')' closes nothing"},
     {"Et*|L", "4: a number must follow '*'"},
-    {"E*3", "0: the layout has more than one embedding, 'E'"},
+    {"E*3",
+     "0: the layout has more than one embedding, 'E'; "
+     "stages that are no chain (`edges`) may"},
     {"E(t*1000000)*1000000L", "13: the layout is longer than 1048576 items here"},
 };
 

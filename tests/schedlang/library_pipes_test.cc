@@ -1,5 +1,5 @@
-// The library's bidirectional schedules, and its group-interleaved schedule, against loops written
-// from their sources.
+// The library's bidirectional schedules, its group-interleaved schedule and PipeDream, against
+// loops written from their sources.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "schedlang/elaborate/elaborate.h"
 #include "schedlang/text/parse.h"
 
@@ -146,6 +148,81 @@ TEST(LibraryPipes, ChimeraIsItsSlots) {
       ASSERT_EQ(ranks.size(), admitted ? P : 0) << P << " " << M;
       for (int r = 0; admitted && r < P; ++r) {
         ASSERT_EQ(ranks[r], ChimeraWords(P, M, r)) << "P=" << P << " M=" << M << " rank " << r;
+      }
+    }
+  }
+}
+
+// As Chimera, with both stages of a rank: 2 P stages there, and 2 P back.
+std::string BitPipeWords(int P, int M, int r) {
+  std::map<int, std::string> slots;
+  for (int m = 0; m < M / 2; ++m) {
+    const int from = 2 * (m % (P / 2)) + 4 * P * (m / (P / 2));
+    for (const bool down : {true, false}) {
+      const int first = down ? r : P - 1 - r;
+      for (const int stage : {first, 2 * P - 1 - first}) {
+        const std::string name = absl::StrCat(down ? "down[" : "up[", stage, "]");
+        slots[from + stage] = absl::StrCat(name, "F", m);
+        slots[from + 4 * P - 1 - stage] = absl::StrCat(name, "B", m);
+      }
+    }
+  }
+  std::vector<std::string> words;
+  for (const auto& [slot, word] : slots) words.push_back(word);
+  EXPECT_EQ(words.size(), static_cast<size_t>(4 * M)) << "two actions share a slot";
+  return absl::StrJoin(words, " ");
+}
+
+TEST(LibraryPipes, BitPipeIsItsSlots) {
+  for (int P = 2; P <= 16; ++P) {
+    for (int M = 1; M <= 4 * P; ++M) {
+      const auto ranks = RanksOf("bitpipe", {{"P", P}, {"M", M}});
+      const bool admitted = P % 2 == 0 && M % 2 == 0;
+      ASSERT_EQ(ranks.size(), admitted ? P : 0) << P << " " << M;
+      for (int r = 0; admitted && r < P; ++r) {
+        ASSERT_EQ(ranks[r], BitPipeWords(P, M, r)) << "P=" << P << " M=" << M << " rank " << r;
+      }
+    }
+  }
+}
+
+TEST(LibraryPipes, GemsGoesThereAndBack) {
+  for (int P = 1; P <= 8; ++P) {
+    for (int M = 1; M <= 4 * P; ++M) {
+      const auto ranks = RanksOf("gems", {{"P", P}, {"M", M}});
+      ASSERT_EQ(ranks.size(), P);
+      for (int r = 0; r < P; ++r) {
+        std::vector<std::string> words;
+        for (int m = 0; m < M; ++m) {
+          const std::string stage =
+              m % 2 == 0 ? absl::StrCat("down[", r, "]") : absl::StrCat("up[", P - 1 - r, "]");
+          words.push_back(absl::StrCat(stage, "F", m / 2));
+          words.push_back(absl::StrCat(stage, "B", m / 2));
+        }
+        ASSERT_EQ(ranks[r], absl::StrJoin(words, " ")) << "P=" << P << " M=" << M << " rank " << r;
+      }
+    }
+  }
+}
+
+// 1F1B over the microbatches of all steps, with an update behind the last backward of each.
+TEST(LibraryPipes, PipeDreamIsOneFOneBWithUpdates) {
+  for (int P = 1; P <= 6; ++P) {
+    for (int M = 1; M <= 2 * P; ++M) {
+      for (const int steps : {1, 5}) {
+        const auto ranks = RanksOf("pipedream", {{"P", P}, {"M", M}, {"steps", steps}});
+        const auto without = RanksOf("1f1b", {{"P", P}, {"M", M * steps}});
+        ASSERT_EQ(ranks.size(), P);
+        for (int r = 0; r < P; ++r) {
+          std::string words;
+          int backwards = 0;
+          for (const absl::string_view word : absl::StrSplit(without[r], ' ')) {
+            absl::StrAppend(&words, words.empty() ? "" : " ", word);
+            if (!absl::StrContains(word, "B") || ++backwards % M != 0) continue;
+            absl::StrAppend(&words, " ", r, "UPDATE", backwards / M - 1);
+          }
+          ASSERT_EQ(ranks[r], words) << P << " " << M << " " << steps << " rank " << r;
+        }
       }
     }
   }

@@ -224,6 +224,103 @@ Words DualPipeV(int P, int M, int r) {
   return d.out();
 }
 
+// Groups of two microbatches in turn: the forwards of one, then the backwards of the one that is
+// P - 1 - r groups behind it. A last group may have one microbatch only.
+Words TwoForwardsTwoBackwards(int P, int M, int r) {
+  Words out;
+  const int groups = (M + 1) / 2, behind = P - 1 - r;
+  const auto turn = [&](const char* kind, int group) {
+    if (group < 0 || group >= groups) return;
+    for (int m = 2 * group; m < std::min(M, 2 * group + 2); ++m) out.push_back(Word(r, kind, m));
+  };
+  for (int group = 0; group < groups + behind; ++group) {
+    turn("F", group);
+    turn("B", group - behind);
+  }
+  return out;
+}
+
+Words EagerOneFOneB(int P, int M, int r) {
+  Words out;
+  const int warm = std::min(2 * (P - 1 - r), M);
+  for (int m = 0; m < M + warm; ++m) {
+    if (m < M) out.push_back(Word(r, "F", m));
+    if (m < warm) continue;
+    out.push_back(Word(r, "I", m - warm));
+    out.push_back(Word(r, "W", m - warm));
+  }
+  return out;
+}
+
+// The same as interleaved, but M may be any: each of M / P rounds gets a microbatch more until none
+// is left over.
+Words Llama3(int P, int M, int r) {
+  const int rounds = std::max(1, M / P);
+  std::vector<int> sizes(rounds, M / rounds);
+  for (int left = 0; left < M % rounds; ++left) ++sizes[left];
+  Words forward, backward;
+  int from = 0;
+  for (const int size : sizes) {
+    for (int chunk = 0; chunk < 2; ++chunk) {
+      for (int m = from; m < from + size; ++m) {
+        forward.push_back(Word(chunk * P + r, "F", m));
+        backward.push_back(Word((1 - chunk) * P + r, "B", m));
+      }
+    }
+    from += size;
+  }
+  Words out;
+  const int all = 2 * M, warm = std::min(2 * (P - 1 - r) + sizes[0], all);
+  for (int k = 0; k < all + warm; ++k) {
+    if (k < all) out.push_back(forward[k]);
+    if (k >= warm) out.push_back(backward[k - warm]);
+  }
+  return out;
+}
+
+// The forwards of a loop over microbatches and stages, and the loop's actions from behind.
+Words Circular(int P, int M, int r) {
+  std::vector<std::pair<int, int>> done;
+  for (int stage : {r, P + r}) {
+    for (int m = 0; m < M; ++m) done.emplace_back(stage, m);
+  }
+  Words out;
+  for (const auto& [stage, m] : done) out.push_back(Word(stage, "F", m));
+  for (auto last = done.rbegin(); last != done.rend(); ++last) {
+    out.push_back(Word(last->first, "B", last->second));
+  }
+  return out;
+}
+
+Words OutOfOrder(int P, int M, int r) {
+  Words out = LoopedBfs(P, M, r), weights;
+  for (std::string& word : out) {
+    const size_t letter = word.find('B');
+    if (letter == std::string::npos) continue;
+    word[letter] = 'W';
+    weights.push_back(word);
+    word[letter] = 'I';
+  }
+  out.insert(out.end(), weights.begin(), weights.end());
+  return out;
+}
+
+// 1F1B without weight gradients until its cool-down; there, one before each input gradient, if one
+// is left to do.
+Words TwoStageBackward(int P, int M, int r) {
+  Words out;
+  const int warm = std::min(P - 1 - r, M);
+  int weights = 0;
+  for (int m = 0; m < M + warm; ++m) {
+    const int back = m - warm;
+    if (m < M) out.push_back(Word(r, "F", m));
+    if (m >= M && weights < back) out.push_back(Word(r, "W", weights++));
+    if (back >= 0) out.push_back(Word(r, "I", back));
+  }
+  while (weights < M) out.push_back(Word(r, "W", weights++));
+  return out;
+}
+
 struct Published {
   const char* file;
   Words (*order)(int P, int M, int r);
@@ -256,6 +353,12 @@ constexpr Published kPublished[] = {
     {"zb_h2", ZeroBubbleH2, Any, 1, false},
     {"zb_v", ZeroBubbleV, Any, 2, true},
     {"dualpipe_v", DualPipeV, TwoPerRank, 2, true, kPartsOfPairs},
+    {"kfkb", TwoForwardsTwoBackwards, Any, 1, false},
+    {"eager_1f1b", EagerOneFOneB, Any, 1, false},
+    {"llama3", Llama3, Any, 2, false},
+    {"circular", Circular, Any, 2, false},
+    {"ooo_backprop", OutOfOrder, Any, 2, false},
+    {"two_bp", TwoStageBackward, Any, 1, false},
 };
 
 void PrintTo(const Published& row, std::ostream* out) { *out << row.file; }
@@ -336,6 +439,19 @@ TEST(Library, InterleavedWithEveryGroupAndNumberOfStages) {
       }
     }
   }
+}
+
+TEST(Library, GroupsOfOneAndOfAllMicrobatchesAreOneFOneBAndGPipe) {
+  const LibraryFile file("kfkb");
+  for (int P = 1; P <= 6; ++P) {
+    for (int M = 1; M <= 3 * P; ++M) {
+      const auto single = [&](int r) { return OneFOneB(P, M, r); };
+      const auto all = [&](int r) { return GPipe(P, M, r); };
+      ASSERT_EQ(file.PlanFor({{"P", P}, {"M", M}, {"k", 1}}), PlanText(P, P, false, "", single));
+      ASSERT_EQ(file.PlanFor({{"P", P}, {"M", M}, {"k", M}}), PlanText(P, P, false, "", all));
+    }
+  }
+  EXPECT_EQ(file.PlanFor({{"P", 2}, {"M", 4}, {"k", 0}}), "");
 }
 
 TEST(Library, FilesAreShortAndBeginWithWhatTheyAre) {

@@ -145,7 +145,7 @@ std::vector<StageSizes> DrawSizes(const Plan& plan, std::mt19937_64& random) {
                                    StageValue::kSavedForWeight, StageValue::kStash}) {
       sizes[s].of_microbatch[value] = static_cast<int64_t>(Below(random, 1000));
     }
-    const StageId next = plan.stages[s].next;
+    const StageId next = plan.graph.Behind(StageId(static_cast<int32_t>(s)));
     if (!next.valid()) continue;
     const auto message = static_cast<int64_t>(Below(random, 1000));
     sizes[s].of_microbatch[StageValue::kOutput] = message;
@@ -198,7 +198,7 @@ class LivedBytes {
     add(kSavedForInput, again == none, from, back);
     add(kSavedForWeight, again == none, from, last);
     if (back != last) lived_.push_back({back, last, Bytes(s, kStash)});
-    const StageId next = plan_.stage(s).next, previous = plan_.stage(s).previous;
+    const StageId next = plan_.graph.Behind(s), previous = plan_.graph.Before(s);
     if (OnThisRank(s, next)) {  // nothing moves: a single value for both sides
       lived_.push_back({i, At(ActionKind::kForward, next, m), Bytes(s, kOutput)});
       lived_.push_back(

@@ -121,7 +121,7 @@ class HeldParts {
       Add(input->start_ns, weight->end_ns, MemoryClass::kStash, size[MemoryClass::kStash]);
     }
     const int64_t own = size[MemoryClass::kMessages];
-    const StageId previous = plan_.stages[s].previous;
+    const StageId previous = plan_.graph.Before(StageId(static_cast<int32_t>(s)));
     const int64_t before = previous.valid() ? sizes_[previous.value][MemoryClass::kMessages] : 0;
     Moves(forward->start_ns, Find(ActionKind::kSendForward, s, m), own);
     Moves(back.start_ns, Find(ActionKind::kSendBackward, s, m), before);

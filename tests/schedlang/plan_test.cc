@@ -40,10 +40,10 @@ TEST(Plan, CommentsAndSpacesDoNotCount) {
 
 TEST(Plan, NeighboursFollowTheStages) {
   const Plan plan = PlanFromText("plan v P=2 M=1\nstages 0 1 1 0\nrank 0:\nrank 1:\n");
-  EXPECT_FALSE(plan.stages[0].previous.valid());
-  EXPECT_EQ(plan.stages[0].next, StageId(1));
-  EXPECT_EQ(plan.stages[3].previous, StageId(2));
-  EXPECT_FALSE(plan.stages[3].next.valid());
+  EXPECT_FALSE(plan.graph.Before(StageId(0)).valid());
+  EXPECT_EQ(plan.graph.Behind(StageId(0)), StageId(1));
+  EXPECT_EQ(plan.graph.Before(StageId(3)), StageId(2));
+  EXPECT_FALSE(plan.graph.Behind(StageId(3)).valid());
 }
 
 TEST(Plan, WhereNamesLoopsFromTheOutsideIn) {

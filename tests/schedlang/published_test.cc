@@ -2,16 +2,24 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <filesystem>
 #include <iterator>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "schedlang/check/check.h"
 #include "schedlang/elaborate/elaborate.h"
 #include "schedlang/lower/lower.h"
 #include "schedlang/plan/check_overlap.h"
 #include "schedlang/sim/simulate.h"
 #include "schedlang/text/parse.h"
+#include "tests/schedlang/elaborated.h"
 
 namespace stringline {
 namespace {
@@ -54,6 +62,7 @@ Result SimulateLibrary(const std::string& name, int p, int m, const Costs& costs
                  {"W", {costs.w * 1000}},
                  {"p2p", {costs.hop * 1000}}}};
   if (costs.fb) spec.values["FB"] = {costs.fb * 1000};
+  for (const OwnAction& own : plan.rows.actions) spec.values[own.name] = {0};
   const Bubbles bubbles = MeasureBubbles(*Simulate(plan, *ResolveCosts(spec, plan)));
   Result result{bubbles.makespan_ns / 1000, bubbles.span_ns / 1000, 0, {}};
   for (const Bubbles::Rank& rank : bubbles.ranks) {
@@ -353,6 +362,278 @@ TEST(Published, GroupInterleaved) {
     EXPECT_EQ(r.peak(), 2 * p);
   }
   EXPECT_EQ(SimulateLibrary("gis", 8, 16, {1, 1, 1}, {{"G", 4}}).peak(), 12);
+}
+
+// BitPipe: half of Chimera's bubble, for one unit of P microbatches with F = B and with B = 2 F.
+TEST(Published, BitPipeBubbleAndPeak) {
+  for (const int p : {2, 4, 6, 8, 16}) {
+    const Result equal = SimulateLibrary("bitpipe", p, p, {2, 1, 1});
+    EXPECT_EQ(equal.idlest * (4 * p + p - 2), equal.makespan * (p - 2)) << p;
+    const Result twice = SimulateLibrary("bitpipe", p, p, {1, 1, 1});
+    EXPECT_EQ(twice.idlest * (3 * p + p - 2), twice.makespan * (p - 2)) << p;
+    EXPECT_EQ(twice.peak(), 2 * p);
+    const Result chimera = SimulateLibrary("chimera", p, p, {2, 2, 2});
+    EXPECT_EQ(2 * twice.idlest, chimera.idlest) << p;
+  }
+}
+
+// Messages cost eager 1F1B and kFkB their latency once, on the way there and back, as long as they
+// take no longer than the further microbatches on the way give them; 1F1B pays it in every round.
+TEST(Published, FurtherMicrobatchesHideMessages) {
+  for (const int p : {2, 4, 8}) {
+    const int m = 6 * p;
+    for (Costs c : kAnyCosts) {
+      for (int64_t* cost : {&c.f, &c.i, &c.w}) *cost *= 100;
+      for (const int share : {1, 4, 8}) {
+        c.hop = share * (2 * c.all() - c.f - c.i) / 16;
+        const Result eager = SimulateLibrary("eager_1f1b", p, m, c);
+        EXPECT_EQ(eager.makespan, m * c.all() + (p - 1) * (c.f + c.i + 2 * c.hop)) << p << share;
+        for (const int k : {2, 3}) {
+          c.hop = share * (k - 1) * c.all() / 16;
+          const Result grouped = SimulateLibrary("kfkb", p, m, c, {{"k", k}});
+          EXPECT_EQ(grouped.makespan, (m + p - 1) * c.all() + 2 * (p - 1) * c.hop) << p << share;
+          EXPECT_EQ(grouped.peak(), k * p);
+          EXPECT_GT(SimulateLibrary("1f1b", p, m, c).makespan, grouped.makespan);
+        }
+      }
+      // Longer ones cost more.
+      c.hop = 10 + c.all() / 2;
+      EXPECT_GT(SimulateLibrary("kfkb", p, m, c, {{"k", 2}}).makespan,
+                (m + p - 1) * c.all() + 2 * (p - 1) * c.hop);
+    }
+  }
+}
+
+// Llama 3: a bubble of (P - 1) / (V M) of the work, whatever M is, if each rank has a microbatch;
+// with fewer ranks wait for each other, and the step is still one.
+TEST(Published, Llama3TakesAnyNumberOfMicrobatches) {
+  for (const int p : {2, 4, 8}) {
+    for (const int v : {1, 2, 3}) {
+      for (int m = p; m <= 4 * p; ++m) {
+        for (const int n : {p, p + 1, 2 * p}) {
+          const Result r = SimulateLibrary("llama3", p, m, {1, 1, 1}, {{"V", v}, {"N", n}});
+          EXPECT_EQ(r.idlest, (p - 1) * 3) << p << " " << m << " " << v << " " << n;
+        }
+      }
+      for (int m = 1; m < p; ++m) {
+        const Result r = SimulateLibrary("llama3", p, m, {1, 1, 1}, {{"V", v}});
+        EXPECT_EQ(r.makespan, 3 * (v * p + m - 1)) << p << " " << m << " " << v;
+      }
+    }
+  }
+}
+
+enum class PaperFigure : uint8_t {
+  kShare,     // of the step, in percent, that the idlest rank idles
+  kSpan,      // of the time from a rank's start to its end
+  kOfWork,    // the idle time of the idlest rank in percent of its work
+  kIdle,      // that time, of which a stage's forward takes 1
+  kPeak,      // microbatches whose activations a rank holds
+  kVersions,  // of the weights
+  kFaster,    // than another schedule, of the same model
+  kIdleLess,  // than another schedule
+};
+
+// F, I and W take equally long, so B = 2 F.
+constexpr Costs kThird = {1000, 1000, 1000};
+
+// A row of the papers' table in schedules/README.md.
+struct Paper {
+  const char* name;
+  const char* files;  // the first of them has the figure
+  const char* words;
+  const char* at;
+  PaperFigure figure;
+  double published;         // NaN: the paper gives none
+  const char* reason = "";  // for what is further away than 5 %
+  const char* than = "";
+  Costs costs_of_that = kThird;
+  Costs costs = kThird;
+};
+
+const Paper kPapers[] = {
+    {"GPipe (Huang et al. 2019)", "`gpipe`", "bubble (P-1)/(M+P-1)", "P=4 M=8", PaperFigure::kShare,
+     300. / 11},
+    {"PipeDream (Narayanan et al. 2019)", "`pipedream`",
+     "versions: P, with an update for every microbatch", "P=8 M=1", PaperFigure::kVersions, 8},
+    {"GEMS (Jain et al. 2020)", "`gems`", "bubble (P-1)/(P+1/2), in Chimera's paper", "P=4 M=64",
+     PaperFigure::kShare, 100 * 3 / 4.5},
+    {"DAPPLE (Fan et al. 2021)", "`1f1b`", "memory: P microbatches", "P=8 M=32", PaperFigure::kPeak,
+     8},
+    {"PipeDream-2BW (Narayanan et al. 2021)", "`pipedream_2bw`", "versions: 2", "P=8 M=32",
+     PaperFigure::kVersions, 2},
+    {"Megatron-LM (Narayanan et al. 2021)", "`interleaved`", "bubble (P-1)/(V M) of the work",
+     "P=8 M=32 V=4", PaperFigure::kOfWork, 700. / 128},
+    {"Chimera (Li and Hoefler 2021)", "`chimera`", "bubble (P-2)/(3M/2+P-2) for M = P", "P=8 M=8",
+     PaperFigure::kShare, 600. / 18},
+    {"TeraPipe (Li et al. 2021)", "`terapipe`", "bubble (P-1)/(M K) of the work", "P=8 M=4 K=8",
+     PaperFigure::kOfWork, 700. / 32},
+    {"GSPMD (Xu et al. 2021)", "`circular`", "V M+P-1 turns: bubble (P-1)/(V M+P-1)", "P=4 M=8 V=2",
+     PaperFigure::kShare, 300. / 19},
+    {"Out-of-order backprop (Oh et al. 2022)",
+     "`ooo_backprop`",
+     "1.41 to 1.99 times as fast as GPipe",
+     "P=32 M=32 V=32",
+     PaperFigure::kFaster,
+     1.99,
+     "",
+     "gpipe",
+     {32000, 32000, 32000}},
+    {"Breadth-first (Lamy-Poirier 2023)", "`looped_bfs`", "bubble (P-1)/(V M) of the work",
+     "P=4 M=8 V=4", PaperFigure::kOfWork, 300. / 32},
+    {"Hanayo (Liu et al. 2023)", "`hanayo`", "bubble (2P-2)/(3P waves+P-1) for M = P", "P=4 M=4",
+     PaperFigure::kShare, 40,
+     "a formula from notes on the paper; a search proves that no order idles less than this"},
+    {"BPipe (Kim et al. 2023)", "`bpipe`", "memory: (P+2)/2 microbatches, rounded up", "P=8 M=32",
+     PaperFigure::kPeak, 5},
+    {"Ada-Grouper (Wang et al. 2023)", "`kfkb`", "memory: k times that of 1F1B", "P=8 M=32 k=2",
+     PaperFigure::kPeak, 16},
+    {"Eager 1F1B (Zhuang et al. 2023)", "`eager_1f1b`", "memory: 2P-1 microbatches", "P=8 M=32",
+     PaperFigure::kPeak, 15},
+    {"Sarathi (Agrawal et al. 2023)", "`inference`",
+     "6.29 times less bubble than with whole prompts", "P=8 M=4 K=8", PaperFigure::kIdleLess, 6.29,
+     "theirs are prompts of unequal lengths, with decodes; for equal slices it is K", "inference"},
+    {"Zero bubble (Qi et al. 2024)",
+     "`zb_h2`, `zb_h1`, `zb_v`, `interleaved_zb`",
+     "bubble in span, in its table, where F=18522 I=18086 W=9337 p2p=601",
+     "P=8 M=24",
+     PaperFigure::kSpan,
+     10.83,
+     "",
+     "",
+     {},
+     {18522, 18086, 9337, 601}},
+    {"Controllable memory (Qi et al. 2024b)", "`v_half`, `v_min`", "memory: (P+2)/2 microbatches",
+     "P=8 M=32", PaperFigure::kPeak, 5},
+    {"2BP (Rae et al. 2024)", "`two_bp`", "1.70 times the throughput", "P=4 M=4",
+     PaperFigure::kFaster, 1.70, "measured on four GPUs; the order alone gives this beside 1F1B",
+     "1f1b"},
+    {"Seq1F1B (Sun et al. 2024)", "`seq1f1b`", "bubble (P-1)/(M K+P-1)", "P=8 M=8 K=4",
+     PaperFigure::kShare, 700. / 39},
+    {"BitPipe (Wu et al. 2024)", "`bitpipe`", "bubble (P-2)/(3M+P-2) for M = P", "P=8 M=8",
+     PaperFigure::kShare, 600. / 30},
+    {"Llama 3 (Llama Team 2024)", "`llama3`", "bubble (P-1)/(V M) of the work", "P=4 M=10 V=2 N=5",
+     PaperFigure::kOfWork, 300. / 20},
+    {"DualPipe (DeepSeek-AI 2024)",
+     "`dualpipe`",
+     "bubble (P/2-1)(FB+B-3W), in units of F, where FB = 2.5 F",
+     "P=8 M=20",
+     PaperFigure::kIdle,
+     4.5,
+     "",
+     "",
+     {},
+     {1000, 1000, 1000, 0, 2500}},
+    {"DualPipeV (Qi et al. 2025)",
+     "`dualpipe_v`",
+     "the same on half of the ranks",
+     "P=4 M=20",
+     PaperFigure::kIdle,
+     4.5,
+     "",
+     "",
+     {},
+     {1000, 1000, 1000, 0, 2500}},
+    {"Vocabulary parallelism (Yeung et al. 2025)", "`vocab_1f1b`", "memory: P+1 microbatches",
+     "P=8 M=32", PaperFigure::kPeak, 9},
+    {"Mario (Liu et al. 2025)",
+     "`mario`",
+     "1.57 times as fast as others that recompute",
+     "P=8 M=16",
+     PaperFigure::kFaster,
+     1.57,
+     "a mean of runs on GPUs; the order alone gives this beside 1F1B",
+     "1f1b",
+     {1000, 2000, 1000}},
+    {"PipeOffload (Wan et al. 2025)", "`gis`, `1f1b_offload`", "bubble 2(P-1), in units of F",
+     "P=8 M=32", PaperFigure::kIdle, 14},
+    {"Kimi K2 (Kimi Team 2025)", "`kimi_k2`", "memory: not said", "P=8 M=32 V=2",
+     PaperFigure::kPeak, std::nan(""), "the report gives no figure; `interleaved` holds 11.5"},
+    {"Megatron's combined 1F1B (NVIDIA 2025)", "`megatron_combined`",
+     "memory: a stage more than interleaved, P(V+1)/V microbatches", "P=8 M=32 V=2",
+     PaperFigure::kPeak, 12},
+    {"MEPipe (Sun et al. 2025)", "`svpp`", "memory: (V max(P, K)+min(P, K)-1)/(V K) microbatches",
+     "P=8 M=16 V=2 K=4", PaperFigure::kPeak, 2.375},
+    {"SlimPipe (Li et al. 2025)", "`slimpipe`", "memory: 1+2(P-1)/K microbatches", "P=8 M=4 K=32",
+     PaperFigure::kPeak, 1.4375},
+};
+
+// The file of the row's figure: what stands between the first two backticks.
+std::string FileOf(const Paper& paper) {
+  return std::vector<std::string>(absl::StrSplit(paper.files, '`'))[1];
+}
+
+double MeasuredFigure(const Paper& paper) {
+  std::vector<Parameter> options = ParametersOf(paper.at);
+  const int p = static_cast<int>(options[0].value), m = static_cast<int>(options[1].value);
+  options.erase(options.begin(), options.begin() + 2);
+  const Result r = SimulateLibrary(FileOf(paper), p, m, paper.costs, options);
+  const auto that = [&] { return SimulateLibrary(paper.than, p, m, paper.costs_of_that); };
+  const Plan plan = LibraryPlan(FileOf(paper), p, m, options);
+  const auto stages = plan.stages.size() / std::max<size_t>(1, plan.pipes.size()) / p;
+  const auto of = [](int64_t part, int64_t whole) {
+    return static_cast<double>(part) / static_cast<double>(whole);
+  };
+  const int64_t work = r.makespan - r.idlest;
+  switch (paper.figure) {
+    case PaperFigure::kShare:
+      return 100 * of(r.idlest, r.makespan);
+    case PaperFigure::kSpan:
+      return 100 * of(r.span - work, r.span);
+    case PaperFigure::kOfWork:
+      return 100 * of(r.idlest, work);
+    case PaperFigure::kIdle:
+      return of(r.idlest, paper.costs.f);
+    case PaperFigure::kPeak:
+      return of(r.peak(), static_cast<int64_t>(stages) * plan.slices);
+    case PaperFigure::kVersions:
+      return plan.versions;
+    case PaperFigure::kFaster:
+      return of(that().makespan, r.makespan);
+    case PaperFigure::kIdleLess:
+      return of(that().idlest, r.idlest);
+  }
+  return 0;
+}
+
+std::string FigureText(PaperFigure figure, double value) {
+  const bool percent = figure == PaperFigure::kShare || figure == PaperFigure::kSpan ||
+                       figure == PaperFigure::kOfWork;
+  if (std::isnan(value)) return "–";
+  return percent ? absl::StrFormat("%.2f %%", value) : absl::StrFormat("%.3g", value);
+}
+
+std::string LineOf(const Paper& paper, double measured) {
+  return absl::StrCat("| ", paper.name, " | ", paper.files, " | ", paper.words, " | ", paper.at,
+                      " | ", FigureText(paper.figure, paper.published), " | ",
+                      FigureText(paper.figure, measured), " | ", paper.reason, " |");
+}
+
+TEST(Published, ThePapersFiguresAreWithinFivePercentOrHaveAReason) {
+  const auto readme = ReadSource(STRINGLINE_SOURCE_DIR "/schedules/README.md");
+  ASSERT_TRUE(readme.ok()) << readme.status();
+  std::set<std::string> lines;
+  for (const absl::string_view line : absl::StrSplit(readme->text(), '\n')) {
+    lines.emplace(line);
+  }
+  std::string files;
+  std::set<std::string> papers;
+  for (const Paper& paper : kPapers) {
+    const double measured = MeasuredFigure(paper);
+    const std::string line = LineOf(paper, measured);
+    EXPECT_EQ(lines.count(line), 1u) << line;
+    const bool close = std::abs(measured / paper.published - 1) <= 0.05;
+    EXPECT_EQ(close, std::string(paper.reason).empty()) << line;
+    absl::StrAppend(&files, paper.files);
+    papers.insert(paper.name);
+  }
+  for (const auto& entry :
+       std::filesystem::directory_iterator(STRINGLINE_SOURCE_DIR "/schedules")) {
+    if (entry.path().extension() != ".sched") continue;
+    const std::string name = absl::StrCat("`", entry.path().stem().string(), "`");
+    EXPECT_TRUE(absl::StrContains(files, name)) << name;
+  }
+  EXPECT_GE(papers.size(), 30u);
 }
 
 // The lane of a block with these parts, "F.attn B.experts": its parts in every order.

@@ -1,5 +1,7 @@
 #include "tests/schedlang/random_plan.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 
 namespace stringline {
@@ -19,10 +21,8 @@ Plan EmptyPlan(const std::vector<std::vector<int>>& pipes, int microbatches) {
     const int first = static_cast<int>(plan.stages.size());
     const int count = static_cast<int>(pipes[p].size());
     for (int k = 0; k < count; ++k) {
-      plan.stages.push_back({.rank = RankId(pipes[p][k]),
-                             .previous = k > 0 ? StageId(first + k - 1) : StageId(),
-                             .next = k + 1 < count ? StageId(first + k + 1) : StageId(),
-                             .pipe = pipes.size() > 1 ? static_cast<int>(p) : 0});
+      plan.stages.push_back(
+          {.rank = RankId(pipes[p][k]), .pipe = pipes.size() > 1 ? static_cast<int>(p) : 0});
       ranks = std::max(ranks, pipes[p][k] + 1);
     }
     if (pipes.size() > 1) {
@@ -33,6 +33,7 @@ Plan EmptyPlan(const std::vector<std::vector<int>>& pipes, int microbatches) {
                             .microbatches = microbatches});
     }
   }
+  plan.SetChains();
   plan.parameters = {{"P", ranks}, {"M", plan.microbatches}};
   plan.first.assign(ranks + 1, 0);
   return plan;
@@ -54,16 +55,53 @@ void PutLists(const RankLists& lists, Plan* plan) {
   FindRemaking(plan);
 }
 
-Plan RandomRightPlan(std::mt19937_64& random, int most_stages, int most_microbatches, bool copies) {
+std::vector<Edge> RandomEdges(int stages, std::mt19937_64& random) {
+  std::vector<int> order(static_cast<size_t>(stages));
+  for (int s = 0; s < stages; ++s) order[s] = s;
+  std::shuffle(order.begin(), order.end(), random);
+  const size_t rare = 2 + Below(random, 3);
+  std::vector<Edge> edges;
+  for (int s = 1; s < stages; ++s) {
+    for (int t = 0; t < s; ++t) {
+      if (Below(random, rare) == 0) edges.push_back({StageId(order[t]), StageId(order[s])});
+    }
+  }
+  if (edges.empty()) edges.push_back({StageId(order[0]), StageId(order[1])});
+  return edges;
+}
+
+std::vector<Skip> RandomSkips(const Plan& plan, std::mt19937_64& random) {
+  std::vector<Skip> skips;
+  for (int s = 0; s < static_cast<int>(plan.stages.size()); ++s) {
+    for (int m = 0; m < plan.microbatches / plan.steps / plan.slices; ++m) {
+      if (Below(random, 3) != 0) continue;
+      skips.push_back({StageId(s), m});
+      Plan with = plan;
+      if (!with.SetSkips(skips).empty()) skips.pop_back();
+    }
+  }
+  return skips;
+}
+
+Plan RandomRightPlan(std::mt19937_64& random, int most_stages, int most_microbatches, bool copies,
+                     bool edges) {
   const int ranks = 1 + static_cast<int>(Below(random, 4));
-  const int stages = std::max(ranks, 1 + static_cast<int>(Below(random, most_stages)));
+  const int stages =
+      std::max({ranks, edges ? 2 : 1, 1 + static_cast<int>(Below(random, most_stages))});
   const int microbatches = 1 + static_cast<int>(Below(random, most_microbatches));
   std::vector<int> down(stages);
   for (int s = 0; s < stages; ++s) down[s] = s < ranks ? s : static_cast<int>(Below(random, ranks));
   std::shuffle(down.begin(), down.end(), random);
   std::vector<std::vector<int>> pipes = {down};
-  if (Below(random, 3) == 0) pipes.push_back({down.rbegin(), down.rend()});
+  if (!edges && Below(random, 3) == 0) pipes.push_back({down.rbegin(), down.rend()});
   Plan plan = EmptyPlan(pipes, microbatches);
+  if (edges && Below(random, 3) > 0) plan.graph = StageGraph(stages, RandomEdges(stages, random));
+  if (edges) {
+    const std::vector<Skip> skips = RandomSkips(plan, random);
+    if (!skips.empty()) {
+      EXPECT_EQ(plan.SetSkips(skips), "");
+    }
+  }
   const int all = static_cast<int>(plan.stages.size());
   for (Stage& stage : plan.stages) stage.remakes = Below(random, 4) == 0;
   for (const Stage& stage : plan.stages) plan.recompute.push_back(stage.remakes ? 1 : 0);
@@ -81,8 +119,15 @@ Plan RandomRightPlan(std::mt19937_64& random, int most_stages, int most_microbat
     for (int s = 0; s < all; ++s) {
       const Stage& stage = plan.stages[s];
       for (int m = 0; m < microbatches && stage.rank == rank; ++m) {
-        const int before = stage.previous.valid() ? did[stage.previous.value][m] : 1;
-        const int behind = stage.next.valid() ? did[stage.next.value][m] : 2;
+        int before = 1, behind = 2;
+        if (plan.LeavesOut(StageId(s), MicrobatchId(m))) continue;
+        const StageGraph& graph = plan.GraphOf(MicrobatchId(m));
+        for (const Edge& edge : graph.In(StageId(s))) {
+          before = std::min(before, did[edge.from.value][m]);
+        }
+        for (const Edge& edge : graph.Out(StageId(s))) {
+          behind = std::min(behind, did[edge.to.value][m]);
+        }
         if (did[s][m] == 0 && before > 0) out.push_back(MakeAction(ActionKind::kForward, s, m));
         const bool lacks_r = stage.remakes && !remade[s][m];
         if (did[s][m] == 1 && copied[s][m] == 1 && lacks_r == stage.remakes) {

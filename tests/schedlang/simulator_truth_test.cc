@@ -44,7 +44,7 @@ std::vector<int64_t> RandomCosts(std::mt19937_64& random, size_t stages, int64_t
 RandomCase MakeRandomCase(std::mt19937_64& random, bool sharing = false) {
   RandomCase made;
   made.layout = static_cast<CommLayout>(Below(random, kCommLayouts));
-  Plan plan = RandomRightPlan(random, 6, 4, /*copies=*/true);
+  Plan plan = RandomRightPlan(random, 6, 4, /*copies=*/true, /*edges=*/Below(random, 3) == 0);
   if (Below(random, 3) == 0) plan = AddCollectives(plan, 1 + static_cast<int>(Below(random, 3)));
   made.plan = Lower(plan, made.layout);
   int need = 1;
@@ -74,7 +74,7 @@ RandomCase MakeRandomCase(std::mt19937_64& random, bool sharing = false) {
   costs.hop = static_cast<int64_t>(Below(random, 15));
   if (Below(random, 2) == 0) {
     for (auto* const hops : {&costs.activation_hops, &costs.gradient_hops}) {
-      for (size_t s = 0; s < stages; ++s) {
+      for (size_t k = 0; k < plan.graph.edges().size(); ++k) {
         const bool shared = sharing && Below(random, 3) > 0;
         hops->push_back({static_cast<int64_t>(Below(random, 10)),
                          static_cast<int64_t>(Below(random, 25)),
@@ -319,8 +319,9 @@ TEST(SimulatorTruth, ShorterNeverMakesLonger) {
     cut(&costs.hop);
     for (auto* const hops : {&costs.activation_hops, &costs.gradient_hops}) {
       if (hops->empty()) continue;
-      cut(&(*hops)[stage].latency_ns);
-      cut(&(*hops)[stage].transfer_ns);
+      Hop& hop = (*hops)[Below(random, hops->size())];
+      cut(&hop.latency_ns);
+      cut(&hop.transfer_ns);
     }
     ASSERT_LE(Analyze(made.plan, made.Simulated()).makespan_ns, before_ns)
         << "seed " << kSeed + 2 << ", plan " << n << "\n"

@@ -107,6 +107,18 @@ class SlowModel {
     return found == index_.end() ? -1 : static_cast<int>(found->second);
   }
 
+  // The send or receive at `stage`, with `peer` at its other end.
+  int FindMessage(ActionKind kind, StageId stage, StageId peer, MicrobatchId m) const {
+    for (uint32_t i = 0; i < plan_.actions.size(); ++i) {
+      const Action& a = At(i);
+      const bool is_other = !plan_.graph.is_chain() && StageId(a.other) != peer;
+      if (a.kind == kind && a.stage == stage && a.microbatch == m && !is_other) {
+        return static_cast<int>(i);
+      }
+    }
+    return -1;
+  }
+
   bool Try(uint32_t i, std::vector<int64_t>* moments) {
     if (IsMessage(At(i).kind)) return TryMessage(i, moments);
     if (times_.end_ns[i] >= 0 || At(i).joined) return false;
@@ -181,14 +193,17 @@ class SlowModel {
 
   bool HasNeeds(const Action& part, uint32_t group) const {
     const Values needs = EffectsOf(part.kind).needs;
-    const Stage& stage = plan_.stage(part.stage);
     const auto arrived = [&](StageId from, ActionKind recv) {
-      if (!from.valid() || plan_.stage(from).rank == stage.rank) return true;
-      const int i = Find(recv, part.stage, part.microbatch);
+      if (plan_.stage(from).rank == plan_.stage(part.stage).rank) return true;
+      const int i = FindMessage(recv, part.stage, from, part.microbatch);
       return i >= 0 && EndedAction(static_cast<uint32_t>(i));
     };
-    if ((needs & kInput) && !arrived(stage.previous, ActionKind::kRecvForward)) return false;
-    if ((needs & kOutGrad) && !arrived(stage.next, ActionKind::kRecvBackward)) return false;
+    for (const Edge& edge : plan_.GraphOf(part.microbatch).edges()) {
+      const bool leads_here = (needs & kInput) && edge.to == part.stage;
+      const bool leaves = (needs & kOutGrad) && edge.from == part.stage;
+      if (leads_here && !arrived(edge.from, ActionKind::kRecvForward)) return false;
+      if (leaves && !arrived(edge.to, ActionKind::kRecvBackward)) return false;
+    }
     const int brought = Find(ActionKind::kFetch, part.stage, part.microbatch);
     const bool reads =
         part.kind != ActionKind::kForward && part.kind != ActionKind::kWeightGradient;
@@ -279,7 +294,7 @@ class SlowModel {
   bool AreReducedTogether(uint32_t a, uint32_t b) const {
     const auto part_of = [&](uint32_t i) {
       int part = 0;
-      for (StageId s = At(i).stage; plan_.stage(s).previous.valid(); s = plan_.stage(s).previous) {
+      for (StageId s = At(i).stage; plan_.graph.Before(s).valid(); s = plan_.graph.Before(s)) {
         ++part;
       }
       return part;
@@ -331,7 +346,8 @@ class SlowModel {
     static constexpr ActionKind kOther[] = {ActionKind::kRecvForward, ActionKind::kSendForward,
                                             ActionKind::kRecvBackward, ActionKind::kSendBackward};
     const int kind = static_cast<int>(At(i).kind) - static_cast<int>(ActionKind::kSendForward);
-    return static_cast<uint32_t>(Find(kOther[kind], PeerStage(plan_, At(i)), At(i).microbatch));
+    return static_cast<uint32_t>(
+        FindMessage(kOther[kind], PeerStage(plan_, At(i)), At(i).stage, At(i).microbatch));
   }
 
   bool CanPost(uint32_t i) const {
@@ -374,7 +390,7 @@ class SlowModel {
     posted_[i] = now_;
     const uint32_t other = OtherEnd(i);
     if (posted_[other] < 0) return true;
-    const Hop hop = HopOf(costs_, At(IsSend(At(i).kind) ? i : other));
+    const Hop hop = HopOf(plan_, costs_, At(IsSend(At(i).kind) ? i : other));
     if (hop.link >= 0) {
       times_.start_ns[i] = times_.start_ns[other] = now_;
       moving_.push_back({hop.link, i, other, static_cast<double>(hop.transfer_ns), hop.latency_ns});

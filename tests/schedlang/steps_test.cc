@@ -206,6 +206,30 @@ TEST(Steps, SomeSchedulesHaveNoBubbleBehindTheFirst) {
   }
 }
 
+// PipeDream's ranks never wait behind the first microbatches, however few a step has, and with a
+// version less than it holds they would have to.
+TEST(Steps, PipeDreamHoldsTheVersionsThatItNeeds) {
+  const std::string text = ReadTestFile("schedules/pipedream.sched");
+  std::string fewer = text;
+  const std::string versions = "versions behind + 1;";
+  fewer.replace(fewer.find(versions), versions.size(), "versions max(1, behind);");
+  for (const int p : {1, 2, 3, 4, 8}) {
+    for (const int m : {1, 2, 3, p, 2 * p}) {
+      const std::string parameters = absl::StrCat("P=", p, " M=", m, " steps=", 4 * p);
+      const Plan plan = Lower(PlanFromText(Elaborated(text, ParametersOf(parameters))));
+      EXPECT_EQ(FirstFinding(plan), "") << parameters;
+      EXPECT_EQ(plan.versions, 1 + (p - 1) / m + ((p - 1) % m > 0 ? 1 : 0)) << parameters;
+      const CostModel costs = *ResolveCosts(*ParseCosts("F=10,B=20,UPDATE=0"), plan);
+      const Timeline timeline = *Simulate(plan, costs);
+      EXPECT_EQ(MakespanOf(timeline), 30'000 * (4 * p * m + p - 1)) << parameters;
+      if (p == 1) continue;
+      const Plan short_of_one = PlanFromText(Elaborated(fewer, ParametersOf(parameters)));
+      EXPECT_NE(FirstFinding(short_of_one).find("needs weights behind"), std::string::npos)
+          << parameters;
+    }
+  }
+}
+
 // A timetable has the UPDATE of a stage in a slot of its own, also where its actions are tightened
 // and W's are filled in.
 TEST(Steps, TimetablesHaveUpdates) {

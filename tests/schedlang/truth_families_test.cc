@@ -150,7 +150,6 @@ class Orders {
   }
 
   void Add(int s, int m, bool split) {
-    const Stage& stage = plan_.stages[s];
     const auto add = [&](ActionKind kind) { work_.push_back(MakeAction(kind, s, m)); };
     add(ActionKind::kForward);
     if (split) {
@@ -159,11 +158,11 @@ class Orders {
     } else {
       add(ActionKind::kBackward);
     }
-    if (Apart(stage.previous, StageId(s))) {
+    if (Apart(plan_.graph.Before(StageId(s)), StageId(s))) {
       add(ActionKind::kRecvForward);
       add(ActionKind::kSendBackward);
     }
-    if (Apart(StageId(s), stage.next)) {
+    if (Apart(StageId(s), plan_.graph.Behind(StageId(s)))) {
       add(ActionKind::kSendForward);
       add(ActionKind::kRecvBackward);
     }
@@ -176,8 +175,8 @@ class Orders {
     const bool gives_gradient =
         a.kind == ActionKind::kBackward || a.kind == ActionKind::kInputGradient;
     if (b.kind == ActionKind::kForward && a.kind == ActionKind::kForward)
-      return plan_.stage(b.stage).previous == a.stage;
-    if (backward && gives_gradient) return plan_.stage(b.stage).next == a.stage;
+      return plan_.graph.Before(b.stage) == a.stage;
+    if (backward && gives_gradient) return plan_.graph.Behind(b.stage) == a.stage;
     if (a.stage != b.stage) return false;
     if (b.kind == ActionKind::kForward) return a.kind == ActionKind::kRecvForward;
     if (backward) return a.kind == ActionKind::kForward || a.kind == ActionKind::kRecvBackward;
@@ -281,7 +280,7 @@ std::vector<Plan> LibraryPlans() {
     for (int ranks = 2; ranks <= 4; ++ranks) {
       for (int microbatches = 1; microbatches <= 4; ++microbatches) {
         std::vector<Parameter> parameters = {{"P", ranks}, {"M", microbatches}};
-        const bool has_steps = path.find("2bw") != std::string::npos;
+        const bool has_steps = path.find("pipedream") != std::string::npos;
         if (has_steps) parameters.push_back({"steps", 2});
         std::optional<Plan> plan = Elaborate(*file, "", parameters, &findings);
         if (plan && !has_steps && plans.size() % 5 == 0 && plan->actions.size() < 60) {

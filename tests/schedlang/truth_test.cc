@@ -106,9 +106,9 @@ Plan PlanOf(const std::vector<int>& rank_of_stage, int microbatches,
   plan.lowered = true;
   const int stages = static_cast<int>(rank_of_stage.size());
   for (int s = 0; s < stages; ++s) {
-    plan.stages.push_back(
-        {RankId(rank_of_stage[s]), StageId(s - 1), StageId(s + 1 < stages ? s + 1 : -1)});
+    plan.stages.push_back({RankId(rank_of_stage[s])});
   }
+  plan.SetChains();
   for (const auto& list : lists) {
     plan.actions.insert(plan.actions.end(), list.begin(), list.end());
     plan.first.push_back(static_cast<uint32_t>(plan.actions.size()));

@@ -173,9 +173,9 @@ class LongestPath {
     for (const Action& action : plan_.of(RankId(r))) {
       if (!IsCompute(action.kind)) continue;
       const int s = action.stage.value, m = action.microbatch.value;
-      const Stage& stage = plan_.stages[static_cast<size_t>(s)];
       const bool forward = action.kind == ActionKind::kForward;
-      const StageId from = forward ? stage.previous : stage.next;
+      const StageId from =
+          forward ? plan_.graph.Before(action.stage) : plan_.graph.Behind(action.stage);
       if (action.kind != ActionKind::kWeightGradient && from.valid()) {
         now_ns = std::max(now_ns, ArrivesNs(forward, from.value, s, m));
       }

@@ -102,6 +102,11 @@ const std::vector<KernelCase>& Bf16Cases() {
       {"attention_past_grad",
        "bf16[2,35,12] bf16[2,35,24] bf16[2,33,12] bf16[2,35,12] f32[2,4,35]",
        {4, 2}},
+      {"packed_attention", "bf16[2,35,24] i32[2,35]", {4, 2}},
+      {"packed_attention_grad",
+       "bf16[2,35,12] bf16[2,35,24] i32[2,35] bf16[2,35,12] f32[2,4,35]",
+       {4, 2}},
+      {"packed_rotary", "bf16[2,9,24] i32[2,9]", {2, 1, 1e4, 1}},
       {"pack_keys", "bf16[2,35,24]", {4, 2}},
       {"pack_keys_grad", "bf16[2,35,12]", {4, 2}},
       {"append_positions", "bf16[2,35,12] bf16[2,3,12]"},
@@ -121,8 +126,11 @@ const std::vector<KernelCase>& Bf16Cases() {
   return cases;
 }
 
-// Two rows of each expert; any order of the slots.
+// Two rows of each expert; any order of the slots; documents.
 void FillIntegers(Op op, std::mt19937_64& random, Array* integers) {
+  if (integers->type.dtype == DType::kI32 && IsPacked(op)) {
+    *integers = DocumentPositions(integers->type.shape[0], integers->type.shape[1], 12, random);
+  }
   if (integers->type.dtype != DType::kI32 || !IsOfExperts(op)) return;
   int32_t* const first = integers->i32();
   int32_t* const end = first + integers->type.elements();

@@ -65,7 +65,8 @@ TEST_F(BodiesTest, CrossEntropy) {
     using T = decltype(type);
     const auto [rows, columns] = shape;
     const Array logits = Stored<T>(Random({rows, columns}, 5));
-    const Array target = RandomIntegers({rows}, static_cast<int32_t>(columns));
+    Array target = RandomIntegers({rows}, static_cast<int32_t>(columns));
+    target.i32()[rows / 2] = kWithoutTarget;
     Array dloss = cpu::MakeArray(cpu::F32({}));
     dloss.f32()[0] = 0.25f;
     const std::vector<Array> out = RunKernel(Op::kCrossEntropy, {logits, target}, {});
@@ -178,12 +179,13 @@ TEST_F(BodiesTest, RowsOfLogitsThatFitIntoScratch) {
 
 TEST_F(BodiesTest, NoSuchTargetGivesNaN) {
   const BodyRun run = {32, 0};
-  Buffer<float> logits(Random({3, 8}), run), losses(3, run);
-  const int32_t targets[] = {-1, 8, 7};
-  RunOnHost(CrossEntropy<float>{logits.data(), targets, nullptr, losses.data(), nullptr, nullptr, 3,
+  Buffer<float> logits(Random({4, 8}), run), losses(4, run);
+  const int32_t targets[] = {-2, 8, 7, kWithoutTarget};
+  RunOnHost(CrossEntropy<float>{logits.data(), targets, nullptr, losses.data(), nullptr, nullptr, 4,
                                 8, 8},
             run.threads);
-  for (int n = 0; n < 3; ++n) EXPECT_EQ(std::isnan(losses.data()[n]), n < 2) << n;
+  for (int n = 0; n < 4; ++n) EXPECT_EQ(std::isnan(losses.data()[n]), n < 2) << n;
+  EXPECT_EQ(losses.data()[3], 0);
 }
 
 struct HeadCase {
@@ -232,6 +234,16 @@ TEST_F(BodiesTest, Rotary) {
       body.y = x.data();
       RunOnHost(body, run.threads);
       ExpectSame(x, expected);
+      if (first > 0) continue;
+      const Array positions = cpu::DocumentPositions(c.batch, c.positions, 5, random_);
+      Buffer<int32_t> in_documents(positions, run);
+      Buffer<T> packed(qkv, run);
+      body.x = packed.data();
+      body.y = y.data();
+      body.in_documents = in_documents.data();
+      RunOnHost(body, run.threads);
+      ExpectSame(y, RunKernel(Op::kPackedRotary, {qkv, positions},
+                              {double(c.heads.queries), double(c.heads.keys), 1e4, direction})[0]);
     }
   });
 }

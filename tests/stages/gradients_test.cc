@@ -60,6 +60,10 @@ const std::vector<OpCase>& Cases() {
       {Op::kAttentionPast, {F32({2, 5, 12}), F32({2, 3, 8})}, {2, 2}},
       {Op::kAttentionPast, {F32({1, 35, 27}), F32({1, 33, 18})}, {1, 1}},
       {Op::kAttentionPast, {F32({2, 5, 24}), F32({2, 40, 12})}, {4, 2}},
+      {Op::kPackedAttention, {F32({2, 7, 12}), I32({2, 7})}, {2, 2}},
+      {Op::kPackedAttention, {F32({1, 35, 20}), I32({1, 35})}, {2, 1}},
+      {Op::kPackedRotary, {F32({2, 6, 24}), I32({2, 6})}, {2, 1, 1e4, 1}},
+      {Op::kPackedRotary, {F32({1, 3, 108}), I32({1, 3})}, {1, 1, 100, -1}},
       {Op::kPackKeys, {F32({2, 3, 24})}, {2, 1}},
       {Op::kAppendPositions, {F32({2, 3, 5}), F32({2, 4, 5})}, {}},
   };
@@ -67,7 +71,7 @@ const std::vector<OpCase>& Cases() {
 }
 
 // The op as a stage of its own: a float first input is the stage's input, the other floats are
-// params, integers are tokens or targets.
+// params, integers are tokens, targets or positions.
 ForwardStage StageOf(const OpCase& test) {
   ForwardStage stage;
   stage.first = test.inputs[0].dtype == DType::kI32;
@@ -80,7 +84,8 @@ ForwardStage StageOf(const OpCase& test) {
     if (i == 0) {
       values.push_back(builder.Input(Role::kInput, 0, type, name));
     } else if (type.dtype == DType::kI32) {
-      values.push_back(builder.Input(Role::kTarget, 0, type, name));
+      const Role role = IsPacked(test.op) ? Role::kPositions : Role::kTarget;
+      values.push_back(builder.Input(role, 0, type, name));
     } else {
       const int index = static_cast<int>(stage.params.size());
       values.push_back(builder.Input(Role::kParam, index, type, name));
@@ -132,6 +137,10 @@ void CheckCase(const OpCase& test, std::mt19937_64& random) {
   StageState state;
   state.input = RandomArray(program->input, random, test.below);
   if (program->last) state.target = RandomArray(program->target, random, test.below);
+  if (program->positions) {
+    const std::vector<int64_t>& shape = program->positions->shape;
+    state.positions = DocumentPositions(shape[0], shape[1], 12, random);
+  }
   if (!program->last) state.out_grad = RandomArray(program->output, random);
   std::vector<Array> offsets;
   for (const Param& param : program->params) {

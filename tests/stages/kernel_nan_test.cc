@@ -55,6 +55,14 @@ std::vector<NanCase> AttentionCases() {
       {Op::kAttentionPastGrad,
        {F32({1, 5, 4}), F32({1, 5, 8}), F32({1, 34, 4}), F32({1, 5, 4}), F32({1, 4, 5})},
        {4, 2}},
+      {Op::kPackedAttention, {F32({2, 7, 12}), I32({2, 7})}, {2, 2}},
+      {Op::kPackedAttention, {F32({1, 40, 8}), I32({1, 40})}, {2, 1}},
+      {Op::kPackedAttentionGrad,
+       {F32({2, 7, 4}), F32({2, 7, 8}), I32({2, 7}), F32({2, 7, 4}), F32({2, 4, 7})},
+       {4, 2}},
+      {Op::kPackedAttentionGrad,
+       {F32({1, 40, 3}), F32({1, 40, 9}), I32({1, 40}), F32({1, 40, 3}), F32({1, 1, 40})},
+       {1, 1}},
   };
 }
 
@@ -98,6 +106,7 @@ std::vector<NanCase> OtherCases() {
       {Op::kRotary, {F32({2, 3, 24})}, {2, 1, 1e4, 1, 0}},
       {Op::kRotary, {F32({1, 2, 108})}, {1, 1, 100, -1, 0}},
       {Op::kRotary, {F32({2, 3, 24})}, {2, 1, 1e4, 1, 7}},
+      {Op::kPackedRotary, {F32({2, 5, 24}), I32({2, 5})}, {2, 1, 1e4, 1}},
       {Op::kSwiglu, {F32({3, 74})}, {}},
       {Op::kSwigluGrad, {F32({3, 37}), F32({3, 74})}, {}},
       {Op::kPackKeys, {F32({2, 3, 24})}, {2, 1}},
@@ -116,7 +125,11 @@ std::vector<NanCase> NanCases() {
 class Probe {
  public:
   Probe(const NanCase& test, std::mt19937_64& random) : test_(test) {
-    for (const Type& type : test.inputs) inputs_.push_back(RandomArray(type, random, test.below));
+    for (const Type& type : test.inputs) {
+      inputs_.push_back(IsPacked(test.op) && type.dtype == DType::kI32
+                            ? DocumentPositions(type.shape[0], type.shape[1], 12, random)
+                            : RandomArray(type, random, test.below));
+    }
     before_ = RunKernel(test.op, inputs_, test.attributes);
   }
 
@@ -134,9 +147,10 @@ class Probe {
       ForElements(
           [&](size_t o, int64_t e) { reached[o][e] = reached[o][e] || Differs(seen, o, e); });
     }
-    // The first query of a sequence sees one key, with a weight of 1 whatever its score: a number
-    // in the score's inputs changes only the log-sum-exp, but NaN also changes the result.
-    if (test_.op == Op::kAttention) ReachWithLse(&reached);
+    // The first query of a sequence, or of a document, sees one key, with a weight of 1 whatever
+    // its score: a number in the score's inputs changes only the log-sum-exp, but NaN also changes
+    // the result.
+    if (test_.op == Op::kAttention || test_.op == Op::kPackedAttention) ReachWithLse(&reached);
     for (const float strange :
          {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
       element = strange;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "tests/stages/random_values.h"
@@ -31,19 +32,19 @@ class TrueHead {
   TrueHead(const Shape& s, int64_t b, int64_t h, const Array& qkv, const Array& past, Truth* truth)
       : s_(s), b_(b), h_(h), kv_(h * s.kv_heads / s.heads), qkv_(qkv), past_(past), truth_(truth) {}
 
-  // Query `row`, which attends to the rows up to its own.
-  void Attend(int64_t row, const Array& dy) {
+  // Query `row`, which attends to the rows from `first` up to its own.
+  void Attend(int64_t row, const Array& dy, int64_t first = 0) {
     const double root = std::sqrt(static_cast<double>(s_.size));
     std::vector<double> p(row + 1), dp(row + 1);
     double most = -INFINITY, total = 0, delta = 0;
-    for (int64_t j = 0; j <= row; ++j) {
+    for (int64_t j = first; j <= row; ++j) {
       for (int64_t d = 0; d < s_.size; ++d) p[j] += In(0, row, d) * In(1, j, d) / root;
       most = std::max(most, p[j]);
     }
-    for (double& score : p) total += (score = std::exp(score - most));
+    for (int64_t j = first; j <= row; ++j) total += (p[j] = std::exp(p[j] - most));
     const int64_t i = row - s_.past;
     truth_->lse[(b_ * s_.heads + h_) * s_.positions + i] = most + std::log(total);
-    for (int64_t j = 0; j <= row; ++j) {
+    for (int64_t j = first; j <= row; ++j) {
       p[j] /= total;
       for (int64_t d = 0; d < s_.size; ++d) {
         const int64_t at = (b_ * s_.positions + i) * s_.width() + h_ * s_.size + d;
@@ -53,7 +54,7 @@ class TrueHead {
       }
       delta += p[j] * dp[j];
     }
-    for (int64_t j = 0; j <= row; ++j) {
+    for (int64_t j = first; j <= row; ++j) {
       const double ds = p[j] * (dp[j] - delta) / root;
       for (int64_t d = 0; d < s_.size; ++d) {
         Grad(0, row, d) += ds * In(1, j, d);
@@ -88,7 +89,9 @@ class TrueHead {
   Truth* const truth_;
 };
 
-Truth Attend(const Shape& s, const Array& qkv, const Array& past, const Array& dy) {
+// `positions`: of packed sequences, whose queries see their own document; null for others.
+Truth Attend(const Shape& s, const Array& qkv, const Array& past, const Array& dy,
+             const Array* positions = nullptr) {
   Truth truth;
   truth.y.resize(s.batch * s.positions * s.width());
   truth.lse.resize(s.batch * s.heads * s.positions);
@@ -97,7 +100,10 @@ Truth Attend(const Shape& s, const Array& qkv, const Array& past, const Array& d
   for (int64_t b = 0; b < s.batch; ++b) {
     for (int64_t h = 0; h < s.heads; ++h) {
       TrueHead head(s, b, h, qkv, past, &truth);
-      for (int64_t i = 0; i < s.positions; ++i) head.Attend(s.past + i, dy);
+      for (int64_t i = 0; i < s.positions; ++i) {
+        const int64_t first = positions == nullptr ? 0 : i - positions->i32()[b * s.positions + i];
+        head.Attend(s.past + i, dy, first);
+      }
     }
   }
   return truth;
@@ -173,6 +179,48 @@ TEST(AttentionTruth, AfterAPast) {
       Check({1, positions, 6, 3, 2, past}, 1, 5e-6, random);
       if (testing::Test::HasFailure()) return;
     }
+  }
+}
+
+// Documents shorter and longer than a block of queries, among them some of one token.
+TEST(AttentionTruth, OfDocuments) {
+  const uint64_t seed = TestSeed();
+  SCOPED_TRACE("STRINGLINE_SEED=" + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  for (const Shape& s :
+       {Shape{2, 1, 2, 3}, {2, 40, 4, 5, 2}, {1, 200, 2, 20}, {3, 129, 3, 16, 1}}) {
+    for (const int64_t mean : {1, 6, 50, 1000}) {
+      SCOPED_TRACE(absl::StrCat(s.batch, " of ", s.positions, " positions, documents of ", mean));
+      const Array qkv = RandomArray(F32({s.batch, s.positions, s.stride()}), random);
+      const Array dy = RandomArray(F32({s.batch, s.positions, s.width()}), random);
+      const Array positions = DocumentPositions(s.batch, s.positions, mean, random);
+      const Truth truth = Attend(s, qkv, Array(), dy, &positions);
+      const std::vector<double> heads = {double(s.heads), double(s.kv_heads)};
+      const std::vector<Array> out = RunKernel(Op::kPackedAttention, {qkv, positions}, heads);
+      ExpectClose(out[0], truth.y, 5e-6);
+      ExpectClose(out[1], truth.lse, 5e-6);
+      const Array grad =
+          RunKernel(Op::kPackedAttentionGrad, {dy, qkv, positions, out[0], out[1]}, heads)[0];
+      ExpectClose(grad, truth.dqkv, 1e-5);
+    }
+  }
+}
+
+// A sequence that is one document has the bits of one without documents.
+TEST(AttentionTruth, OfOneDocumentIsThatOfTheSequence) {
+  std::mt19937_64 random(TestSeed());
+  Array positions = MakeArray(I32({2, 70}));
+  for (int32_t i = 0; i < 140; ++i) positions.i32()[i] = i % 70;
+  const Array qkv = RandomArray(F32({2, 70, 32}), random),
+              dy = RandomArray(F32({2, 70, 16}), random);
+  const std::vector<double> heads = {4, 2};
+  const std::vector<Array> whole = RunKernel(Op::kAttention, {qkv}, heads);
+  const std::vector<Array> packed = RunKernel(Op::kPackedAttention, {qkv, positions}, heads);
+  const Array grad = RunKernel(Op::kAttentionGrad, {dy, qkv, whole[0], whole[1]}, heads)[0];
+  const Array same =
+      RunKernel(Op::kPackedAttentionGrad, {dy, qkv, positions, packed[0], packed[1]}, heads)[0];
+  for (const auto& [a, b] : {std::pair(whole[0], packed[0]), {whole[1], packed[1]}, {grad, same}}) {
+    EXPECT_EQ(std::memcmp(a.f32(), b.f32(), static_cast<size_t>(a.type.bytes())), 0);
   }
 }
 

@@ -142,6 +142,30 @@ TEST_F(LlamaTruth, Rotary) {
   }
 }
 
+TEST_F(LlamaTruth, RotaryOfDocuments) {
+  const int64_t queries = 2, keys = 1, size = 6, batch = 2, width = (queries + 2 * keys) * size;
+  for (const int64_t positions : {1, 7, 300}) {
+    for (const double direction : {1.0, -1.0}) {
+      const Array x = Random({batch, positions, width});
+      const Array in_documents = DocumentPositions(batch, positions, 40, random_);
+      Numbers y(x.f32(), x.f32() + x.type.elements());
+      for (int64_t n = 0; n < batch * positions; ++n) {
+        for (int64_t h = 0; h < queries + keys; ++h) {
+          for (int64_t d = 0; d < size / 2; ++d) {
+            const double power = static_cast<double>(2 * d) / static_cast<double>(size);
+            const double angle = direction * in_documents.i32()[n] * std::pow(1e4, -power);
+            const int64_t low = n * width + h * size + d, high = low + size / 2;
+            y[low] = x.f32()[low] * std::cos(angle) - x.f32()[high] * std::sin(angle);
+            y[high] = x.f32()[high] * std::cos(angle) + x.f32()[low] * std::sin(angle);
+          }
+        }
+      }
+      ExpectClose(RunKernel(Op::kPackedRotary, {x, in_documents}, {2, 1, 1e4, direction})[0], y,
+                  5e-7);
+    }
+  }
+}
+
 TEST_F(LlamaTruth, Swiglu) {
   for (const int64_t columns : {1, 15, 16, 17, 70}) {
     for (const float spread : {1.0f, 30.0f}) {

@@ -67,6 +67,20 @@ TEST(ProgramText, EveryStageOfAModelComesBackEqual) {
   }
 }
 
+TEST(ProgramText, StagesOfPackedSequencesComeBackEqual) {
+  const auto programs = BuildGptStages({2, 8, 2, 5, 11, 2}, {1, 1}, {.packed = true});
+  ASSERT_TRUE(programs.ok()) << programs.status();
+  for (const StageProgram& program : *programs) {
+    ASSERT_TRUE(program.positions.has_value());
+    const std::string text = PrintStageProgram(program);
+    EXPECT_NE(text.find("  positions : i32[2,5]\n"), std::string::npos);
+    EXPECT_NE(text.find("in positions 0 = positions : i32[2,5]\n"), std::string::npos);
+    const absl::StatusOr<StageProgram> back = ReadStageProgram(text);
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_EQ(*back, program);
+  }
+}
+
 TEST(ProgramText, BadTextIsSaid) {
   const struct {
     const char* from;

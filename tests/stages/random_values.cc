@@ -27,4 +27,18 @@ Array RandomArray(const Type& type, std::mt19937_64& random, int32_t below) {
   return array;
 }
 
+Array DocumentPositions(int64_t batch, int64_t positions, int64_t mean, std::mt19937_64& random) {
+  Array array = MakeArray(I32({batch, positions}));
+  for (int64_t b = 0; b < batch; ++b) {
+    int32_t* const row = array.i32() + b * positions;
+    const auto single = static_cast<int64_t>(random() % static_cast<uint64_t>(positions));
+    for (int64_t t = 1; t < positions; ++t) {
+      const bool begins =
+          t == single || t == single + 1 || random() % static_cast<uint64_t>(mean) == 0;
+      row[t] = begins ? 0 : row[t - 1] + 1;
+    }
+  }
+  return array;
+}
+
 }  // namespace stringline::cpu

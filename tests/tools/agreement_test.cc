@@ -284,6 +284,22 @@ TEST_F(Agreement, ContentsOfFilesAreCompared) {
   EXPECT_TRUE(absl::StrContains(Compare(before, lines("")), "contents of data (\"tokens of 10 "));
 }
 
+TEST_F(Agreement, DocumentsAreCompared) {
+  File file = BaseOf("gpt"), same = file, tokens = file, other = file;
+  Write("lengths", "2\n3\n");
+  Write("same", "2\n3\n");
+  file["data"]["packed"] = "lengths";
+  same["data"]["packed"] = "same";
+  tokens["data"]["packed"] = "{end: 3}";
+  other["data"]["packed"] = "{end: 4}";
+  EXPECT_EQ(Compare(LinesOf(file), LinesOf(same)), "");
+  const std::string said = Compare(LinesOf(file), LinesOf(tokens));
+  EXPECT_TRUE(absl::StrContains(said, "lengths of 4 bytes, ")) << said;
+  EXPECT_TRUE(absl::StrContains(said, "documents end with 3")) << said;
+  EXPECT_NE(Compare(LinesOf(tokens), LinesOf(other)), "");
+  EXPECT_NE(Compare(LinesOf(BaseOf("gpt")), LinesOf(tokens)), "");
+}
+
 TEST_F(Agreement, OptionsThatShapeARunAreCompared) {
   const RunConfig config = *Read(BaseOf("gpt"));
   const ConfigLines mine = AgreementOf(config, Plan(), {});

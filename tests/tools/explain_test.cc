@@ -49,7 +49,8 @@ void CheckChain(const Plan& plan, const Timeline& timeline, const CostModel& cos
     ASSERT_EQ(next.action, link.cause);
     const Event& cause = events[next.action];
     if (link.reason == WaitReason::kQueue) {
-      ASSERT_EQ(next.end_ns, cause.end_ns - HopOf(costs, plan.actions[next.action]).latency_ns);
+      ASSERT_EQ(next.end_ns,
+                cause.end_ns - HopOf(plan, costs, plan.actions[next.action]).latency_ns);
     } else if (cause.first_bucket_ns > 0 && IsCompute(plan.actions[link.action].kind)) {
       ASSERT_EQ(next.end_ns, cause.first_bucket_ns);
     } else if (IsCompute(cause.kind) && link.begin_ns < cause.end_ns) {
@@ -73,7 +74,9 @@ constexpr const char* kLibrary[] = {
     "zb_v",       "dualpipe_v",  "v_half",         "v_min",
     "hanayo",     "chimera",     "dualpipe",       "bpipe",
     "vocab_1f1b", "terapipe",    "seq1f1b",        "svpp",
-    "slimpipe",   "inference",
+    "slimpipe",   "inference",   "gems",           "eager_1f1b",
+    "kfkb",       "llama3",      "circular",       "ooo_backprop",
+    "bitpipe",    "two_bp",
 };
 
 struct ExplainTally {

@@ -206,10 +206,12 @@ const Asked kAsked[] = {
     {"check --for", "check examples/03_find_a_deadlock/broken.sched P=2 --for M=1..4"},
     {"plan", "plan zb_v P=2 M=4 --lowered"},
     {"plan", "plan bpipe P=4 M=4"},
+    {"plan", "plan @/towers.sched P=4 M=2"},
     {"plan", "plan tests/golden/sim/recompute.sched P=3 M=3"},
     {"program", "program examples/01_train/run.yaml --out @/programs.txt"},
     {"program", "program @/programs.txt --stage 1"},
     {"program", "program examples/07_mixture_of_experts/run.yaml"},
+    {"program", "program @/packed.yaml"},
     {"show", "show tests/golden/show/observed.timeline"},
     {"show", "show tests/golden/show/flight.timeline"},
     {"show", "show tests/golden/sim/recompute.plan --cost F=2,B=4"},
@@ -223,7 +225,9 @@ const Asked kAsked[] = {
     {"sim", "sim gpipe P=2 M=2 --cost F=10,B=20,microbatch=[1,2]"},
     {"sim --for", "sim 1f1b hanayo dualpipe_v P=2 --for M=2..6..2"},
     {"sim --for", "sim examples/03_find_a_deadlock/broken.sched P=2 --for M=2..6..2"},
+    {"sim", "sim 1f1b P=2 M=4 window=4 slack=1 --cost F=10,B=20,p2p=3 --jitter 30% --seeds 3"},
     {"report", "report hanayo P=2 M=4"},
+    {"report", "report 1f1b P=2 M=4 window=4 slack=1 --cost F=10,B=20,p2p=3"},
     {"report", "report tests/golden/report/moe.timeline"},
     {"report", "report tests/golden/sim/recompute.plan --cost F=2,B=4"},
     {"report",
@@ -297,6 +301,10 @@ std::string PrepareFolder() {
   const std::string folder = PrepareRun();
   const std::string base = "schedule s(P, M) { stages P on line; rank r { repeat M { F r } } }\n";
   WriteText(folder + "/base.sched", base);
+  WriteText(
+      folder + "/towers.sched",
+      "schedule t(P, M) { stages P on line; edges 0 -> 1, 1 -> 3, 2 -> 3; skip s @ m where s == "
+      "1 and m == 1; rank r { repeat M { F r } repeat M { B r } } }\n");
   WriteText(folder + "/twice.sched", "use \"base.sched\";\n" + base);
   WriteText(folder + "/call.plan",
             "plan call P=2 M=2 lowered\nstages 0 1\n"
@@ -311,6 +319,8 @@ std::string PrepareFolder() {
   const std::string run = ReadText(folder + "/run.yaml");
   WriteText(folder + "/run.yaml",
             run + "checkpoint: {every: 2, folder: ckpt}\nevaluate: {every: 3, text: words.txt}\n");
+  WriteText(folder + "/packed.yaml",
+            absl::StrReplaceAll(run, {{"words.txt", "words.txt, packed: {end: 10}"}}));
   WriteText(folder + "/tokens.bin", std::string(4000, '\1'));
   WriteText(folder + "/tokens.yaml",
             absl::StrReplaceAll(run, {{"text: words.txt", "tokens: tokens.bin, dtype: uint16"},

@@ -29,10 +29,12 @@ struct CompletionCase {
 const CompletionCase kCompletionCases[] = {
     // Beginnings of statements.
     {"schedule s(P, M) { | }",
-     "let require stages pipe pad split recompute overlap chunks steps versions slices forward "
+     "let require stages pipe pad split recompute overlap chunks steps versions slices "
+     "window slack edges skip forward "
      "value action rank"},
     {"schedule s(P, M) { stages P on line; r| }",
-     "let require stages pipe pad split recompute overlap chunks steps versions slices forward "
+     "let require stages pipe pad split recompute overlap chunks steps versions slices "
+     "window slack edges skip forward "
      "value action rank"},
     {"schedule s(P, M) { rank r { | } }",
      "order let require repeat if unshard reshard reduce update F B I W R D U"},
@@ -139,7 +141,8 @@ const CompletionCase kCompletionCases[] = {
     {"schedule s(P, M) { rank r { F 3| } }", ""},
     {"schedule s(P, M) { # F |\n}", ""},
     {"schedule s(P, M) { # F\n | }",
-     "let require stages pipe pad split recompute overlap chunks steps versions slices forward "
+     "let require stages pipe pad split recompute overlap chunks steps versions slices "
+     "window slack edges skip forward "
      "value action rank"},
     {"schedule s(P, M) { require P \"|\"; }", ""},
     {"schedule s(P, M) { require P \"|", ""},

@@ -49,6 +49,47 @@ TEST(RunTest, TrainsAndLeavesFilesThatAreRead) {
   EXPECT_FALSE(std::filesystem::exists(folder + "/made/here/losses.csv.part"));
 }
 
+// Every line is a document: their lengths say the same as the byte with which they end.
+TEST(RunTest, PacksDocuments) {
+  const std::string folder = PrepareRun("text: words.txt", "text: words.txt, packed: {end: 10}");
+  const std::string ends = ReadText(folder + "/run.yaml");
+  const std::string lengths = absl::StrReplaceAll(ends, {{"{end: 10}", "lengths.txt"}});
+  std::string lines;
+  for (int i = 0; i < 200; ++i) absl::StrAppend(&lines, "19\n");
+  WriteText(folder + "/lengths.txt", lines);
+  WriteText(folder + "/lengths.yaml", lengths);
+  const Answer answer = RunToolIn(folder, Words("run run.yaml --out made --json"));
+  ASSERT_EQ(answer.status, 0) << answer.out << answer.err;
+  const auto losses = nlohmann::json::parse(answer.out)["losses"];
+  const Answer text = RunToolIn(folder, Words("run lengths.yaml --out made"));
+  EXPECT_EQ(text.status, 0) << text.err;
+  for (const char* const says :
+       {"packed: 200 documents; the last token of a document predicts nothing\n",
+        "the costs are means over microbatches, whose documents differ: `microbatch.tokens` in "
+        "a "}) {
+    EXPECT_NE(text.out.find(says), std::string::npos) << text.out;
+  }
+  const Answer same = RunToolIn(folder, Words("run lengths.yaml --out made --json"));
+  EXPECT_EQ(nlohmann::json::parse(same.out)["losses"], losses);
+  const Answer program = RunToolIn(folder, Words("program run.yaml"));
+  EXPECT_NE(program.out.find("packed_attention"), std::string::npos) << program.err;
+
+  EXPECT_EQ(RunToolIn(folder, Words("run run.yaml --text words.txt --out made")).status, 0);
+  const Answer other = RunToolIn(folder, Words("run lengths.yaml --text words.txt"));
+  EXPECT_EQ(other.err,
+            "stringline: --text: 'packed' of lengths.yaml has the lengths of other documents; "
+            "{end: TOKEN} would help\n");
+  WriteText(folder + "/lengths.txt", lines + "1\n");
+  const Answer wrong = RunToolIn(folder, Words("run lengths.yaml"));
+  EXPECT_EQ(wrong.err,
+            "stringline: lengths.txt:201: with this document of 1 tokens there are more than the "
+            "3800 of the data; 0 were left\n");
+  EXPECT_NE(wrong.status, 0);
+  std::filesystem::remove(folder + "/lengths.txt");
+  EXPECT_NE(RunToolIn(folder, Words("run lengths.yaml")).err.find("lengths.txt"),
+            std::string::npos);
+}
+
 // The words of another text, so that its losses are others.
 std::string PrepareEvaluatedRun(const std::string& evaluate) {
   const std::string folder = PrepareRun("train:", absl::StrCat("evaluate: ", evaluate, "\ntrain:"));

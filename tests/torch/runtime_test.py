@@ -97,7 +97,7 @@ def perform(job, rank):
     # With two pipes, each rank with a last stage sees the microbatches of its own pipe.
     wanted = torch.nn.Sequential(*whole_model.layers(torch, job["stages"]))(x)
     halves = 2 if runtime.plan.pipes else 1
-    half = 1 if halves == 2 and mine[1] == job["stages"] - 1 else 0
+    half = mine.index(job["stages"] - 1) * halves // len(mine)
     wanted, y = wanted.chunk(halves)[half], y.chunk(halves)[half]
     count = job["M"] // halves
     each = [whole_model.loss(torch, *pair) for pair in zip(wanted.chunk(count), y.chunk(count))]
@@ -262,7 +262,7 @@ def remade_jobs(stringline, ranks):
 
 def several_steps_jobs(stringline, ranks):
     """Several steps at once, with updates where the order says so: only the loop can."""
-    for schedule in ("1f1b", "zb_h1", "zb_v", "interleaved", "chimera", "mario"):
+    for schedule in ("1f1b", "zb_h1", "zb_v", "interleaved", "chimera", "gems", "mario"):
         job = job_of(stringline, schedule, ranks, steps=3, **{"class": "Loop"})
         yield {**job, "name": f"{job['name']}, 3 steps"}
 

@@ -15,6 +15,7 @@ import sys
 import tempfile
 
 SKIPPED = 77
+NO_TARGET = -1  # of a document's last token
 
 # Our largest errors, relative to the largest value of a tensor: some ten times the observed effect
 # of 24 bits. AdamW makes small gradients large, and so their rounding.
@@ -47,8 +48,15 @@ class Run:
         return self.numbers[place["at"]:place["at"] + count].reshape(place["shape"]).clone()
 
 
-def loss_of(torch, params, settings, tokens, targets):
-    """Mean over all tokens."""
+def sight_of(torch, positions):
+    """Of packed sequences: the tokens of its own document up to itself that each token sees."""
+    document = (positions == 0).cumsum(-1)
+    same = document[:, :, None] == document[:, None, :]
+    return (same & torch.ones_like(same).tril())[:, None]
+
+
+def loss_of(torch, params, settings, tokens, targets, positions):
+    """Mean over all tokens that have a target; positions: None, or those in documents."""
     F = torch.nn.functional
     width, heads = settings["width"], settings["heads"]
 
@@ -61,16 +69,20 @@ def loss_of(torch, params, settings, tokens, targets):
     def by_head(x):
         return x.unflatten(-1, (heads, width // heads)).transpose(1, 2)
 
-    x = F.embedding(tokens, params["embedding.weight"]) + params["position.weight"]
+    sight = None if positions is None else sight_of(torch, positions)
+    table = params["position.weight"]
+    x = F.embedding(tokens, params["embedding.weight"])
+    x = x + (table if positions is None else F.embedding(positions, table))
     for layer in range(settings["layers"]):
         name = f"layers.{layer}."
         q, k, v = linear(name + "attention.qkv", norm(name + "norm1", x)).split(width, dim=-1)
-        y = F.scaled_dot_product_attention(by_head(q), by_head(k), by_head(v), is_causal=True)
+        y = F.scaled_dot_product_attention(by_head(q), by_head(k), by_head(v), attn_mask=sight,
+                                           is_causal=sight is None)
         x = x + linear(name + "attention.projection", y.transpose(1, 2).flatten(-2))
         y = F.gelu(linear(name + "mlp.up", norm(name + "norm2", x)), approximate="tanh")
         x = x + linear(name + "mlp.down", y)
     logits = linear("head", norm("norm", x))
-    return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+    return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=NO_TARGET)
 
 
 def make_optimizer(torch, params, settings):
@@ -137,7 +149,8 @@ def compare(torch, run):
         where = f"step {number}"
         optimizer.zero_grad()
         tokens, targets = run.tensor(step["tokens"]).long(), run.tensor(step["targets"]).long()
-        loss = loss_of(torch, params, settings, tokens, targets)
+        positions = run.tensor(step["positions"]).long() if "positions" in step else None
+        loss = loss_of(torch, params, settings, tokens, targets, positions)
         loss.backward()
         if number == 1:
             for name, places in run.params.items():

@@ -79,6 +79,8 @@ OrderedJson StepsAsJson(const KeptRun& run, const AnyShape& shape, Numbers* numb
                      {"rate", run.steps[s].learning_rate},
                      {"tokens", numbers->Add(run.tokens[s], batch)},
                      {"targets", numbers->Add(run.targets[s], batch)}});
+    if (run.positions[s].empty()) continue;
+    steps.back()["positions"] = numbers->Add(run.positions[s], batch);
   }
   return steps;
 }
@@ -87,7 +89,11 @@ void Write(const std::string& folder, const WrittenRun& written) {
   RunConfig config = written.config;
   config.layers_per_stage = written.split;
   const Plan plan = LibraryPlan(written.schedule, written.p, kReferenceMicrobatches).value();
-  const KeptRun run = TrainAndKeep(config, plan, ReferenceText());
+  const std::string text = ReferenceText();
+  const Documents documents = Documents::EndingWith(config.data.packed.end);
+  const TrainingData data(text);
+  const KeptRun run =
+      TrainAndKeep(config, plan, config.data.packed.wanted() ? data.PackedOf(documents) : data);
   Numbers numbers;
   const OrderedJson index = {{"settings", SettingsAsJson(config)},
                              {"params", ParamsAsJson(run, &numbers)},
@@ -108,7 +114,10 @@ int main(int argc, char** argv) {
     std::cerr << "usage: training_writer FOLDER\n";
     return 2;
   }
+  RunConfig packed = LongRun();
+  packed.data.packed.end = 'e';
   const WrittenRun runs[] = {
+      {"zb_h1", 2, packed, {2, 1}},
       {"gpipe", 1, LongRun(), {3}},
       {"1f1b", 2, LongRun(), {2, 1}},
       {"zb_v", 2, LongRun(), {0, 2, 1, 0}},

@@ -15,6 +15,8 @@ ON_THE_HOST = RIGHT_PLAN.replace("0F1 0B0", "0F1 0D0 0U0 0B0")
 UPDATED = "\n".join(
     line + (f" {line[5]}UPDATE0" if line.startswith("rank") else "")
     for line in RIGHT_PLAN.splitlines()) + "\n"
+MEETING = (
+    "plan mine P=2 M=1\nstages 0 0 1\nedges 0>2 1>2\nrank 0: 0F0 1F0 0B0 1B0\nrank 1: 2F0 2B0\n")
 ALL_ON_ONE = "plan mine P=2 M=1\nstages 0 0\nrank 0: 0F0 1F0 1B0 0B0\nrank 1:\n"
 
 
@@ -116,6 +118,9 @@ USES = {
     "slices": (
         lambda rank: runtime("seq1f1b", stages([rank]), M=4),
         r"schedule: seq1f1b cuts microbatches into 4 slices, and a stage of torch takes whole ones"),
+    "edges": (
+        lambda rank: runtime(MEETING, stages([rank])),
+        "schedule: the stages of mine are no chain, and torch's are one"),
     "no backwards": (
         lambda rank: runtime("inference", stages([rank]), M=4),
         "schedule: inference is forward only, and torch's step has backwards"),

@@ -1,3 +1,4 @@
+// A proof as lines for people and as JSON: the rules, and what every rank needs at most.
 #include "tools/answers/proof.h"
 
 #include <algorithm>
@@ -40,6 +41,7 @@ std::vector<const Rule*> Proven(const Plan& lowered, const CheckOptions& options
   std::vector<const Rule*> rules;
   for (const Rule& rule : Rules()) {
     if (rule.code == Code::kUpdates && !HasSteps(lowered)) continue;
+    if (rule.code == Code::kReadyOrder && lowered.window == 0) continue;
     if (Applies(rule, options)) rules.push_back(&rule);
   }
   return rules;
@@ -130,7 +132,9 @@ void PrintProof(const Plan& lowered, const Source& source, const CheckOptions& o
   const int receive_buffers = MostReceiveBuffersOf(lowered);
   const int activations = MostActivationsOf(lowered);
   out << "\n    layout " << NameOf(options.layout) << ", ";
-  if (options.buffers == 0) {
+  if (lowered.window > 0) {
+    out << "there is room for every message";
+  } else if (options.buffers == 0) {
     out << "a send waits for its receive";
   } else {
     out << options.buffers << (options.buffers == 1 ? " message" : " messages")
@@ -141,6 +145,10 @@ void PrintProof(const Plan& lowered, const Source& source, const CheckOptions& o
       << PrintActivations(lowered.slices, activations)
       << (activations == lowered.slices ? " activation\n" : " activations\n");
   PrintBytesOfRanks(lowered, options, out);
+  if (lowered.window > 0) {
+    out << "    in ready order, window " << lowered.window << ", slack " << lowered.slack
+        << ": this holds for every order that can happen\n";
+  }
   if (HasSteps(lowered)) out << "    " << PrintAge(lowered) << "\n";
   if (!options.lazy && NeedsConnections(lowered, options)) {
     out << "    communicators must be connected before the step: it hangs with --lazy\n";

@@ -12,6 +12,7 @@
 #include "tools/answers/collective_table.h"
 #include "tools/answers/memory_table.h"
 #include "tools/answers/network_table.h"
+#include "tools/answers/ready_lines.h"
 #include "tools/view/words.h"
 
 namespace stringline {
@@ -159,6 +160,7 @@ void PrintReport(const Session& step, const TimeReport& report, std::ostream& ou
   PrintPeriod(report, out);
   PrintBound(report, out);
   if (report.balance) PrintBalance(*report.balance, report.analysis.makespan_ns, out);
+  PrintReady(step, out);
   PrintCauses(report.analysis, out);
   PrintCausesOfRanks(report.analysis, out);
   if (report.network) PrintNetwork(*report.network, out);
@@ -181,6 +183,7 @@ Json ReportAsJson(const Session& step, const TimeReport& report) {
   AddCollectiveWaits(report.collectives, &json);
   if (report.period_ns) json["period_us"] = Microseconds(*report.period_ns);
   if (report.balance) AddBalance(*report.balance, &json);
+  AddReady(step, &json);
   if (report.bound) json["bound_us"] = Microseconds(report.bound->makespan_ns);
   for (const CopiesWhatIf& result : report.what_if) {
     Json row = {{"name", result.name},

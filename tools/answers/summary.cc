@@ -10,6 +10,7 @@
 #include "tools/answers/balance_line.h"
 #include "tools/answers/bubble_table.h"
 #include "tools/answers/memory_table.h"
+#include "tools/answers/ready_lines.h"
 
 namespace stringline {
 namespace {
@@ -42,6 +43,7 @@ void PrintSummary(const Session& step, std::ostream& out) {
   if (const auto balance = BalanceOf(step)) {
     PrintBalance(*balance, MakespanOf(*step.timeline), out);
   }
+  PrintReady(step, out);
   const KnownMemory memory = MemoryOf(step);
   PrintOverfull(memory.overfull, memory.capacity, out);
 }
@@ -49,6 +51,7 @@ void PrintSummary(const Session& step, std::ostream& out) {
 Json SummaryAsJson(const Session& step) {
   Json json = BubblesAsJson(step, MeasureBubbles(*step.timeline), AnalysisOf(step));
   if (const auto balance = BalanceOf(step)) AddBalance(*balance, &json);
+  AddReady(step, &json);
   const KnownMemory memory = MemoryOf(step);
   AddOverfull(memory.overfull, memory.capacity, &json);
   return json;

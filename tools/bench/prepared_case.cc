@@ -75,6 +75,7 @@ std::string WhyNotInTorch(const RunConfig& config) {
   }
   if (!config.model_folder.empty()) return "torch's side of this suite begins with drawn values";
   if (config.data.text.empty()) return "torch's side of this suite reads texts only";
+  if (config.data.packed.wanted()) return "torch's side of this suite packs no documents";
   if (config.mesh.expert > 1) return "torch's side of this suite shares out no experts";
   return "";
 }
@@ -140,6 +141,11 @@ absl::StatusOr<PreparedCase> PrepareCase(const SuiteCase& of, const Suite& suite
                  {"device", static_cast<int>(config.device)},
                  {"steps", suite.steps},
                  {"warm_up", suite.warm_up}};
+  if (config.data.packed.wanted()) {
+    made.inputs["packed"] = config.data.packed.lengths.empty()
+                                ? absl::StrCat("end ", config.data.packed.end)
+                                : FingerprintOf(config.data.packed.lengths);
+  }
   if (!config.model_folder.empty()) made.inputs["folder"] = config.model_folder;
   if (!config.model_export.empty()) made.inputs["export"] = FingerprintOf(config.model_export);
   absl::StatusOr<Session> session = OpenPlan({.file = config.schedule_file,

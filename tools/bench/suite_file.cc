@@ -328,6 +328,9 @@ class SuiteReader {
     if (!config.model_export.empty()) whole["model"]["export"] = WholePath(config.model_export);
     if (!config.data.text.empty()) whole["data"]["text"] = WholePath(config.data.text);
     if (!config.data.tokens.empty()) whole["data"]["tokens"] = WholePath(config.data.tokens);
+    if (const std::string& lengths = config.data.packed.lengths; !lengths.empty()) {
+      whole["data"]["packed"] = WholePath(lengths);
+    }
     whole["schedule"]["file"] = kPlanOfCase;
     made.run_file = OnOneLine(whole);
     return made;

@@ -98,7 +98,7 @@ constexpr Command kCommands[] = {
      "more" SL_LIBRARY_NAMES,
      "stringline sim schedules/zb_h1.sched P=8 M=24 --cost F=18522,I=18086,W=9337,p2p=601",
      kManyFiles | kPlanOptions | kCostOptions | kLayoutOption | kMessagesOption | kTimelineOption |
-         kSlowOption | kForOption | kPlotOption,
+         kSlowOption | kForOption | kPlotOption | kJitterOptions,
      RunSim},
     {"report",
      "Say where a step's time goes, how far it is from the best possible, what would help",

@@ -59,7 +59,13 @@ absl::StatusOr<RunConfig> LoadConfig(const Flags& flags) {
     }
   }
   if (!flags.text.empty()) {
-    (flags.evaluate ? config.evaluate.data : config.data) = {.text = flags.text};
+    DataFiles& data = flags.evaluate ? config.evaluate.data : config.data;
+    if (!data.packed.lengths.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--text: 'packed' of ", flags.file,
+                       " has the lengths of other documents; {end: TOKEN} would help"));
+    }
+    data = {.text = flags.text, .packed = data.packed};
   }
   if (!flags.load.empty()) {  // their sizes are read, their values not wanted
     config.model_folder.clear();
@@ -112,15 +118,27 @@ class LoadedData {
       SL_ASSIGN_OR_RETURN(TokenFile tokens, TokenFile::Open(files.tokens, files.dtype, vocabulary));
       loaded.tokens_.emplace(std::move(tokens));
     }
+    if (files.packed.end >= 0) {
+      loaded.documents_ = Documents::EndingWith(files.packed.end);
+    } else if (files.packed.wanted()) {
+      SL_ASSIGN_OR_RETURN(loaded.documents_,
+                          Documents::Read(files.packed.lengths, loaded.data().size()));
+    }
     return loaded;
   }
-  TrainingData data() const { return tokens_ ? TrainingData(*tokens_) : TrainingData(text_); }
+  TrainingData data() const {
+    const TrainingData whole = tokens_ ? TrainingData(*tokens_) : TrainingData(text_);
+    return documents_ ? whole.PackedOf(*documents_) : whole;
+  }
+  // Null where the data is not packed.
+  const Documents* documents() const { return documents_ ? &*documents_ : nullptr; }
   // The text's order-1 conditional entropy.
   std::optional<double> entropy() const { return entropy_; }
 
  private:
   std::string text_;
   std::optional<TokenFile> tokens_;
+  std::optional<Documents> documents_;
   std::optional<double> entropy_;
 };
 
@@ -150,6 +168,10 @@ void PrintBeginning(const Plan& plan, const RunConfig& config, const LoadedData&
         config.data.text, size, *loaded.entropy());
   } else {
     out << absl::StreamFormat("tokens: %s, %d of them\n\n", config.data.tokens, size);
+  }
+  if (loaded.documents()) {
+    out << "packed: " << loaded.documents()->Describe()
+        << "; the last token of a document predicts nothing\n\n";
   }
   out << std::flush;
 }
@@ -235,6 +257,11 @@ void PrintEnd(const Plan& plan, const RunConfig& config, const RecordedRun& run,
                             PrintTime(median_ns),
                             100 * std::fabs(simulated_ns / static_cast<double>(median_ns) - 1));
   PrintExperts(result, out);
+  if (config.data.packed.wanted()) {
+    out << "the costs are means over microbatches, whose documents differ: `microbatch.tokens` in "
+           "a "
+           "cost file says their lengths\n";
+  }
   const std::string host = Describe(result.host, result.not_captured);
   if (!host.empty()) out << "host: " << host << "\n";
   out << "\nwritten: " << files.measured << "\n         " << files.simulated << "\n         "

@@ -247,6 +247,7 @@ class OpCaseMaker {
   void MakeProductCases(int64_t n, int64_t k, int64_t o);
   void MakeRowCases(int64_t b, int64_t t, int64_t c);
   void MakeHeadCases(int64_t heads, int64_t kv_heads, int64_t size);
+  void MakePackedCases(int64_t heads, int64_t kv_heads, int64_t size);
   void MakeTokenCases(int64_t b, int64_t t, int32_t vocabulary, int64_t c);
   void MakeExpertCases(int64_t rows, int64_t experts, int64_t choices, int64_t width);
 
@@ -329,6 +330,7 @@ void OpCaseMaker::MakeHeadCases(int64_t heads, int64_t kv_heads, int64_t size) {
   const std::vector<Array> mixed = OnCpu(attention);
   const Array dy = Random({b, t, heads * size});
   Add(Op::kAttentionGrad, {dy, attention.inputs[0], mixed[0], mixed[1]}, both);
+  MakePackedCases(heads, kv_heads, size);
   // Tiles of keys with rows of both, and a past of several tiles.
   for (const int64_t past : {5, 64, 150}) {
     const OpCase slice = {
@@ -337,6 +339,26 @@ void OpCaseMaker::MakeHeadCases(int64_t heads, int64_t kv_heads, int64_t size) {
     const std::vector<Array> of_slice = OnCpu(slice);
     Add(Op::kAttentionPastGrad, {dy, slice.inputs[0], slice.inputs[1], of_slice[0], of_slice[1]},
         both);
+  }
+}
+
+// Documents of fewer and more rows than a tile.
+void OpCaseMaker::MakePackedCases(int64_t heads, int64_t kv_heads, int64_t size) {
+  const int64_t b = 2, width = (heads + 2 * kv_heads) * size;
+  const std::vector<double> both = {double(heads), double(kv_heads)};
+  for (const auto& [t, every] : {std::pair<int64_t, int64_t>{9, 4}, {150, 70}, {150, 11}}) {
+    Array positions = Integers({b, t}, 1);
+    for (int64_t i = 0; i < b * t; ++i) {
+      // The documents of the second sequence begin elsewhere.
+      const int64_t row = i % t + (i < t ? 0 : every / 2);
+      positions.i32()[i] = static_cast<int32_t>(std::min(i % t, row % every));
+    }
+    const OpCase attention = {Op::kPackedAttention, {Random({b, t, width}), positions}, both};
+    cases_.push_back(attention);
+    const std::vector<Array> mixed = OnCpu(attention);
+    Add(Op::kPackedAttentionGrad,
+        {Random({b, t, heads * size}), attention.inputs[0], positions, mixed[0], mixed[1]}, both);
+    Add(Op::kPackedRotary, {Random({b, t, width}), positions}, {both[0], both[1], 10000, -1});
   }
 }
 

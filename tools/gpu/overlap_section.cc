@@ -47,10 +47,8 @@ double BytesMoved(const DecoderShape& shape) {
 
 void CheckOverlap(const std::string& folder, const DecoderShape& shape, int microbatches, int steps,
                   CheckRows* rows) {
-  RunConfig config;
-  AnyShape model = shape;
-  model.dtype = DType::kBF16;
-  config.shape = model;
+  RunConfig config = {.shape = shape};
+  config.shape.dtype = DType::kBF16;
   config.steps = steps;
   config.mesh.expert = kCopies;
   const auto plan_of = [&](const OverlapCase& one) {

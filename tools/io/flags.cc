@@ -288,6 +288,18 @@ void DeclareVariationOptions(CLI::App& app, Flags& flags) {
   DeclareSeedOption(app, flags, "the first of them");
 }
 
+void DeclareJitterOptions(CLI::App& app, Flags& flags) {
+  app.add_option("--jitter", flags.jitter,
+                 "Also simulate steps whose computations take times drawn from normal "
+                 "distributions around their costs with this standard deviation; of a schedule "
+                 "with a window in the order of its lists and in ready order. In place of a "
+                 "jitter among the costs")
+      ->type_name("SHARE");
+  app.add_option("--seeds", flags.seeds, "So many of them; 20 by default")
+      ->check(CLI::Range(1, 1'000'000))
+      ->type_name("N");
+}
+
 void DeclareSearchOptions(CLI::App& app, Flags& flags) {
   CLI::Option* from = app.add_option(
       "--from", flags.from,
@@ -456,6 +468,7 @@ void DeclareOptions(const Command& command, CLI::App& app, Flags& flags) {
         ->take_all()
         ->type_name("RANK=SHARE");
   }
+  if (command.options & kJitterOptions) DeclareJitterOptions(app, flags);
   if (command.options & kVariationOptions) DeclareVariationOptions(app, flags);
   if (command.options & kPlotOption) {
     app.add_option("--plot", flags.plot, "With --for: also draw the bubbles into this file")

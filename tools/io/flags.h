@@ -82,6 +82,8 @@ struct Flags {
   std::string chrome;                   // --chrome OUT.json
   std::string plot;                     // --plot OUT.svg
   std::vector<std::string> slow;        // --slow 3=10%
+  std::string jitter;                   // --jitter 30%
+  int seeds = 0;                        // --seeds; 0: as many as the command likes
   int runs = 0;                         // --runs; 0: as many as the command likes
   int seed = 1;                         // --seed
   std::string from;                     // --from FILE
@@ -131,6 +133,7 @@ enum OptionSet : unsigned {
   kSlowOption = 1 << 16,      // --slow
   kVariationOptions = 1 << 17,  // --runs, --seed
   kPlotOption = 1 << 18,        // --plot
+  kJitterOptions = 1 << 27,     // --jitter, --seeds
   kMessagesOption = 1 << 20,    // --messages
   kStepOption = 1 << 23,        // --step
   kStageOption = 1 << 26,       // --stage, --again

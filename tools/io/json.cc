@@ -67,11 +67,21 @@ Json PlanAsJson(const Plan& plan) {
                {"microbatches", plan.microbatches / plan.slices},
                {"slices", plan.slices},
                {"forward_only", plan.forward_only},
+               {"window", plan.window},
+               {"slack", plan.slack},
                {"steps", plan.steps},
                {"versions", plan.versions},
                {"lowered", plan.lowered},
                {"stages", std::move(stages)},
                {"ranks", RanksAsJson(plan)}};
+  if (!plan.WholeGraph().is_chain()) {
+    for (const Edge& edge : plan.WholeGraph().edges()) {
+      json["edges"].push_back({edge.from.value, edge.to.value});
+    }
+  }
+  for (const Skip& skip : plan.skips) {
+    json["skips"].push_back({skip.stage.value, skip.microbatch});
+  }
   Json recompute = Json::array();
   for (size_t s = 0; s < plan.recompute.size(); ++s) {
     if (plan.recompute[s] == 1) recompute.push_back(s);

@@ -111,6 +111,12 @@ absl::StatusOr<CostRequest> CostRequestOf(const Flags& flags) {
   return request;
 }
 
+absl::StatusOr<std::optional<JitterRuns>> JitterOf(const Flags& flags, CostModel* costs) {
+  if (flags.jitter.empty() && flags.seeds == 0) return std::nullopt;
+  SL_RETURN_IF_ERROR(SetJitter(flags.jitter, costs));
+  return JitterRuns{.runs = flags.seeds > 0 ? flags.seeds : 20};
+}
+
 absl::StatusOr<CheckRequest> CheckRequestOf(const Flags& flags) {
   CheckRequest request{.layout = LayoutOf(flags),
                        .buffers = flags.buffers,

@@ -1,10 +1,12 @@
 // From the flags of a command line to the values that a session takes.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "schedlang/ask/jitter.h"
 #include "schedlang/ask/search_question.h"
 #include "schedlang/ask/session.h"
 #include "tools/io/flags.h"
@@ -23,6 +25,9 @@ absl::StatusOr<std::vector<Parameter>> ParametersOf(const Flags& flags);
 absl::StatusOr<PlanRequest> PlanRequestOf(const Flags& flags);
 // --cost, --costs, --mesh, --sharding, --bucket, --slow. Error: a --slow other than RANK=SHARE.
 absl::StatusOr<CostRequest> CostRequestOf(const Flags& flags);
+// --jitter, which takes its place in *costs, and --seeds; nothing without both. Errors: a share
+// that is none, or draws without any jitter.
+absl::StatusOr<std::optional<JitterRuns>> JitterOf(const Flags& flags, CostModel* costs);
 // --layout, --buffers, --lazy, --activations, --memory and costs; the caller adds the model of
 // --model. Error: an invalid number of bytes.
 absl::StatusOr<CheckRequest> CheckRequestOf(const Flags& flags);

@@ -79,8 +79,8 @@ struct StatementRow {
 };
 constexpr StatementRow kStatements[] = {
     {BlockSort::kSchedule,
-     "let require stages pipe pad split recompute overlap chunks steps versions slices forward "
-     "value action rank",
+     "let require stages pipe pad split recompute overlap chunks steps versions slices window "
+     "slack edges skip forward value action rank",
      ""},
     {BlockSort::kEffects, "needs gives frees", ""},
     {BlockSort::kPipe, "stages microbatches", ""},
@@ -329,6 +329,7 @@ class Completer {
     if (brackets_ > 0) return;
     if (statement == "stages" && !HasWord("on")) Words("on");
     if (statement == "repeat") Words("as");
+    if (statement == "edges" && HasWord("->")) Words("where");
   }
 
   // Behind `schedule name(…)`, and behind the base of a derived one.

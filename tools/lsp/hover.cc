@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "schedlang/ask/session.h"
+#include "schedlang/sim/ready_order.h"
 #include "schedlang/sim/simulate.h"
 #include "schedlang/text/parse.h"
 #include "schedlang/text/words.h"
@@ -139,7 +140,10 @@ std::string PictureText(const Plan& plan) {
   if (!checked) return "";
   const absl::StatusOr<CostModel> costs = CostsFor({}, *checked);
   if (!costs.ok()) return "";
-  const absl::StatusOr<Timeline> step = Simulate(*checked, *costs);
+  absl::StatusOr<Timeline> step =
+      checked->window == 0
+          ? Simulate(*checked, *costs)
+          : Simulate(LoweredPlan(PerformedAt(*checked, *costs), CommLayout::kEdge), *costs);
   if (!step.ok()) return "";
   return std::string(absl::StripAsciiWhitespace(Draw(*step, {.width = kColumns})));
 }

@@ -27,6 +27,41 @@ bool IsCostKey(absl::string_view text) {
          text == "stash" || text == "input";
 }
 
+// A word, with the beginning of its statement and that statement's first word.
+struct WordAt {
+  const std::vector<Token>& tokens;
+  size_t i;
+  size_t begin;
+  absl::string_view statement;
+
+  bool Follows(absl::string_view text) const { return i > 0 && tokens[i - 1].text == text; }
+  bool Precedes(absl::string_view text) const {
+    return i + 1 < tokens.size() && tokens[i + 1].text == text;
+  }
+};
+
+// `edges s -> t where s < t`: a name on either side of `->` that nothing defines is a stage; and so
+// is s in `skip s @ m where e`, where m is a microbatch.
+bool MayNameAStage(const WordAt& word) {
+  if (word.statement == "skip") return word.Precedes("@") || word.Follows("@");
+  if (word.Precedes("->")) return word.i == word.begin + 1 || word.Follows(",");
+  const bool ends =
+      word.Precedes(",") || word.Precedes(";") || word.Precedes("}") || word.Precedes("where");
+  return word.Follows("->") && ends;
+}
+
+// R, D and U are letters where they begin an action, and R among those that a greedy block prefers.
+// `steps 2` begins a statement, and `steps;` is an order.
+bool IsLetterInPlace(const WordAt& word) {
+  const absl::string_view text = word.tokens[word.i].text;
+  const bool alone = word.Precedes(";") || word.Precedes("}") || word.Precedes("&");
+  if (BeginsInPlace(text) && word.i == word.begin) return !alone;
+  if (!IsFurtherLetter(text)) return false;
+  if (word.statement == "prefer") return text == "R";
+  const bool behind_slot = word.statement == "at" && word.Follows(":") && !word.Precedes(":");
+  return (word.i == word.begin || behind_slot || word.Follows("&")) && !alone;
+}
+
 }  // namespace
 
 class NameScan {
@@ -345,8 +380,10 @@ class NameScan {
       if (first) heads_.back().rank_variable = block_name_;
     } else if (Follows("as")) {
       for_block_.push_back(Add(NameSort::kLoopVariable, here));
-    } else if (Is(i_ + 1, "->")) {
-      for_statement_.push_back(Add(NameSort::kStageVariable, here));
+    } else if (IsStageVariable()) {
+      const bool counts = word_ == "skip" && Follows("@");
+      for_statement_.push_back(
+          Add(counts ? NameSort::kLoopVariable : NameSort::kStageVariable, here));
       Show(for_statement_.back(), End());
     } else if (list_ && BeginsListItem()) {
       DefineInList();
@@ -354,6 +391,13 @@ class NameScan {
       return false;
     }
     return true;
+  }
+
+  bool IsStageVariable() const {
+    if (word_ != "edges" && word_ != "skip") return Is(i_ + 1, "->");
+    const auto known = visible_.find(tokens_[i_].text);
+    const bool free = word_ == "skip" || known == visible_.end() || known->second.empty();
+    return brackets_ == 0 && free && MayNameAStage({tokens_, i_, begin_, word_});
   }
 
   void DefineSchedule(uint32_t before) {
@@ -379,11 +423,13 @@ class NameScan {
   // True for a word with a meaning at this place that is no name: a layout, a way to split, …
   bool IsWordInPlace() const {
     if (InnermostIs(NamedBlock::Sort::kOverlap) || Follows("on") || Follows("then")) return true;
-    if (IsLetterInPlace()) return true;
+    if (IsLetterInPlace({tokens_, i_, begin_, word_})) return true;
     if (Follows("reversed") && Follows("on", 2)) return true;
     const bool says_which =
         word_ == "split" || word_ == "recompute" || word_ == "minimize" || word_ == "within";
     if (says_which && i_ == begin_ + 1) return true;
+    const bool has_where = word_ == "edges" || word_ == "skip";
+    if (has_where && Is(i_, "where") && brackets_ == 0) return true;
     const bool begins_place = Follows("place") || (Follows(",") && brackets_ == 0);
     if (word_ == "place" && begins_place) return true;
     const bool begins_cost = Follows("costs") || (Follows(",") && brackets_ == 0);
@@ -391,20 +437,6 @@ class NameScan {
     const bool changes = Follows("then", 2) && (Follows("recompute") || Follows("offload"));
     return (Follows("at") && Follows("hold", 2)) || (Follows("W") && Follows("defer", 2)) ||
            changes || (Follows("forward") && Is(i_, "only"));
-  }
-
-  // R, D and U are letters where they begin an action, and R among those that a greedy block
-  // prefers. `steps 2` begins a statement, and `steps;` is an order.
-  bool IsLetterInPlace() const {
-    const absl::string_view text = tokens_[i_].text;
-    if (BeginsInPlace(text) && i_ == begin_) {
-      return !Is(i_ + 1, ";") && !Is(i_ + 1, "}") && !Is(i_ + 1, "&");
-    }
-    if (!IsFurtherLetter(text)) return false;
-    if (word_ == "prefer") return text == "R";
-    const bool behind_slot = word_ == "at" && Follows(":") && !Is(i_ + 1, ":");
-    const bool begins = i_ == begin_ || behind_slot || Follows("&");
-    return begins && !Is(i_ + 1, ";") && !Is(i_ + 1, "}") && !Is(i_ + 1, "&");
   }
 
   void Use() {

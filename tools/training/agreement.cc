@@ -23,8 +23,10 @@ constexpr OwnKey kOwnKeys[] = {
     {"model.dropout", "it is 0, or a config with dropout is refused"},
     {"data.text", "a path: the file is compared"},
     {"data.tokens", "a path: the file is compared"},
+    {"data.packed", "a path: the file is compared, or the token is"},
     {"evaluate.text", "a path: the file is compared"},
     {"evaluate.tokens", "a path: the file is compared"},
+    {"evaluate.packed", "a path: the file is compared, or the token is"},
     {"evaluate.schedule", "a path: the plan is compared"},
     {"train.threads", "the cores of a process: results do not depend on them"},
     {"train.log_every", "the first process reports"},
@@ -66,8 +68,13 @@ std::string PrintFile(const std::string& file) {
 }
 
 std::string PrintFiles(const DataFiles& data) {
-  return data.tokens.empty() ? absl::StrCat("text of ", PrintFile(data.text))
-                             : absl::StrCat("tokens of ", PrintFile(data.tokens));
+  std::string text = data.tokens.empty() ? absl::StrCat("text of ", PrintFile(data.text))
+                                         : absl::StrCat("tokens of ", PrintFile(data.tokens));
+  if (!data.packed.lengths.empty()) {
+    absl::StrAppend(&text, ", lengths of ", PrintFile(data.packed.lengths));
+  }
+  if (data.packed.end >= 0) absl::StrAppend(&text, ", documents end with ", data.packed.end);
+  return text;
 }
 
 }  // namespace

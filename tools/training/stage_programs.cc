@@ -125,6 +125,7 @@ Json ProgramAsJson(const NamedProgram& named) {
           {"input", PrintType(program.input)},
           {"output", PrintType(program.output)},
           {"target", program.last ? Json(PrintType(program.target)) : Json()},
+          {"positions", program.positions ? Json(PrintType(*program.positions)) : Json()},
           {"saved", std::move(saved)},
           {"stash", std::move(stash)},
           {"forward", GraphAsJson(program.forward)},

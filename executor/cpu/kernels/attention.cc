@@ -2,9 +2,10 @@
 //
 // Keys and values of a head are packed into workspace rows padded to whole vectors, once for all
 // heads of queries that share them: those of the past, if there is one, then those of the sequence.
-// All rows of the past come before every query. The queries of a block are transposed. Weights live
-// only for the block at hand; the backward kernel computes them again from the saved log-sum-exp.
-// The scale 1 / sqrt(D) goes into the queries.
+// All rows of the past come before every query. A document of a packed sequence is a sequence of
+// its own. The queries of a block are transposed. Weights live only for the block at hand; the
+// backward kernel computes them again from the saved log-sum-exp. The scale 1 / sqrt(D) goes into
+// the queries.
 #include <algorithm>
 #include <cmath>
 
@@ -354,41 +355,63 @@ void BackwardHead(const Head& head, int64_t h, const HeadGrad& at, Workspace wor
   Unpack(head, dvalues + own, head.positions, {at.dqkv + head.to_values(h), stride});
 }
 
-// y and lse of every head; `past` is null where there is no past.
-void Forward(const Node& node, const Tensor& qkv, const Tensor* past, Out out, void* workspace) {
-  const Head head(*qkv.type, past == nullptr ? nullptr : past->type, node.attributes);
-  const int64_t batch = qkv.type->shape[0];
+// Calls visit(b, first, document) for every document, a head with its number of positions, of every
+// sequence b; without `positions` a sequence is a single document.
+template <typename Visit>
+void ForDocuments(const Head& head, int64_t batch, const Tensor* positions, Visit visit) {
   for (int64_t b = 0; b < batch; ++b) {
-    const int64_t past_at = b * head.past * head.past_stride();
-    for (int64_t h = 0; h < head.heads; ++h) {
-      ForwardHead(head, h,
-                  {qkv.f32() + b * head.positions * head.stride() + h * head.size,
-                   past == nullptr ? nullptr : past->f32() + past_at,
-                   out[0].f32() + b * head.positions * head.width() + h * head.size,
-                   out[1].f32() + (b * head.heads + h) * head.positions},
-                  Workspace(workspace));
+    for (int64_t first = 0; first < head.positions;) {
+      Head document = head;
+      document.positions = head.positions - first;
+      if (positions != nullptr) {
+        const int32_t* const at = positions->i32() + b * head.positions + first;
+        document.positions = std::find(at + 1, at + document.positions, 0) - at;
+      }
+      visit(b, first, document);
+      first += document.positions;
     }
   }
 }
 
-// dqkv, and dpast, of every head; `past` is null where there is no past.
-void Backward(const Node& node, In in, const Tensor* past, Out out, void* workspace) {
+// y and lse of every head; `past` and `positions` are null where there are none.
+void Forward(const Node& node, const Tensor& qkv, const Tensor* past, const Tensor* positions,
+             Out out, void* workspace) {
+  const Head head(*qkv.type, past == nullptr ? nullptr : past->type, node.attributes);
+  const auto forward = [&](int64_t b, int64_t first, const Head& document) {
+    const int64_t past_at = b * head.past * head.past_stride();
+    const int64_t row = b * head.positions + first;
+    for (int64_t h = 0; h < head.heads; ++h) {
+      ForwardHead(document, h,
+                  {qkv.f32() + row * head.stride() + h * head.size,
+                   past == nullptr ? nullptr : past->f32() + past_at,
+                   out[0].f32() + row * head.width() + h * head.size,
+                   out[1].f32() + (b * head.heads + h) * head.positions + first},
+                  Workspace(workspace));
+    }
+  };
+  ForDocuments(head, qkv.type->shape[0], positions, forward);
+}
+
+// dqkv, and dpast, of every head; `past` and `positions` are null where there are none.
+void Backward(const Node& node, In in, const Tensor* past, const Tensor* positions, Out out,
+              void* workspace) {
   const Tensor &dy = in[0], &qkv = in[1], &y = in[in.size() - 2], &lse = in.back();
   const Head head(*qkv.type, past == nullptr ? nullptr : past->type, node.attributes);
-  const int64_t batch = qkv.type->shape[0];
-  for (int64_t b = 0; b < batch; ++b) {
+  const auto backward = [&](int64_t b, int64_t first, const Head& document) {
     const int64_t past_at = b * head.past * head.past_stride();
+    const int64_t row = b * head.positions + first;
     for (int64_t h = 0; h < head.heads; ++h) {
-      const int64_t at = b * head.positions * head.width() + h * head.size;
-      const int64_t packed_at = b * head.positions * head.stride() + h * head.size;
+      const int64_t at = row * head.width() + h * head.size;
+      const int64_t packed_at = row * head.stride() + h * head.size;
       BackwardHead(
-          head, h,
+          document, h,
           {dy.f32() + at, qkv.f32() + packed_at, past == nullptr ? nullptr : past->f32() + past_at,
-           y.f32() + at, lse.f32() + (b * head.heads + h) * head.positions,
+           y.f32() + at, lse.f32() + (b * head.heads + h) * head.positions + first,
            out[0].f32() + packed_at, past == nullptr ? nullptr : out[1].f32() + past_at},
           Workspace(workspace));
     }
-  }
+  };
+  ForDocuments(head, qkv.type->shape[0], positions, backward);
 }
 
 }  // namespace
@@ -415,7 +438,7 @@ int64_t AttentionGradWorkspace(const Type& qkv, const Type* past,
 //
 // qkv (B,T,(H+2K)D) -> y (B,T,HD), lse (B,H,T), both overwritten.
 void Run_kAttention(const Node& node, In in, Out out, Accumulate, void* workspace) {
-  Forward(node, in[0], nullptr, out, workspace);
+  Forward(node, in[0], nullptr, nullptr, out, workspace);
 }
 
 // With p[i,j] = e^(s[i,j] - lse[i]) and delta[i] = dy[i] . y[i]:
@@ -426,7 +449,7 @@ void Run_kAttention(const Node& node, In in, Out out, Accumulate, void* workspac
 //
 // dy (B,T,HD), qkv (B,T,(H+2K)D), y (B,T,HD), lse (B,H,T) -> dqkv as qkv, overwritten.
 void Run_kAttentionGrad(const Node& node, In in, Out out, Accumulate, void* workspace) {
-  Backward(node, in, nullptr, out, workspace);
+  Backward(node, in, nullptr, nullptr, out, workspace);
 }
 
 // As attention, but every sum over j also goes over the P rows of the past, which come first. A row
@@ -434,7 +457,7 @@ void Run_kAttentionGrad(const Node& node, In in, Out out, Accumulate, void* work
 //
 // qkv (B,T,(H+2K)D), past (B,P,2KD) -> y (B,T,HD), lse (B,H,T), both overwritten.
 void Run_kAttentionPast(const Node& node, In in, Out out, Accumulate, void* workspace) {
-  Forward(node, in[0], &in[1], out, workspace);
+  Forward(node, in[0], &in[1], nullptr, out, workspace);
 }
 
 // dk and dv of the past's rows are its gradient.
@@ -442,7 +465,21 @@ void Run_kAttentionPast(const Node& node, In in, Out out, Accumulate, void* work
 // dy (B,T,HD), qkv (B,T,(H+2K)D), past (B,P,2KD), y (B,T,HD), lse (B,H,T) -> dqkv as qkv, dpast as
 // past, both overwritten.
 void Run_kAttentionPastGrad(const Node& node, In in, Out out, Accumulate, void* workspace) {
-  Backward(node, in, &in[2], out, workspace);
+  Backward(node, in, &in[2], nullptr, out, workspace);
+}
+
+// As attention, but the sums go over the rows of the query's document alone. positions I32 (B,T)
+// are 0 where a document begins: a document is computed as a sequence of its own, with its bits.
+//
+// qkv (B,T,(H+2K)D), positions (B,T) -> y (B,T,HD), lse (B,H,T), both overwritten.
+void Run_kPackedAttention(const Node& node, In in, Out out, Accumulate, void* workspace) {
+  Forward(node, in[0], nullptr, &in[1], out, workspace);
+}
+
+// dy (B,T,HD), qkv (B,T,(H+2K)D), positions (B,T), y (B,T,HD), lse (B,H,T) -> dqkv as qkv,
+// overwritten.
+void Run_kPackedAttentionGrad(const Node& node, In in, Out out, Accumulate, void* workspace) {
+  Backward(node, in, nullptr, &in[2], out, workspace);
 }
 
 }  // namespace stringline::cpu

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <cstring>
 
 #include "executor/cpu/kernels/kernels.h"
 #include "executor/cpu/kernels/vec.h"
@@ -54,30 +55,37 @@ int64_t CrossEntropyWorkspace(const Type& logits) {
 // lse[n] = log of the sum over v of e^logits[n,v]
 // loss = sum over n of lse[n] - logits[n,target[n]]         summed in double, ascending
 //
-// logits (N,V) F32 or BF16, target I32 (N) in 0 .. V-1 -> loss (), lse (N), both overwritten.
+// over the rows that have a target. logits (N,V) F32 or BF16, target I32 (N) in 0 .. V-1 or
+// kNoTarget -> loss (), lse (N), both overwritten.
 void Run_kCrossEntropy(const Node&, In in, Out out, Accumulate, void* workspace) {
   const int64_t rows = RowCount(in[0]), columns = RowLength(in[0]);
   double loss = 0;
   for (int64_t n = 0; n < rows; ++n) {
     const float* logits = WideRow(in[0], n, static_cast<float*>(workspace));
     const int32_t target = in[1].i32()[n];
-    SL_CHECK(target >= 0 && target < columns) << "target " << target;
     const float lse = LogSumExp(logits, columns);
     out[1].f32()[n] = lse;
+    if (target == kNoTarget) continue;
+    SL_CHECK(target >= 0 && target < columns) << "target " << target;
     loss += static_cast<double>(lse) - static_cast<double>(logits[target]);
   }
   *out[0].f32() = static_cast<float>(loss);
 }
 
-// dlogits[n,v] = dloss (e^(logits[n,v] - lse[n]) - [v = target[n]])
+// dlogits[n,v] = dloss (e^(logits[n,v] - lse[n]) - [v = target[n]]), or 0 in a row without a target
 //
-// dloss (), logits (N,V) F32 or BF16, target I32 (N), lse (N) -> dlogits (N,V), overwritten.
+// dloss (), logits (N,V) F32 or BF16, target I32 (N) or kNoTarget, lse (N) -> dlogits (N,V),
+// overwritten.
 void Run_kCrossEntropyGrad(const Node&, In in, Out out, Accumulate, void* workspace) {
   const int64_t rows = RowCount(in[1]), columns = RowLength(in[1]);
   const float scale = *in[0].f32();
   const bool narrow = out[0].type->dtype == DType::kBF16;
   float* const wide_row = static_cast<float*>(workspace);  // logits, then their gradient
   for (int64_t n = 0; n < rows; ++n) {
+    if (in[2].i32()[n] == kNoTarget) {
+      std::memset(RowAt(out[0], n), 0, static_cast<size_t>(RowBytes(out[0])));
+      continue;
+    }
     const float* logits = WideRow(in[1], n, wide_row);
     float* dlogits = narrow ? wide_row : out[0].f32() + n * columns;
     const float lse = in[3].f32()[n];

@@ -37,6 +37,15 @@ class Turns {
            4 * half * static_cast<int64_t>(sizeof(double));
   }
 
+  // Goes back to position 0, with the cosines and sines of a new object whose first position it is.
+  void Restart() {
+    for (int64_t d = 0; d < half_; ++d) {
+      now_[d] = 1;
+      now_[half_ + d] = 0;
+      Keep(d);
+    }
+  }
+
   // Advances to the next position.
   void Next() {
     for (int64_t d = 0; d < half_; ++d) {
@@ -70,6 +79,14 @@ class Turns {
   double* const step_;
 };
 
+// y = x, a row, with the first `turned` heads rotated, or copied at position 0.
+void TurnRow(const Turns* turns, int64_t turned, int64_t size, const float* x, float* y,
+             int64_t width) {
+  int64_t at = 0;
+  for (; turns != nullptr && at < turned * size; at += size) turns->Turn(x + at, y + at);
+  std::copy(x + at, x + width, y + at);
+}
+
 int64_t HalfOf(const Type& qkv, absl::Span<const double> attributes) {
   return qkv.shape[2] / static_cast<int64_t>(attributes[0] + 2 * attributes[1]) / 2;
 }
@@ -96,12 +113,27 @@ void Run_kRotary(const Node& node, In in, Out out, Accumulate, void* workspace) 
     if (t > 0) turns.Next();
     const bool is_turned = t > 0 || first > 0;
     for (int64_t b = 0; b < batch; ++b) {
-      const float* x = in[0].f32() + (b * positions + t) * width;
-      float* y = out[0].f32() + (b * positions + t) * width;
-      int64_t at = 0;
-      for (; is_turned && at < turned * 2 * half; at += 2 * half) turns.Turn(x + at, y + at);
-      std::copy(x + at, x + width, y + at);
+      const int64_t row = (b * positions + t) * width;
+      TurnRow(is_turned ? &turns : nullptr, turned, 2 * half, in[0].f32() + row, out[0].f32() + row,
+              width);
     }
+  }
+}
+
+// As rotary, at the position of every row in its document: 0, or one more than that of the row
+// before.
+//
+// qkv (B,T,(H+2K)D), positions I32 (B,T) -> y as qkv, overwritten.
+void Run_kPackedRotary(const Node& node, In in, Out out, Accumulate, void* workspace) {
+  const int64_t rows = RowCount(in[0]), width = RowLength(in[0]);
+  const int64_t half = HalfOf(*in[0].type, node.attributes);
+  const int64_t turned = static_cast<int64_t>(node.attributes[0] + node.attributes[1]);
+  Turns turns(half, node.attributes[2], node.attributes[3], /*first=*/0, workspace);
+  for (int64_t n = 0; n < rows; ++n) {
+    const bool begins = in[1].i32()[n] == 0;
+    begins ? turns.Restart() : turns.Next();
+    TurnRow(begins ? nullptr : &turns, turned, 2 * half, in[0].f32() + n * width,
+            out[0].f32() + n * width, width);
   }
 }
 

@@ -40,8 +40,10 @@ int64_t WorkspaceOfF32(const Graph& graph, const Node& node) {
   auto input = [&](int i) -> const Type& { return graph.values[node.inputs[i]].type; };
   switch (node.op) {
     case Op::kAttention:
+    case Op::kPackedAttention:
       return AttentionWorkspace(input(0), nullptr, node.attributes);
     case Op::kAttentionGrad:
+    case Op::kPackedAttentionGrad:
       return AttentionGradWorkspace(input(1), nullptr, node.attributes);
     case Op::kAttentionPast:
       return AttentionWorkspace(input(0), &input(1), node.attributes);
@@ -54,6 +56,7 @@ int64_t WorkspaceOfF32(const Graph& graph, const Node& node) {
     case Op::kHeadNormGrad:
       return HeadNormGradWorkspace(input(2));
     case Op::kRotary:
+    case Op::kPackedRotary:
       return RotaryWorkspace(input(0), node.attributes);
     case Op::kCrossEntropy:
       return CrossEntropyWorkspace(input(0));

@@ -20,7 +20,9 @@ AttentionShape ShapeFor(const Type& qkv, const Type* past, const Node& node) {
   return shape;
 }
 
-bool IsGradient(Op op) { return op == Op::kAttentionGrad || op == Op::kAttentionPastGrad; }
+bool IsGradient(Op op) {
+  return op == Op::kAttentionGrad || op == Op::kAttentionPastGrad || op == Op::kPackedAttentionGrad;
+}
 
 AttentionShape ShapeOf(const NodeTypes& types) {
   const int qkv = IsGradient(types.node.op) ? 1 : 0;
@@ -51,6 +53,13 @@ void LaunchAttentionPast(const OpRun& run) {
                                      run.in<T>(1)});
 }
 
+template <typename T>
+void LaunchPackedAttention(const OpRun& run) {
+  RunAttention(run.launch, AttentionArguments<T>{run.in<T>(0), run.out<T>(0), run.out(1),
+                                                 ShapeFor(run.in_type(0), nullptr, run.node.node),
+                                                 /*past=*/nullptr, run.integers_in(1)});
+}
+
 int64_t AttentionGradBytes(const NodeTypes& types) {
   return Workspace::BytesOf({AttentionGradFloats(ShapeOf(types))});
 }
@@ -78,6 +87,16 @@ void LaunchAttentionPastGrad(const OpRun& run) {
                                                          run.in<T>(2), run.out<T>(1)});
 }
 
+template <typename T>
+void LaunchPackedAttentionGrad(const OpRun& run) {
+  const AttentionShape shape = ShapeFor(run.in_type(1), nullptr, run.node.node);
+  float* const delta = run.workspace.Take<float>(AttentionGradFloats(shape));
+  RunAttentionGrad(run.launch,
+                   AttentionGradArguments<T>{run.in<T>(0), run.in<T>(1), run.in<T>(3), run.in(4),
+                                             delta, run.out<T>(0), shape, /*past=*/nullptr,
+                                             /*dpast=*/nullptr, run.integers_in(2)});
+}
+
 }  // namespace
 
 OpLaunch AttentionLaunch(Op op) {
@@ -90,6 +109,11 @@ OpLaunch AttentionLaunch(Op op) {
       return {LaunchAttentionPast<float>, LaunchAttentionPast<Bf16>};
     case Op::kAttentionPastGrad:
       return {LaunchAttentionPastGrad<float>, LaunchAttentionPastGrad<Bf16>, AttentionGradBytes};
+    case Op::kPackedAttention:
+      return {LaunchPackedAttention<float>, LaunchPackedAttention<Bf16>};
+    case Op::kPackedAttentionGrad:
+      return {LaunchPackedAttentionGrad<float>, LaunchPackedAttentionGrad<Bf16>,
+              AttentionGradBytes};
     default:
       return {};
   }
@@ -109,7 +133,7 @@ AttentionProblem AttentionProblemOf(const NodeTypes& types, bool deterministic) 
 absl::Status ChooseAttention(const NodeTypes& types, AttentionLibrary* library, bool deterministic,
                              NodeData* data, int64_t* workspace_bytes) {
   const AttentionProblem problem = AttentionProblemOf(types, deterministic);
-  if (library != nullptr && !IsAttentionPast(types.node.op)) {
+  if (library != nullptr && !IsOwnAttention(types.node.op)) {
     const absl::StatusOr<const AttentionPlan*> plan = library->Choose(problem);
     if (plan.ok()) {
       data->attention = library;

@@ -156,16 +156,17 @@ absl::StatusOr<cuda::NodeData> CudaKernels::DataFor(int gpu, const cuda::NodeTyp
   cuda::NodeData data;
   const Node& node = types.node;
   data.leaves_gradient = cuda::LeavesGradient(types);
-  if (node.op == Op::kRotary) {
+  if (node.op == Op::kRotary || node.op == Op::kPackedRotary) {
     const int64_t heads =
         static_cast<int64_t>(node.attributes[0]) + 2 * static_cast<int64_t>(node.attributes[1]);
     const Type& x = types.in(0);
     const int64_t half = cuda::ColumnsOf(x) / heads / 2;
-    SL_ASSIGN_OR_RETURN(data.rotary, RotaryTable(gpu, {static_cast<int64_t>(node.attributes[4]),
-                                                       x.shape[1], half, node.attributes[2]}));
+    const double first = node.op == Op::kRotary ? node.attributes[4] : 0;
+    SL_ASSIGN_OR_RETURN(data.rotary, RotaryTable(gpu, {static_cast<int64_t>(first), x.shape[1],
+                                                       half, node.attributes[2]}));
     data.rotary_bytes = 2 * x.shape[1] * half * static_cast<int64_t>(sizeof(float));
   }
-  if (cuda::IsAttention(node.op) || cuda::IsAttentionPast(node.op)) {
+  if (cuda::IsAttention(node.op) || cuda::IsOwnAttention(node.op)) {
     const bool may_be_librarys = cuda::IsAttention(node.op) && HasBf16(types.graph, node);
     cuda::AttentionLibrary* const library = may_be_librarys ? Attention(&gpus_[gpu]) : nullptr;
     SL_RETURN_IF_ERROR(

@@ -141,16 +141,20 @@ OpLaunch NormWithSumLaunch(Op norm);
 bool LeavesGradient(const NodeTypes& types);
 // The problem that an attention, or its gradient, poses to a library.
 AttentionProblem AttentionProblemOf(const NodeTypes& types, bool deterministic = true);
-// Chooses the library's plan, if it has one; otherwise, as without a library and with a past, our
-// own kernel stays. Unimplemented if neither can run the node.
+// Chooses the library's plan, if it has one; otherwise, as without a library and for attention of
+// our own, our kernel stays. Unimplemented if neither can run the node.
 absl::Status ChooseAttention(const NodeTypes& types, AttentionLibrary* library, bool deterministic,
                              NodeData* data, int64_t* workspace_bytes);
 // Runs the plan once, on zeros: its code is loaded then (own_kernels.h).
 absl::Status LoadAttention(const AttentionLibrary& library, const AttentionPlan* plan);
 inline bool IsAttention(Op op) { return op == Op::kAttention || op == Op::kAttentionGrad; }
-// Attention with a past, for which no library has a plan.
+// Attention with a past.
 inline bool IsAttentionPast(Op op) {
   return op == Op::kAttentionPast || op == Op::kAttentionPastGrad;
+}
+// Attention for which no library has a plan: with a past, or of packed sequences.
+inline bool IsOwnAttention(Op op) {
+  return IsAttentionPast(op) || op == Op::kPackedAttention || op == Op::kPackedAttentionGrad;
 }
 
 // By family; each returns the launches of its ops, and empty ones for others.

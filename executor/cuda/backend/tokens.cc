@@ -30,16 +30,27 @@ void LaunchEmbeddingGrad(const OpRun& run) {
                    count, run.out_type(0).shape[0], columns, integers, floats);
 }
 
+// Of packed sequences: in_documents is the second operand, else null.
 template <typename T>
-void LaunchRotary(const OpRun& run) {
+void LaunchRotaryAt(const OpRun& run, const int32_t* in_documents) {
   const Type& x = run.in_type(0);
   const int64_t queries = run.attribute_as<int64_t>(0), keys = run.attribute_as<int64_t>(1);
   const PackedHeads heads = {queries, keys, ColumnsOf(x) / (queries + 2 * keys)};
   const int64_t positions = x.shape[1];
   const float* const cosines = run.data.rotary;
   run.launch(Rotary<T>{run.in<T>(0), run.out<T>(0), cosines, cosines + positions * (heads.size / 2),
-                       RowsOf(x), positions, heads, run.attribute_as<float>(3)});
+                       RowsOf(x), positions, heads, run.attribute_as<float>(3), in_documents});
 }
+template <typename T>
+void LaunchRotary(const OpRun& run) {
+  LaunchRotaryAt<T>(run, nullptr);
+}
+template <typename T>
+void LaunchPackedRotary(const OpRun& run) {
+  LaunchRotaryAt<T>(run, run.integers_in(1));
+}
+
+static_assert(kWithoutTarget == kNoTarget);
 
 int64_t CrossEntropyBytes(const NodeTypes& types) {
   return Workspace::BytesOf({types.in(1).elements()});
@@ -130,6 +141,8 @@ OpLaunch TokenLaunch(Op op) {
       return {LaunchEmbeddingGrad<float>, LaunchEmbeddingGrad<Bf16>, EmbeddingGradBytes};
     case Op::kRotary:
       return {LaunchRotary<float>, LaunchRotary<Bf16>};
+    case Op::kPackedRotary:
+      return {LaunchPackedRotary<float>, LaunchPackedRotary<Bf16>};
     case Op::kCrossEntropy:
       return {LaunchCrossEntropy<float>, LaunchCrossEntropy<Bf16>, CrossEntropyBytes};
     case Op::kCrossEntropyGrad:

@@ -5,8 +5,9 @@
 //   y[i] = sum over j <= i of p[i,j] v[j],         p[i,j] = e^(s[i,j] - lse[i])
 //
 // With a past, P rows of keys and values stand before those of the sequence, and every query sees
-// them: rows are numbered from the first of the past, and the queries are rows P, P + 1, … Bodies
-// have a parameter kPast: without it P is 0, and no code asks where a row lies.
+// them: rows are numbered from the first of the past, and the queries are rows P, P + 1, … In a
+// packed sequence query i sees the rows from i - positions[i] on, the beginning of its document.
+// Bodies have a parameter, Sight: no code asks for a past or a document where there is none.
 //
 // A task has a tile of queries and goes through the tiles of keys up to its own; the largest score
 // of a query so far and the sum of e^(score - largest) are kept as it goes, and what was summed
@@ -21,9 +22,10 @@
 // own on. So every element has one writer, and every sum an order given by the shape.
 //
 // A value that a query does not see counts times 0 if it lies in a tile of which the query sees a
-// row, or a later query of its tile does: what is not finite there shows.
+// row, or another query of its tile does: what is not finite there shows.
 #pragma once
 
+#include <cfloat>
 #include <cmath>
 #include <type_traits>
 
@@ -33,6 +35,10 @@
 namespace stringline::cuda {
 
 constexpr int kMostHeadSize = 256;
+
+// The rows up to its own that a query sees: of its sequence, of the past before it too, or of its
+// document alone.
+enum class Sight { kSequence, kPast, kDocument };
 
 // Tiles for heads of up to kSize channels.
 template <int kSize>
@@ -130,24 +136,48 @@ struct AttentionArguments {
   T* y;          // (B,T,HD)
   float* lse;    // (B,H,T)
   AttentionShape shape;
-  const T* past = nullptr;  // (B,P,2KD), where shape.past is not 0
+  const T* past = nullptr;             // (B,P,2KD), where shape.past is not 0
+  const int32_t* positions = nullptr;  // (B,T), of a packed sequence
 };
 
+// known[i]: the position of row first + i in its document; 0 beyond the last row.
+template <int kRows, class Block, class Known>
+STRINGLINE_BODY void FillPositions(const Block& block, const int32_t* positions,
+                                   const AttentionShape& shape, const AttentionTask& task,
+                                   int64_t first, const Known& known) {
+  const int32_t* const row = positions + task.sequence * shape.positions;
+  block.each(kRows, [&](int i) { known.put(i, first + i < shape.positions ? row[first + i] : 0); });
+}
+
+// The first row of the first tile that the queries from `first` on see.
+template <Sight kSight>
+STRINGLINE_BODY int64_t FirstTile(const int32_t* positions, const AttentionShape& shape,
+                                  const AttentionTask& task, int64_t first, int rows) {
+  if constexpr (kSight == Sight::kDocument) {
+    return (first - positions[task.sequence * shape.positions + first]) / rows * rows;
+  } else {
+    return 0;
+  }
+}
+
 // For heads of up to kSize channels; see RunAttention.
-template <typename T, int kSize, bool kPast = false>
+template <typename T, int kSize, Sight kSight = Sight::kSequence>
 struct Attention {
   AttentionArguments<T> at;
+
+  static constexpr bool kPast = kSight == Sight::kPast, kPacked = kSight == Sight::kDocument;
 
   using Tiles = AttentionTiles<kSize>;
   static constexpr int kRows = Tiles::kRows, kApart = Tiles::kApart, kColumns = Tiles::kColumns;
   // Words of scratch memory: queries, keys or values, weights, partial results, statistics.
   static constexpr int kKeysAt = Tiles::kRowWords, kWeightsAt = 2 * Tiles::kRowWords,
                        kPartialAt = kWeightsAt + Tiles::kScoreWords,
-                       kMostAt = kPartialAt + Tiles::kPartialWords;
+                       kMostAt = kPartialAt + Tiles::kPartialWords,
+                       kPositionsAt = kMostAt + 3 * kRows;
 
   int64_t tiles() const { return (at.shape.positions + kRows - 1) / kRows; }
   int64_t blocks() const { return at.shape.batch * at.shape.heads.queries * tiles(); }
-  int scratch_words() const { return kMostAt + 3 * kRows; }
+  int scratch_words() const { return kPositionsAt + (kPacked ? kRows : 0); }
 
   template <class Block>
   // NOLINTNEXTLINE(readability-function-size): one loop over tiles, whose state is in registers.
@@ -164,18 +194,24 @@ struct Attention {
     const auto most = block.template scratch<float>(kMostAt);
     const auto factor = block.template scratch<float>(kMostAt + kRows);
     const auto sum = block.template scratch<float>(kMostAt + 2 * kRows);
+    const auto positions = block.template scratch<int32_t>(kPositionsAt);
 
     FillTile<kRows, kSize>(block, queries, size, fit, shape.scale(),
                            shape.Packed(at.qkv, task, task.head, task.first));
+    // A query may see no row of the first tile: then a difference of infinities would be no number.
     block.each(kRows, [&](int i) {
-      most.put(i, -INFINITY);
+      most.put(i, kPacked ? -FLT_MAX : -INFINITY);
       sum.put(i, 0.0f);
     });
+    if constexpr (kPacked) {
+      FillPositions<kRows>(block, at.positions, shape, task, task.first, positions);
+    }
     auto scores = block.template own<Outputs, Tiles::kScores>();
     auto mixed = block.template own<Outputs, Tiles::kChannels>();
     const int64_t key_head = shape.KeysOf(task.head), query_row = shape.Before(kPast) + task.first;
     const int64_t end = shape.SeenFrom(kPast, task.first, kRows);
-    for (int64_t first = 0; first < end; first += kRows) {
+    for (int64_t first = FirstTile<kSight>(at.positions, shape, task, task.first, kRows);
+         first < end; first += kRows) {
       FillTile<kRows, kSize>(block, keys, size, fit, 1.0f,
                              shape.Keys<kPast>(at.qkv, at.past, task, key_head, first));
       block.sync();
@@ -188,7 +224,9 @@ struct Attention {
           float largest = -INFINITY;
           STRINGLINE_UNROLL
           for (int c = 0; c < 4; ++c) {
-            const bool sees = first + k + c * kApart <= query_row + q + r * kApart;
+            const int64_t row = query_row + q + r * kApart, key = first + k + c * kApart;
+            bool sees = key <= row;
+            if constexpr (kPacked) sees = sees && row - key <= positions.get(q + r * kApart);
             s.row[r][c] = sees ? s.row[r][c] : -INFINITY;
             largest = std::fmax(largest, s.row[r][c]);
           }
@@ -276,6 +314,7 @@ struct AttentionGradArguments {
   AttentionShape shape;
   const T* past = nullptr;  // (B,P,2KD), where shape.past is not 0; as is dpast
   T* dpast = nullptr;
+  const int32_t* positions = nullptr;  // (B,T), of a packed sequence
 };
 
 constexpr int64_t AttentionGradFloats(const AttentionShape& shape) {
@@ -307,12 +346,14 @@ struct AttentionDelta {
 
 // Scratch memory of the tasks of both gradients: tiles of queries, dy, keys and values, a tile of
 // scores, and the statistics of each query.
-template <typename T, int kSize, bool kPast>
+template <typename T, int kSize, Sight kSight>
 struct AttentionGradTiles {
+  static constexpr bool kPast = kSight == Sight::kPast, kPacked = kSight == Sight::kDocument;
   using Tiles = AttentionTiles<kSize>;
   static constexpr int kRows = Tiles::kRows, kApart = Tiles::kApart;
   static constexpr int kLseAt = 4 * Tiles::kRowWords + Tiles::kScoreWords;
-  static constexpr int kWords = kLseAt + 2 * kRows;
+  static constexpr int kPositionsAt = kLseAt + 2 * kRows;
+  static constexpr int kWords = kPositionsAt + (kPacked ? kRows : 0);
 
   template <class Block>
   static STRINGLINE_BODY auto Rows(const Block& block, int which) {
@@ -341,6 +382,10 @@ struct AttentionGradTiles {
       known.put(i, is_there ? at.lse[row + first + i] : 0.0f);
       known.put(kRows + i, is_there ? at.delta[row + first + i] : 0.0f);
     });
+    if constexpr (kPacked) {
+      FillPositions<kRows>(block, at.positions, shape, task, first,
+                           block.template scratch<int32_t>(kPositionsAt));
+    }
   }
   template <class Block>
   static STRINGLINE_BODY void FillKeys(const Block& block, const AttentionGradArguments<T>& at,
@@ -361,6 +406,7 @@ struct AttentionGradTiles {
                                     Outputs& ds) {
     const int q = i / kApart, k = i % kApart;
     const auto known = block.template scratch<float>(kLseAt);
+    const auto positions = block.template scratch<int32_t>(kPositionsAt);
     p = {};
     ds = {};
     AddDots<kApart>(Rows(block, 0), Rows(block, 2), q, k, wide, p);
@@ -370,7 +416,9 @@ struct AttentionGradTiles {
       const float lse = known.get(q + r * kApart), delta = known.get(kRows + q + r * kApart);
       STRINGLINE_UNROLL
       for (int c = 0; c < 4; ++c) {
-        const bool sees = k + c * kApart <= ahead + q + r * kApart;
+        const int64_t row = ahead + q + r * kApart, key = k + c * kApart;
+        bool sees = key <= row;
+        if constexpr (kPacked) sees = sees && row - key <= positions.get(q + r * kApart);
         const float weight = sees ? std::exp(p.row[r][c] - lse) : 0.0f;
         p.row[r][c] = weight;
         ds.row[r][c] = sees ? weight * (ds.row[r][c] - delta) : 0.0f;
@@ -391,12 +439,13 @@ struct AttentionGradTiles {
 };
 
 // dq, for heads of up to kSize channels; see RunAttentionGrad.
-template <typename T, int kSize, bool kPast = false>
+template <typename T, int kSize, Sight kSight = Sight::kSequence>
 struct AttentionGradQueries {
   AttentionGradArguments<T> at;
 
   using Tiles = AttentionTiles<kSize>;
-  using Grad = AttentionGradTiles<T, kSize, kPast>;
+  using Grad = AttentionGradTiles<T, kSize, kSight>;
+  static constexpr bool kPast = Grad::kPast;
   static constexpr int kRows = Tiles::kRows, kApart = Tiles::kApart, kColumns = Tiles::kColumns;
 
   int64_t tiles() const { return (at.shape.positions + kRows - 1) / kRows; }
@@ -415,7 +464,8 @@ struct AttentionGradQueries {
     auto dq = block.template own<Outputs, Tiles::kChannels>();
     const int64_t query_row = shape.Before(kPast) + task.first;
     const int64_t end = shape.SeenFrom(kPast, task.first, kRows);
-    for (int64_t first = 0; first < end; first += kRows) {
+    for (int64_t first = FirstTile<kSight>(at.positions, shape, task, task.first, kRows);
+         first < end; first += kRows) {
       Grad::FillKeys(block, at, task, shape.KeysOf(task.head), first, fit);
       block.sync();
       block.each(Tiles::kScores, [&](int i) {
@@ -447,12 +497,13 @@ struct AttentionGradQueries {
 };
 
 // dk and dv, for heads of up to kSize channels; see RunAttentionGrad.
-template <typename T, int kSize, bool kPast = false>
+template <typename T, int kSize, Sight kSight = Sight::kSequence>
 struct AttentionGradKeys {
   AttentionGradArguments<T> at;
 
   using Tiles = AttentionTiles<kSize>;
-  using Grad = AttentionGradTiles<T, kSize, kPast>;
+  using Grad = AttentionGradTiles<T, kSize, kSight>;
+  static constexpr bool kPast = Grad::kPast;
   static constexpr int kRows = Tiles::kRows, kColumns = Tiles::kColumns;
 
   int64_t tiles() const {
@@ -483,6 +534,8 @@ struct AttentionGradKeys {
     auto dv = block.template own<Outputs, Tiles::kChannels>();
     for (int64_t head = task.head * group; head < (task.head + 1) * group; ++head) {
       for (int64_t first = first_seeing; first < shape.positions; first += kRows) {
+        // Documents ascend: later queries see no row of this tile either.
+        if (FirstTile<kSight>(at.positions, shape, task, first, kRows) > task.first) break;
         Grad::FillQueries(block, at, task, head, first, fit);
         block.sync();
         block.each(scores, [&](int i, Pair& s) {
@@ -524,14 +577,19 @@ struct AttentionGradKeys {
   }
 };
 
-// f(size, past) of constants: the least size of tiles for the heads, and whether there is a past.
+template <Sight kSight>
+using OfSight = std::integral_constant<Sight, kSight>;
+
+// f(size, sight) of constants: the least size of tiles for the heads, and the rows that are seen.
 template <class F>
-void WithTiles(const AttentionShape& shape, F f) {
+void WithTiles(const AttentionShape& shape, const int32_t* positions, F f) {
   const auto of_size = [&](auto size) {
-    if (shape.past > 0) {
-      f(size, std::true_type());
+    if (positions != nullptr) {
+      f(size, OfSight<Sight::kDocument>());
+    } else if (shape.past > 0) {
+      f(size, OfSight<Sight::kPast>());
     } else {
-      f(size, std::false_type());
+      f(size, OfSight<Sight::kSequence>());
     }
   };
   if (shape.heads.size <= 64) {
@@ -546,18 +604,18 @@ void WithTiles(const AttentionShape& shape, F f) {
 // Attention of heads of up to kMostHeadSize channels, by launches of run(body).
 template <class Run, typename T>
 void RunAttention(const Run& run, const AttentionArguments<T>& at) {
-  WithTiles(at.shape, [&](auto size, auto past) {
-    run(Attention<T, decltype(size)::kCount, decltype(past)::value>{at});
+  WithTiles(at.shape, at.positions, [&](auto size, auto sight) {
+    run(Attention<T, decltype(size)::kCount, decltype(sight)::value>{at});
   });
 }
 
 template <class Run, typename T>
 void RunAttentionGrad(const Run& run, const AttentionGradArguments<T>& at) {
   run(AttentionDelta<T>{at});
-  WithTiles(at.shape, [&](auto size, auto past) {
+  WithTiles(at.shape, at.positions, [&](auto size, auto sight) {
     constexpr int kSize = decltype(size)::kCount;
-    run(AttentionGradQueries<T, kSize, decltype(past)::value>{at});
-    run(AttentionGradKeys<T, kSize, decltype(past)::value>{at});
+    run(AttentionGradQueries<T, kSize, decltype(sight)::value>{at});
+    run(AttentionGradKeys<T, kSize, decltype(sight)::value>{at});
   });
 }
 

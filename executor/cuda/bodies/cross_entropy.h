@@ -5,7 +5,8 @@
 //   lse = log of the sum over v of e^logits[v],  loss = lse - logits[target]
 //   dlogits[v] = dloss (e^(logits[v] - lse) - [v = target])
 //
-// A target outside the columns gives NaN for the row's loss and reads no logit.
+// A row without a target (kWithoutTarget) has no loss and a gradient of 0. Another target outside
+// the columns gives NaN for the row's loss and reads no logit.
 #pragma once
 
 #include <cfloat>
@@ -15,6 +16,8 @@
 #include "executor/cuda/bodies/warp_tiles.h"
 
 namespace stringline::cuda {
+
+constexpr int32_t kWithoutTarget = -1;  // kNoTarget of stages/graph.h
 
 // e^x. On a GPU the hardware's: off by |x| in the 24th bit, which is small for x near 0, the terms
 // that make up a row's sum; exponentials are then no slower than memory.
@@ -92,10 +95,10 @@ struct CrossEntropy {
                         },
                         [](LogSum& a, const LogSum& b) { a.Join(b); })
                     .Log();
-      StoreLoss(block, log_sum, at_target);
+      StoreLoss(block, right, log_sum, at_target);
     }
     if (dlogits == nullptr) return;
-    const float scale = dloss == nullptr ? 1.0f : *dloss;
+    const float scale = ScaleOf(right);
     T* const to = dlogits + n * stride;
     EachStep(block, steps, [&](int c, auto width) {
       Store(to + c, LogitGrad(Load(row + c, width), c, right, log_sum, scale));
@@ -104,11 +107,17 @@ struct CrossEntropy {
   }
 
   template <class Block>
-  STRINGLINE_BODY void StoreLoss(const Block& block, float log_sum, float at_target) const {
+  STRINGLINE_BODY void StoreLoss(const Block& block, int target_of_row, float log_sum,
+                                 float at_target) const {
     block.once([&] {
       if (lse != nullptr) lse[block.index()] = log_sum;
-      if (losses != nullptr) losses[block.index()] = log_sum - at_target;
+      if (losses != nullptr)
+        losses[block.index()] = target_of_row == kWithoutTarget ? 0 : log_sum - at_target;
     });
+  }
+  STRINGLINE_BODY float ScaleOf(int target_of_row) const {
+    if (target_of_row == kWithoutTarget) return 0;
+    return dloss == nullptr ? 1.0f : *dloss;
   }
   template <class Block>
   STRINGLINE_BODY void ClearPadding(const Block& block) const {
@@ -169,8 +178,8 @@ struct CrossEntropyInScratch : CrossEntropy<T> {
                                   },
                                   [](LogSum& a, const LogSum& b) { a.Join(b); })
                               .Log();
-    this->StoreLoss(block, log_sum, at_target);
-    const float scale = this->dloss == nullptr ? 1.0f : *this->dloss;
+    this->StoreLoss(block, right, log_sum, at_target);
+    const float scale = this->ScaleOf(right);
     T* const to = this->dlogits + n * stride;
     block.each(threads, [&](int t, Nothing&) {
       each_of(t, [&](int c, auto width) {

@@ -35,7 +35,7 @@ struct RotaryTable {
 // y[t,d+D/2] = x[t,d+D/2] cos a[t,d] + x[t,d] direction sin a[t,d]
 //
 // qkv (B,T,(H+2K)D) -> y as qkv; values are copied. y may be qkv. The gradient is the same with
-// the other direction.
+// the other direction. A row of a packed sequence has its position in its document for t.
 template <typename T>
 struct Rotary {
   const T* x;
@@ -45,11 +45,13 @@ struct Rotary {
   int64_t rows, positions;  // B T and T
   PackedHeads heads;
   float direction = 1;
+  const int32_t* in_documents = nullptr;  // (B,T), of packed sequences: below T; null: t
 
   int64_t blocks() const { return rows; }
   template <class Block>
   STRINGLINE_BODY void operator()(const Block& block) const {
-    const int64_t n = block.index(), t = n % positions, half = heads.size / 2;
+    const int64_t n = block.index(), half = heads.size / 2;
+    const int64_t t = in_documents == nullptr ? n % positions : in_documents[n];
     const int64_t row_at = n * heads.all() * heads.size;
     const bool fit = VectorsFit(half, x, y) && VectorsFit(half, cosines, sines);
     const Steps<kWide<T>> of_head(half, fit);

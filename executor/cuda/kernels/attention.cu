@@ -17,15 +17,17 @@ LAUNCH_DELTA(AttentionDelta<Bf16>)
   cudaError_t Launch(cudaStream_t stream, const __VA_ARGS__& body) { \
     return LaunchBody<256>(stream, body);                            \
   }
-#define LAUNCH_ATTENTION_OF(body, size)  \
-  LAUNCH_TILES(body<float, size, false>) \
-  LAUNCH_TILES(body<float, size, true>)  \
-  LAUNCH_TILES(body<Bf16, size, false>)  \
-  LAUNCH_TILES(body<Bf16, size, true>)
-#define LAUNCH_ATTENTION(body)   \
-  LAUNCH_ATTENTION_OF(body, 64)  \
-  LAUNCH_ATTENTION_OF(body, 128) \
-  LAUNCH_ATTENTION_OF(body, 256)
+#define LAUNCH_ATTENTION_OF(body, size, sight)  \
+  LAUNCH_TILES(body<float, size, Sight::sight>) \
+  LAUNCH_TILES(body<Bf16, size, Sight::sight>)
+#define LAUNCH_ATTENTION_SIZE(body, size)    \
+  LAUNCH_ATTENTION_OF(body, size, kSequence) \
+  LAUNCH_ATTENTION_OF(body, size, kPast)     \
+  LAUNCH_ATTENTION_OF(body, size, kDocument)
+#define LAUNCH_ATTENTION(body)     \
+  LAUNCH_ATTENTION_SIZE(body, 64)  \
+  LAUNCH_ATTENTION_SIZE(body, 128) \
+  LAUNCH_ATTENTION_SIZE(body, 256)
 LAUNCH_ATTENTION(Attention)
 LAUNCH_ATTENTION(AttentionGradQueries)
 LAUNCH_ATTENTION(AttentionGradKeys)

@@ -41,11 +41,13 @@ namespace stringline::cuda {
   STRINGLINE_LAUNCH(body<NormKind::kRms, float, float>);   \
   STRINGLINE_LAUNCH(body<NormKind::kRms, Bf16, float>);    \
   STRINGLINE_LAUNCH(body<NormKind::kRms, Bf16, Bf16>)
-#define STRINGLINE_LAUNCH_SIZE(body, size)     \
-  STRINGLINE_LAUNCH(body<float, size, false>); \
-  STRINGLINE_LAUNCH(body<float, size, true>);  \
-  STRINGLINE_LAUNCH(body<Bf16, size, false>);  \
-  STRINGLINE_LAUNCH(body<Bf16, size, true>)
+#define STRINGLINE_LAUNCH_SIGHT(body, size, sight)    \
+  STRINGLINE_LAUNCH(body<float, size, Sight::sight>); \
+  STRINGLINE_LAUNCH(body<Bf16, size, Sight::sight>)
+#define STRINGLINE_LAUNCH_SIZE(body, size)        \
+  STRINGLINE_LAUNCH_SIGHT(body, size, kSequence); \
+  STRINGLINE_LAUNCH_SIGHT(body, size, kPast);     \
+  STRINGLINE_LAUNCH_SIGHT(body, size, kDocument)
 #define STRINGLINE_LAUNCH_SIZES(body) \
   STRINGLINE_LAUNCH_SIZE(body, 64);   \
   STRINGLINE_LAUNCH_SIZE(body, 128);  \
@@ -120,6 +122,7 @@ STRINGLINE_LAUNCH(SetStep);
 
 #undef STRINGLINE_LAUNCH_SIZES
 #undef STRINGLINE_LAUNCH_SIZE
+#undef STRINGLINE_LAUNCH_SIGHT
 #undef STRINGLINE_LAUNCH_NORM
 #undef STRINGLINE_LAUNCH_NORM_GRAD
 #undef STRINGLINE_LAUNCH_BOTH

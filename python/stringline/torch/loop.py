@@ -101,6 +101,8 @@ class Loop(schedules.PipelineScheduleMulti):  # type: ignore[misc]
             self._orders.append(
                 Order(KINDS[kind], stages[stage], stage, microbatch, in_batch, at in last)
             )
+        if plan.pipes:
+            self._orders = _sums_between_steps(self._orders, self._in_step)
 
     def _step_microbatches(
         self,
@@ -181,6 +183,29 @@ def _last_of_steps(rows: list[Any]) -> set[int]:
         elif KINDS[kind] == "UPDATE":
             found.add(last[stage])
     return found | set(last.values())
+
+
+def _sums_between_steps(orders: list[Order], in_step: int) -> list[Order]:
+    """Each sum of copies' gradients behind the messages of its step, before the rank's UPDATEs and
+    before the receives of the next step: a rank waits for a sum, and could send nothing meanwhile
+    that the other rank needs before its own. ``in_step`` are the microbatches of a step."""
+    found: list[Order] = []
+    sums: list[Order] = []
+    receives: list[Order] = []
+    step = 0
+    for order in orders:
+        ahead = order.kind != "UPDATE" and order.in_batch // in_step > step
+        if order.kind == "REDUCE_GRAD":
+            sums.append(order)
+        elif ahead and order.kind in ("RECV_F", "RECV_B"):
+            receives.append(order)
+        else:
+            if order.kind == "UPDATE" or ahead:
+                found += sums + receives
+                sums, receives = [], []
+                step = order.microbatch + 1 if order.kind == "UPDATE" else order.in_batch // in_step
+            found.append(order)
+    return found + sums + receives
 
 
 _INITIALIZED = ("_stages_forward_initialized", "_stages_backward_initialized", "_p2p_initialized")

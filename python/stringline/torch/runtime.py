@@ -77,11 +77,17 @@ def runtime(
     plan.check()
     if plan.forward_only:
         raise ValueError(f"schedule: {plan.schedule} is forward only, and torch's step has backwards")
+    if plan.window > 0:
+        raise ValueError(
+            f"schedule: {plan.schedule} has a window, and torch's step keeps the order of the lists"
+        )
     if plan.slices > 1:
         raise ValueError(
             f"schedule: {plan.schedule} cuts microbatches into {plan.slices} slices, and a stage "
             "of torch takes whole ones"
         )
+    if plan.edges or plan.skips:
+        raise ValueError(f"schedule: the stages of {plan.schedule} are no chain, and torch's are one")
     updates = any(KINDS[kind] == "UPDATE" for kind in plan.kind)
     if updates != (update is not None):
         raise ValueError(

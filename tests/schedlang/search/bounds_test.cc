@@ -61,7 +61,7 @@ int64_t Backward(const Shape& shape, const CostModel& costs, int from, int to) {
   int64_t ns = 0;
   for (int s = to; s > from; --s) {
     ns += shape.is_split ? costs.input_gradient[s] : costs.backward[s];
-    if (shape.RankOf(s) != shape.RankOf(s - 1)) ns += costs.gradient_hops[s].all_ns();
+    if (shape.RankOf(s) != shape.RankOf(s - 1)) ns += costs.gradient_hops[s - 1].all_ns();
   }
   return ns;
 }
@@ -84,7 +84,7 @@ RankBound BoundByFormula(const Shape& shape, const CostModel& costs, const Plan&
   if (!shape.is_split) {
     int64_t tail = 0;
     for (int s = rank - 1; s >= 0; --s) {
-      tail += costs.backward[s] + costs.gradient_hops[s + 1].all_ns();
+      tail += costs.backward[s] + costs.gradient_hops[s].all_ns();
     }
     bound.tail_ns = tail;
   }

@@ -372,7 +372,15 @@ const char* const kLibrary[] = {"1f1b",
                                 "looped_bfs",
                                 "chimera",
                                 "dualpipe",
-                                "megatron_combined"};
+                                "megatron_combined",
+                                "gems",
+                                "eager_1f1b",
+                                "kfkb",
+                                "llama3",
+                                "circular",
+                                "ooo_backprop",
+                                "bitpipe",
+                                "two_bp"};
 
 TEST(WriteScheduleTest, TheLibraryIsGivenBack) {
   int cases = 0;
@@ -514,11 +522,12 @@ TEST(WriteScheduleTest, RandomOrdersOfLayoutsAreGivenBack) {
         ++weight;
         continue;
       }
+      const StageId before = stages.graph.Before(StageId(static_cast<int32_t>(s)));
+      const StageId behind = stages.graph.Behind(StageId(static_cast<int32_t>(s)));
       const bool has_input =
-          !stage.previous.valid() || done[static_cast<size_t>(stage.previous.value)][0] > forward;
-      const bool has_gradient = stage.next.valid()
-                                    ? done[static_cast<size_t>(stage.next.value)][1] > back
-                                    : forward > back;
+          !before.valid() || done[static_cast<size_t>(before.value)][0] > forward;
+      const bool has_gradient =
+          behind.valid() ? done[static_cast<size_t>(behind.value)][1] > back : forward > back;
       if (Below(random, 2) == 0 && forward < m && has_input) {
         put(ActionKind::kForward);
         ++forward;

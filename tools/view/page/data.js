@@ -64,6 +64,7 @@ function readTimeline(head, bytes, index) {
   t.lane = Uint16Array.from(ints('lane'));
   t.stage = addUp(ints('stage'));
   t.microbatch = addUp(ints('microbatch'));
+  t.other = ints('other');
   readTimes(t, floats('start'), floats('length'));
   t.observedStart = floats('observed_start');
   t.observedEnd = floats('observed_end');
@@ -206,10 +207,12 @@ function microbatchOfStep(t, i) {
     t.microbatch[i] + (hasPipes(t) ? t.head.pipes[pipeOf(t, t.stage[i])][3] : 0));
 }
 
-// "3F7", "3F7.1".
+// "3F7", "3F7.1"; "0SEND_F7>2" where stages are no chain.
 function actionName(t, i) {
   const microbatch = t.microbatch[i] < 0 ? '' : numberWords(t, i, t.microbatch[i]);
-  return stageName(t, t.stage[i]) + t.head.kinds[t.kind[i]][0] + microbatch;
+  const names = t.other.length > 0 && t.other[i] >= 0 && (isSend(t, i) || isRecv(t, i));
+  const peer = names ? `>${t.other[i]}` : '';
+  return stageName(t, t.stage[i]) + t.head.kinds[t.kind[i]][0] + microbatch + peer;
 }
 
 const isCompute = (t, i) => t.kind[i] < COMPUTE_KINDS;

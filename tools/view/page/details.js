@@ -93,6 +93,7 @@ function fillDetails() {
     panel.replaceChildren(
       make('h2', {}, 'Where the time goes'), ...view.timelines.flatMap(summaryOf),
       ...peaks(),
+      ...view.timelines.flatMap((t) => mapOf(t)),
       make('h3', {}, 'Look closer'),
       make('p.quiet', {}, 'Click an action to see what it needs, its messages and why it waited. ' +
                           'Scroll to zoom, drag to move, press ? for all keys.'));
@@ -148,6 +149,7 @@ function eventDetails(t, i) {
               observedFact(t, i),
               t.critical.length ? ['on the critical path', t.onPath[i] ? 'yes' : 'no'] : null,
     ].filter(Boolean)),
+    ...(isCompute(t, i) ? mapOf(t, [t.stage[i]]) : []),
     make('h3', {}, 'Why not earlier'),
     ...whyWords(t, i).map((words) => make('p', {}, words)),
     ...(place ? [make('h3', {}, 'Written in'), make('p', {}, place)] : []),
@@ -211,6 +213,7 @@ function tipOf(hit) {
       hasPipes(t) && t.microbatch[i] >= 0
         ? make('p', {}, `microbatch ${microbatchWords(t, i)}`) : null,
       make('p', {}, `starts ${timeWords(t.start[i])}, takes ${timeWords(t.end[i] - t.start[i])}`),
+      edgeWords(t, i) ? make('p', {}, edgeWords(t, i)) : null,
       ...whyWords(t, i).map((words) => make('p', {}, words)),
       place ? make('p.quiet', {}, place) : null,
       pieces ? make('pre.code', {}, pieces[0], make('mark', {}, pieces[1]), pieces[2]) : null,

@@ -84,6 +84,10 @@ class PageDataWriter {
     }
     header_["pipes"] = std::move(pipes);
     header_["slices"] = timeline_.slices;
+    header_["edges"] = PageJson::array();
+    for (const Edge& edge : timeline_.edges) {
+      header_["edges"].push_back({edge.from.value, edge.to.value});
+    }
     const StageShades shades = ShadesOf(timeline_);
     header_["shades"] = shades.of;
     header_["shade_names"] = shades.names;
@@ -142,6 +146,9 @@ class PageDataWriter {
     Column("lane", n, [&](size_t i) { return lanes_.of[i]; });
     Differences("stage", n, [&](size_t i) { return events[i].stage.value; });
     Differences("microbatch", n, [&](size_t i) { return events[i].microbatch.value; });
+    const bool named = std::any_of(events.begin(), events.end(),
+                                   [](const Event& event) { return event.other >= 0; });
+    Column("other", named ? n : 0, [&](size_t i) { return events[i].other; });
     out_.Begin("start");
     for (int r = 0; r < timeline_.ranks(); ++r) {
       int64_t now_ns = 0;

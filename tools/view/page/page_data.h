@@ -5,10 +5,12 @@
 //   kind       the kind of action, + 64 if joined
 //   lane       index into the header's lanes of the rank
 //   stage, microbatch, place, iteration     guess: that of the event before
-//   start      guess: the end of the rank's last computation
-//   length     guess: the length of the last event of this kind
-//   observed_start, observed_end   if the timeline keeps observed times. Guess: start and end
-//   giver      the computation of the stage before or behind that gives the value; own, the
+//   other      of a message where stages are no chain the stage at its other end, else -1; only
+//   there start      guess: the end of the rank's last computation length     guess: the length of
+//   the last event of this kind observed_start, observed_end   if the timeline keeps observed
+//   times. Guess: start and end giver      the computation of the stage before or behind that gives
+//   the value, of several the
+//              one whose value comes last; own, the
 //              needed computation or copy of the same stage; via, the receive that brings the
 //              giver's value. Event numbers, guess: the event's own; 0 stands for none
 // Others:

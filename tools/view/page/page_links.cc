@@ -119,38 +119,51 @@ PageLanes LanesOf(const PageTimeline& page) {
 }
 
 PageNeeds NeedsOf(const PageTimeline& page) {
-  const size_t events = page.timeline.events.size();
+  const std::vector<Event>& events = page.timeline.events;
   PageNeeds needs;
-  for (auto* column : {&needs.giver, &needs.own, &needs.via}) column->assign(events, -1);
+  for (auto* column : {&needs.giver, &needs.own, &needs.via}) column->assign(events.size(), -1);
   if (page.plan == nullptr) return needs;
   const Plan& plan = *page.plan;
   const GiverTable givers(plan);
-  for (size_t i = 0; i < events; ++i) {
+  // Receives by edge and microbatch, of activations and of gradients.
+  const auto place = [&plan](const Edge& edge, MicrobatchId microbatch, bool forward) {
+    return (static_cast<size_t>(edge.id) * static_cast<size_t>(plan.microbatches) +
+            static_cast<size_t>(microbatch.value)) *
+               2 +
+           (forward ? 1 : 0);
+  };
+  std::vector<int64_t> recvs(plan.graph.edges().size() * static_cast<size_t>(plan.microbatches) * 2,
+                             -1);
+  for (size_t i = 0; i < events.size(); ++i) {
+    const Action& action = plan.actions[i];
+    const Edge* const edge = IsRecv(action.kind) ? EdgeOf(plan, action) : nullptr;
+    if (edge == nullptr) continue;
+    const bool forward = action.kind == ActionKind::kRecvForward;
+    recvs[place(*edge, action.microbatch, forward)] = static_cast<int64_t>(i);
+  }
+  for (size_t i = 0; i < events.size(); ++i) {
     const Action& action = plan.actions[i];
     if (!TakesTurn(action.kind)) continue;
-    const Stage& stage = plan.stage(action.stage);
     const Values values = EffectsOf(plan, action).needs;
-    if (values & kInput) {
-      needs.giver[i] = givers.Find(stage.previous, action.microbatch, kOutput);
-    } else if (values & kOutGrad) {
-      needs.giver[i] = givers.Find(stage.next, action.microbatch, kInGrad);
+    const bool forward = (values & kInput) != 0;
+    int64_t there_ns = -1;
+    const StageGraph& graph = plan.GraphOf(action.microbatch);
+    for (const Edge& edge : forward               ? graph.In(action.stage)
+                            : (values & kOutGrad) ? graph.Out(action.stage)
+                                                  : absl::Span<const Edge>()) {
+      const int64_t giver = givers.Find(forward ? edge.from : edge.to, action.microbatch,
+                                        forward ? kOutput : kInGrad);
+      if (giver < 0) continue;
+      const int64_t recv = recvs[place(edge, action.microbatch, forward)];
+      const int64_t end_ns = events[static_cast<size_t>(recv < 0 ? giver : recv)].end_ns;
+      if (end_ns <= there_ns) continue;
+      there_ns = end_ns;
+      needs.giver[i] = giver;
+      needs.via[i] = recv;
     }
     needs.own[i] =
         givers.Find(action.stage, action.microbatch, values & (kSaved | kKept | kStash | kHosted),
                     static_cast<int64_t>(i));
-  }
-  // Receives, each linked to the computation that uses its value.
-  std::vector<int64_t> send_of_giver(events, -1), recv_of(events, -1);
-  for (const MessageEvents& message : page.analysis.messages) {
-    recv_of[message.send] = message.recv;
-    const Action& send = plan.actions[message.send];
-    const int64_t giver = givers.Find(send.stage, send.microbatch, EffectsOf(send.kind).needs);
-    if (giver < 0) continue;
-    send_of_giver[giver] = message.send;
-  }
-  for (size_t i = 0; i < events; ++i) {
-    if (needs.giver[i] < 0 || send_of_giver[needs.giver[i]] < 0) continue;
-    needs.via[i] = recv_of[send_of_giver[needs.giver[i]]];
   }
   return needs;
 }
