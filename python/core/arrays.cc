@@ -49,11 +49,8 @@ Json LayoutsAsJson() {
                                    Field("joined", "?", offsetof(Action, joined)),
                                    Field("stage", "i4", offsetof(Action, stage)),
                                    Field("microbatch", "i4", offsetof(Action, microbatch))}))},
-      {"stages",
-       LayoutOfItem<Stage>(Json::array({Field("rank", "i4", offsetof(Stage, rank)),
-                                        Field("previous", "i4", offsetof(Stage, previous)),
-                                        Field("next", "i4", offsetof(Stage, next)),
-                                        Field("pipe", "i4", offsetof(Stage, pipe))}))},
+      {"stages", LayoutOfItem<Stage>(Json::array({Field("rank", "i4", offsetof(Stage, rank)),
+                                                  Field("pipe", "i4", offsetof(Stage, pipe))}))},
       {"events", LayoutOfItem<Event>(
                      Json::array({Field("kind", "u1", offsetof(Event, kind)),
                                   Field("joined", "?", offsetof(Event, joined)),
