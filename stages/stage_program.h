@@ -113,8 +113,8 @@ struct StageProgram {
   Type input;   // per microbatch
   Type output;  // on the last stage: the scalar loss
   Type target;  // on the last stage
-  // Of packed sequences: I32 (B,T), where a stage reads the positions of its tokens in their
-  // documents (Role::kPositions).
+  // The positions of tokens in their documents (Role::kPositions), I32 (B,T), where sequences are
+  // packed and the stage reads them.
   std::optional<Type> positions;
   std::vector<Saved> saved;
   std::vector<Type> stash;

@@ -22,8 +22,8 @@ struct StepStreams {
   std::vector<int32_t> compute, network, collectives, offload, fetch;
   std::vector<int32_t> own, own_meetings;  // of a plan with rows
   std::vector<int32_t> send, recv;
-  // With a window, three of each stage: its F, its B or I, and its W; -1: not local. Each is in the
-  // order of the list, and waits for its turn on the rank.
+  // Three streams of each stage in a plan with a window: its F, its B or I, and its W; -1: not
+  // local. Each is in the order of the list, and waits for its turn on the rank.
   std::vector<int32_t> ready;
   bool cut = false;  // some stage has layers of parts
 

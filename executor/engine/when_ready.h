@@ -7,8 +7,8 @@
 // ends; a collective from the end of its dependencies (links.h), a reduction of replicas on all
 // ranks alike.
 //
-// Of a plan with a window the step is that of the plan that was performed: the lists in the order
-// of their observed starts.
+// A plan with a window is replayed as the plan that was performed: its lists are in the order of
+// their observed starts.
 //
 // So every start follows from the plan's rules. The observed times are kept beside them
 // (Timeline::observed), and ReconstructionOf (schedlang/plan/timeline.h) measures the difference.

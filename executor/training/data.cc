@@ -208,7 +208,8 @@ int64_t TrainingData::PlaceOf(const BatchKey& key, int context, int64_t row) con
   return static_cast<int64_t>(HashOf(key, row) % static_cast<uint64_t>(size() - context));
 }
 
-// In two parts, since the product of a long file and many sequences passes 64 bits.
+// The quotient is computed in two parts, since the product of a long file and many sequences passes
+// 64 bits.
 int64_t TrainingData::PlaceEvenly(int64_t i, int64_t count, int context) const {
   const int64_t places = size() - context;
   return places / count * i + places % count * i / count;

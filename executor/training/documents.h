@@ -13,7 +13,7 @@
 
 namespace stringline {
 
-// Where documents end: `packed` of a run file.
+// The ends of documents in the data: `packed` of a run file.
 struct PackedWish {
   std::string lengths;  // a file with the tokens of a document a line; ""
   int end = -1;         // or the last token of every document; -1: none

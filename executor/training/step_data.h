@@ -68,7 +68,7 @@ class StepData {
     int64_t tokens = 0, targets = 0, losses = 0, positions = 0;
   };
   DataBytes DataOf(StageId stage) const;
-  // Of a chunk on the device: 0 where the stage reads none.
+  // Bytes of a chunk's positions on the device: 0 where the stage reads none.
   int64_t PositionBytes(StageId stage) const {
     const std::optional<Type>& positions = programs_[stage.value].positions;
     return positions ? AlignUp(positions->bytes()) : 0;

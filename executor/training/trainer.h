@@ -63,7 +63,7 @@ class Trainer {
     return pipelines_->targets(step, microbatch);
   }
 
-  // Of packed sequences, and empty for others: each token's position in its document.
+  // Each token's position in its document, for packed sequences; empty for others.
   absl::Span<int32_t> positions(MicrobatchId microbatch, int step = 0) {
     return pipelines_->positions(step, microbatch);
   }

@@ -129,7 +129,7 @@ class WaitGraph {
           other.microbatch != action.microbatch) {
         continue;
       }
-      // Of several inputs some may be there.
+      // Some of several inputs may be there.
       if (stopped_.live().IsAtEdge(*EdgeOf(plan_, other), other.microbatch, lacks)) continue;
       const int channel = stopped_.channels().Of(plan_, other);
       std::vector<Wait> waits = {{plan_.ranks() + stopped_.queues().of_recv[channel], i}};

@@ -94,7 +94,7 @@ CollectiveChoice CollectivesOf(const CostSpec& spec, Sharding sharding, const Co
   return choice;
 }
 
-// Where stages are no chain every edge may have a size of its own, in place of `message`.
+// Each edge of stages that are no chain may have a size of its own, in place of `message`.
 absl::Status CheckEdgesHaveSizes(const Plan& plan, const CostSpec& spec) {
   const bool chain = plan.graph.is_chain();
   const std::vector<Edge>& edges = plan.graph.edges();

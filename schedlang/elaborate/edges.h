@@ -1,4 +1,4 @@
-// Where microbatches go: from `edges …;` and `skip …;` to Plan::graph and Plan::ways.
+// The ways of microbatches: from `edges …;` and `skip …;` to Plan::graph and Plan::ways.
 //
 // A name on either side of `->` that nothing defines stands for each stage in turn. Where that is
 // the left side, the right side may be no stage: then there is no edge, as behind the last stage of

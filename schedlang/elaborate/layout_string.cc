@@ -111,7 +111,7 @@ class LayoutReader {
     return true;
   }
 
-  // Where stages are no chain.
+  // The rule of stages that are no chain: an embedding is first in its stage, a loss last.
   bool StageEndsWell(const std::string& stage) {
     const size_t embedding = stage.rfind('E'), loss = stage.find('L');
     if (embedding != std::string::npos && embedding > 0) {

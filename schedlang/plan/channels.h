@@ -15,7 +15,7 @@ namespace stringline {
 struct Channel {
   RankId from;
   RankId to;
-  // In a plan with a window: twice its sending stage, and 1 for gradients. Else -1.
+  // Twice the sending stage, and 1 for gradients, in a plan with a window. Else -1.
   int32_t of = -1;
   friend bool operator==(const Channel&, const Channel&) = default;
 };

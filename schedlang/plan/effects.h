@@ -40,7 +40,7 @@
 // stage s: at once when both live on one rank, by a send and a receive otherwise. A first stage's
 // input is the data, live from the start; a last stage's out grad comes from its own loss, with F.
 //
-// Where stages are no chain (stage_graph.h) each edge has such values of its own: F needs the
+// Each edge of stages that are no chain (stage_graph.h) has such values of its own: F needs the
 // inputs of all edges that lead to its stage, gives an output to each that leaves it, and so on
 // backwards. A stage's `input` is live when all its inputs are, and its `output` until all of them
 // are sent.

@@ -65,8 +65,8 @@ namespace stringline {
 struct Action {
   ActionKind kind = ActionKind::kForward;
   bool joined = false;  // shares the rank with the preceding action: the b of `a & b`
-  // Of an own action that every rank does (rows.h) its rank, and of a message in a plan whose
-  // stages are no chain the stage at its other end; -1: the stage alone tells it.
+  // The rank of an own action that every rank does (rows.h), or the stage at the other end of a
+  // message between stages that are no chain; -1: the stage alone tells it.
   int16_t other = -1;
   StageId stage;
   // In its pipe, its slices counted (Plan::slices); of an UPDATE its step; none for a collective.

@@ -27,7 +27,7 @@ class StageGraph {
   // Chains: stage s follows stage s - 1 if both have the same pipe. `pipes`: by stage.
   static StageGraph Chains(absl::Span<const int32_t> pipes);
   // Ends of edges, in any order, none of them twice; stages that they name are below `stages`.
-  // Those from each stage to the next one are a chain.
+  // Edges from each stage to the next one, and no others, are a chain.
   StageGraph(int stages, std::vector<Edge> edges);
 
   // The same edges, with the same numbers, but for those that `keeps` is false of.

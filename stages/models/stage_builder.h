@@ -100,7 +100,7 @@ class StageBuilder {
  private:
   // The position of the first row of activations in its sequence.
   double first_position() const { return static_cast<double>(slice_.index * positions_); }
-  // Of packed sequences: the input with the positions of tokens in their documents.
+  // The input with the positions of tokens in their documents, of packed sequences.
   ValueId PositionsInDocuments();
 
   const int64_t microbatch_, positions_, width_;

@@ -168,7 +168,7 @@ TEST(EvaluatedRun, HasTheLossesOfTheCpu) {
   }
 }
 
-// Of packed sequences, too: their kernels read the positions of every step anew.
+// Packed sequences have the same losses, too: their kernels read the positions of every step anew.
 TEST(PackedRun, HasTheLossesOfTheCpu) {
   const std::string text = Corpus();
   const Documents words = Documents::EndingWith(' ');

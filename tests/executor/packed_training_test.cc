@@ -59,7 +59,7 @@ TEST_F(PackedData, WrongLengthsAreSaid) {
   EXPECT_TRUE(Read("3\r\n 6 \n1", 10).ok());
 }
 
-// What a window is made of, token by token from the number of each token's document.
+// A window's documents are told here token by token, from the number of each token's document.
 TEST_F(PackedData, AWindowHasItsDocuments) {
   std::mt19937_64 random(7);
   std::string text, lengths;

@@ -23,8 +23,8 @@ struct Settings {
   double beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0;
   double clip_norm = 0;  // 0: none
   uint64_t seed = 0;
-  // Of the documents that the text consists of: each is a sequence of its own, as far as it lies in
-  // a window of the text. Empty: every window is a sequence.
+  // Lengths of the documents that the text consists of: each is a sequence of its own, as far as it
+  // lies in a window of the text. Empty: every window is a sequence.
   std::vector<size_t> documents;
 };
 

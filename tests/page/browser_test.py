@@ -225,7 +225,7 @@ class PageTest(unittest.TestCase):
         self.shoot("towers")
         self.find("4F2")
         details = self.text("details")
-        # Of its inputs the one that came last.
+        # Only the last of its inputs to come is named.
         for part in ("Needs", "1F2", "Messages", "4RECV_F2>1", "4SEND_F2>5"):
             self.assertIn(part, details)
         def count(what):

@@ -346,8 +346,8 @@ TEST(ReadyOrder, RefusedOrdersGetStuckWhereTheWindowIsOne) {
   EXPECT_GT(moved_on, 0);  // a list is refused by its own order, though a window may save it
 }
 
-// What ready order would do without the rule about the order of microbatches: with it refused, a
-// stage may begin them in another order.
+// Ready order without the rule about the order of microbatches lets a stage begin them in another
+// order.
 TEST(ReadyOrder, WithoutOneOrderOfMicrobatchesAStageMayChangeItsOwn) {
   Plan plan = PlanFromText(
       "plan s P=2 M=2\nstages 0 1\nwindow 4 slack 0\n"

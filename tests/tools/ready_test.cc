@@ -55,8 +55,8 @@ TEST(ReadyOrderGain, IsThatOfRrfpWhereMicrobatchesVary) {
   const MeanSteps of_microbatches = MeanStepsOf(what, "p2p=3,jitter.microbatch=30%");
   EXPECT_GT(of_microbatches.listed / of_microbatches.ready, 1.3);
   EXPECT_LT(of_microbatches.listed / of_microbatches.ready, 1.4);
-  // Where each time varies by itself it is less: no order gains more than a fifth, as work alone
-  // takes 64 * 30 us and the ends of the pipeline 7 * 30.
+  // Times that vary each by itself leave less to gain: no order gains more than a fifth, as work
+  // alone takes 64 * 30 us and the ends of the pipeline 7 * 30.
   const MeanSteps by_itself = MeanStepsOf(what, "jitter=30%");
   EXPECT_GT(by_itself.listed / by_itself.ready, 1.1);
   EXPECT_GT(by_itself.ready, 71 * 30);

@@ -25,7 +25,7 @@ Times TimesOf(const std::vector<int64_t>& steps_ns) {
   return {sum_ns / static_cast<double>(steps_ns.size()), *least, *most};
 }
 
-// How many times as fast ready order is, by draw.
+// The step's time in listed order over that in ready order, by draw.
 std::vector<double> GainsOf(const JitteredSteps& draws) {
   std::vector<double> gains;
   for (size_t k = 0; k < draws.ready_ns.size(); ++k) {

@@ -10,7 +10,7 @@
 
 namespace stringline {
 
-// Each says nothing of a step whose plan has no window.
+// Both functions say nothing of a step whose plan has no window.
 void PrintReady(const Session& step, std::ostream& out);
 void AddReady(const Session& step, Json* json);
 

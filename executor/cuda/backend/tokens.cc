@@ -30,7 +30,7 @@ void LaunchEmbeddingGrad(const OpRun& run) {
                    count, run.out_type(0).shape[0], columns, integers, floats);
 }
 
-// Of packed sequences: in_documents is the second operand, else null.
+// Packed sequences have `in_documents` as the second operand; for other sequences it is null.
 template <typename T>
 void LaunchRotaryAt(const OpRun& run, const int32_t* in_documents) {
   const Type& x = run.in_type(0);
