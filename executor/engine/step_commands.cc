@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "executor/engine/message_name.h"
+#include "schedlang/plan/ready.h"
 
 namespace stringline {
 
@@ -87,8 +88,9 @@ std::string StepCommands::PrintStream(const void* self, int64_t index) {
   if (row.kind == StreamKind::kFetch) return rank + "copies from the host";
   if (row.kind == StreamKind::kOwn) return rank + "own actions";
   if (row.kind == StreamKind::kReady) {
-    constexpr const char* kNames[] = {"F", "B or I", "W"};
-    return absl::StrCat(rank, kNames[row.index % 3], " of stage ", row.index / 3);
+    const auto index = static_cast<size_t>(row.index);
+    return absl::StrCat(rank, kReadySortNames[index % kReadySorts], " of stage ",
+                        index / kReadySorts);
   }
   if (row.kind == StreamKind::kFlight) {
     return absl::StrCat(rank, "flight of ",

@@ -39,7 +39,7 @@ class StepCommands {
     kSend,
     kRecv,
     kFlight,
-    kReady  // index 3 * stage + 0, 1 or 2: the F of a stage, its B or I, and its W, with a window
+    kReady  // index kReadySorts * stage + ReadySortOf: the F of a stage, its B or I, and its W
   };
   struct StreamRow {
     StreamKind kind;

@@ -99,8 +99,7 @@ void StepMessages::AddMessage(int rank, const Part& part) {
   const uint32_t i = part.action;
   const Action& action = plan_.actions[i];
   const bool send = IsSend(action.kind);
-  const bool gradient =
-      action.kind == ActionKind::kSendBackward || action.kind == ActionKind::kRecvBackward;
+  const bool gradient = !CarriesActivation(action.kind);
   const Bytes payload = work_->Payload(action);
   const MessageGroups::Ends& ends = messages_.of(part.channel);
   MemberCall call{ends.group, send ? ends.from : ends.to, {}};
@@ -124,7 +123,7 @@ void StepMessages::AddMessage(int rank, const Part& part) {
 // The computation that takes the received message: its receive is listed before.
 uint32_t StepMessages::TakerOf(int rank, uint32_t recv) const {
   const Action& message = plan_.actions[recv];
-  const bool forward = message.kind == ActionKind::kRecvForward;
+  const bool forward = CarriesActivation(message.kind);
   uint32_t i = recv;
   const auto takes = [&](const Action& action) {
     return action.stage == message.stage && action.microbatch == message.microbatch &&

@@ -4,11 +4,10 @@
 #include <utility>
 
 #include "schedlang/plan/effects.h"
+#include "schedlang/plan/ready.h"
 
 namespace stringline {
 namespace {
-
-constexpr int kSorts = 3;  // of computations, with a stream of each stage for each
 
 bool HasParts(const Plan& plan, const StageWork& work, RankId rank) {
   for (size_t s = 0; s < plan.stages.size(); ++s) {
@@ -45,18 +44,16 @@ StepStreams::StepStreams(const Plan& plan, const StageWork& work, const std::vec
     recv.push_back(add(Kind::kRecv, channels[c].to, static_cast<int>(c)));
   }
   for (size_t s = 0; s < plan.stages.size() && plan.window > 0; ++s) {
-    for (int sort = 0; sort < kSorts; ++sort) {
-      ready.push_back(add(Kind::kReady, plan.stages[s].rank, kSorts * static_cast<int>(s) + sort));
+    for (size_t sort = 0; sort < kReadySorts; ++sort) {
+      const auto index = static_cast<int>(kReadySorts * s + sort);
+      ready.push_back(add(Kind::kReady, plan.stages[s].rank, index));
     }
   }
 }
 
 int32_t StepStreams::Of(const Plan& plan, const Action& action) const {
   if (ready.empty()) return compute[plan.stage(action.stage).rank.value];
-  const int sort = action.kind == ActionKind::kForward          ? 0
-                   : action.kind == ActionKind::kWeightGradient ? 2
-                                                                : 1;
-  return ready[static_cast<size_t>(kSorts * action.stage.value + sort)];
+  return ready[kReadySorts * static_cast<size_t>(action.stage.value) + ReadySortOf(action.kind)];
 }
 
 StepValues::StepValues(const Plan& plan, const Wiring& wiring, StepCommands* commands)

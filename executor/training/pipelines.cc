@@ -154,7 +154,7 @@ void Pipelines::EnqueueForEveryStage(void (*work)(const void*, int64_t, NativeSt
 
 int32_t Pipelines::WholeOnes() const {
   const Plan& plan = job_->plan();
-  return plan.microbatches / plan.steps / plan.slices;
+  return plan.microbatches_in_step();
 }
 
 MicrobatchId Pipelines::FirstSliceOf(int step, int32_t microbatch) const {

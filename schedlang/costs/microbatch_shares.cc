@@ -193,7 +193,7 @@ std::vector<size_t> PlacesInTurn(const MicrobatchShares& shares) {
 }
 
 absl::Status CheckNumber(const Plan& plan, const UnequalMicrobatches& microbatches) {
-  const int of_step = plan.microbatches / plan.steps / plan.slices;
+  const int of_step = plan.microbatches_in_step();
   const auto listed = static_cast<int>(microbatches.lengths.size());
   if (listed == of_step) return absl::OkStatus();
   return absl::InvalidArgumentError(

@@ -15,13 +15,10 @@ namespace stringline {
 namespace {
 
 // The slot of a name that stands for each stage; -1 for an expression of a single one.
-int32_t DefineStage(const ast::Expr& stage, Scope* scope, Program* program) {
+int32_t DefineStage(const ast::Expr& stage, const Scope& scope, ExpressionResolver* expressions) {
   const auto* const reference = std::get_if<ast::Reference>(&stage.node);
-  if (reference == nullptr || scope->IsKnown(reference->name)) return -1;
-  program->slot_names.push_back(reference->name);
-  const auto slot = static_cast<int32_t>(program->slot_names.size()) - 1;
-  scope->Define({reference->name, stage.span}, Symbol::Kind::kValue, slot);
-  return slot;
+  if (reference == nullptr || scope.IsKnown(reference->name)) return -1;
+  return expressions->DefineValue({reference->name, stage.span});
 }
 
 // Evaluates the rows of `edges` for a plan's stages.
@@ -162,7 +159,7 @@ bool LossesFit(const Plan& plan, Diagnostics* diagnostics) {
 // Evaluates `skip` for each stage and microbatch of a step.
 bool FitSkip(const SkipStep& skip, Evaluator* evaluator, Plan* plan, Diagnostics* diagnostics) {
   std::vector<Skip> skips;
-  const int microbatches = plan->microbatches / plan->steps / plan->slices;
+  const int microbatches = plan->microbatches_in_step();
   for (size_t s = 0; s < plan->stages.size(); ++s) {
     evaluator->Set(skip.stage_slot, static_cast<int64_t>(s));
     for (int m = 0; m < microbatches; ++m) {
@@ -176,8 +173,7 @@ bool FitSkip(const SkipStep& skip, Evaluator* evaluator, Plan* plan, Diagnostics
     }
   }
   if (skips.empty()) return true;
-  const bool fits = plan->stages.size() <= static_cast<size_t>(kMostStagesOfEdges);
-  const std::string reason = fits ? plan->SetSkips(std::move(skips)) : "too many stages";
+  const std::string reason = plan->SetSkips(std::move(skips));
   if (reason.empty()) return true;
   diagnostics->Add(Code::kBadEdges, skip.span, reason).where = PrintParameters(*plan);
   return false;
@@ -191,9 +187,9 @@ void ResolveEdges(const ast::Edges& edges, Scope* scope, ExpressionResolver* exp
     EdgeStep out{.span = row.from.span};
     out.span.end = row.to.span.end;
     scope->OpenBlock();
-    out.from_slot = DefineStage(row.from, scope, program);
+    out.from_slot = DefineStage(row.from, *scope, expressions);
     out.from = expressions->Resolve(row.from);
-    out.to_slot = DefineStage(row.to, scope, program);
+    out.to_slot = DefineStage(row.to, *scope, expressions);
     out.to = expressions->Resolve(row.to);
     if (row.where) out.where = expressions->Resolve(*row.where);
     scope->CloseBlock();
@@ -205,15 +201,9 @@ void ResolveSkip(const ast::Skip& skip, Scope* scope, ExpressionResolver* expres
                  Program* program) {
   SkipStep& out = program->skip.emplace();
   out.span = skip.span;
-  const auto define = [&](const ast::Name& name) {
-    program->slot_names.push_back(name.text);
-    const auto slot = static_cast<int32_t>(program->slot_names.size()) - 1;
-    scope->Define(name, Symbol::Kind::kValue, slot);
-    return slot;
-  };
   scope->OpenBlock();
-  out.stage_slot = define(skip.stage);
-  out.microbatch_slot = define(skip.microbatch);
+  out.stage_slot = expressions->DefineValue(skip.stage);
+  out.microbatch_slot = expressions->DefineValue(skip.microbatch);
   out.where = expressions->Resolve(skip.where);
   scope->CloseBlock();
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "schedlang/base/source.h"
@@ -268,6 +269,11 @@ struct Program {
   std::vector<Step> rank;   // the rank block
   std::vector<NamedOrder> orders;
   std::vector<Span> places;
+
+  int32_t AddSlot(std::string name) {
+    slot_names.push_back(std::move(name));
+    return static_cast<int32_t>(slot_names.size()) - 1;
+  }
 };
 
 }  // namespace stringline

@@ -285,7 +285,7 @@ bool SaysEdges(const ast::Schedule& schedule) {
 }
 
 StagesStep ResolveStages(const ast::Stages& stages, Scope* scope, ExpressionResolver* expressions,
-                         Program* program, Diagnostics* diagnostics) {
+                         Diagnostics* diagnostics) {
   StagesStep out;
   out.span = stages.layout.span;
   out.count = expressions->Resolve(stages.count);
@@ -297,9 +297,7 @@ StagesStep ResolveStages(const ast::Stages& stages, Scope* scope, ExpressionReso
   }
   out.layout = Layout::kExpression;
   scope->OpenBlock();
-  out.slot = static_cast<int32_t>(program->slot_names.size());
-  program->slot_names.push_back(stages.layout.text);
-  scope->Define(stages.layout, Symbol::Kind::kValue, out.slot);
+  out.slot = expressions->DefineValue(stages.layout);
   out.rank = expressions->Resolve(*stages.rank);
   out.span = stages.rank->span;
   scope->CloseBlock();
@@ -346,7 +344,7 @@ class Resolver {
         Header(option.name.span, absl::StrCat("option '", option.name.text, "' has no default"));
       }
       program_.defaults.push_back(option.value ? expressions_.Resolve(*option.value) : -1);
-      scope_.Define(option.name, Symbol::Kind::kValue, NewSlot(option.name.text));
+      scope_.Define(option.name, Symbol::Kind::kValue, program_.AddSlot(option.name.text));
     }
     if (parameters.size() < kFirst.size()) {
       Header(schedule_.name.span, "the parameters of a schedule begin with 'P' and 'M'");
@@ -363,7 +361,7 @@ class Resolver {
                                expressions_.Resolve(argument.value)});
     }
     scope_.OpenBlock();
-    program_.rank_slot = NewSlot(rank_variable_);
+    program_.rank_slot = program_.AddSlot(rank_variable_);
     scope_.DefineUnlessKnown({rank_variable_, derived.base.span}, Symbol::Kind::kValue,
                              program_.rank_slot);
     for (const ast::Derived::Then& then : derived.thens) {
@@ -399,11 +397,6 @@ class Resolver {
                                       : "'stages' and no 'rank' block";
     diagnostics_->Add(Code::kMissingPart, schedule_.name.span,
                       absl::StrCat("schedule '", schedule_.name.text, "' has no ", lacks));
-  }
-
-  int32_t NewSlot(const std::string& name) {
-    program_.slot_names.push_back(name);
-    return static_cast<int32_t>(program_.slot_names.size()) - 1;
   }
 
   std::vector<Step> ResolveBlock(const ast::Block& block, Place place) {
@@ -443,7 +436,7 @@ class Resolver {
     }
     Step step{.kind = Step::Kind::kLet, .span = let.value.span};
     step.node = expressions_.Resolve(let.value);
-    step.slot = NewSlot(let.name.text);
+    step.slot = program_.AddSlot(let.name.text);
     scope_.Define(let.name, Symbol::Kind::kValue, step.slot);
     expressions_.pipe_stages().AddSlot(step.slot, step.node);
     steps->push_back(std::move(step));
@@ -486,7 +479,7 @@ class Resolver {
   }
 
   StagesStep StagesOf(const ast::Stages& stages) {
-    return ResolveStages(stages, &scope_, &expressions_, &program_, diagnostics_);
+    return ResolveStages(stages, &scope_, &expressions_, diagnostics_);
   }
 
   void AddPipe(PipeStep pipe, Span span, std::vector<Step>* steps) {
@@ -584,7 +577,7 @@ class Resolver {
     if (!Stands(place == Place::kSchedule, rank.span, "'rank'", kInSchedule)) return;
     if (!Once(&first_.rank, rank.span, "rank block")) return;
     scope_.OpenBlock();
-    program_.rank_slot = NewSlot(rank.variable.text);
+    program_.rank_slot = program_.AddSlot(rank.variable.text);
     scope_.Define(rank.variable, Symbol::Kind::kValue, program_.rank_slot);
     if (rank.mode) {
       program_.mode = ModeOf(rank.mode->text);
@@ -614,7 +607,7 @@ class Resolver {
     step.node = expressions_.Resolve(repeat.count);
     scope_.OpenBlock();
     if (repeat.variable) {
-      step.slot = NewSlot(repeat.variable->text);
+      step.slot = program_.AddSlot(repeat.variable->text);
       scope_.Define(*repeat.variable, Symbol::Kind::kValue, step.slot);
     }
     step.body = ResolveStatements(repeat.body, std::max(place, Place::kLoop));

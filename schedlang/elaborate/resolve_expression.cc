@@ -94,9 +94,7 @@ int32_t ExpressionResolver::ResolveFunction(const ast::Let& let) {
   function.parameters = static_cast<int32_t>(let.parameters.size());
   scope_->OpenBlock();
   for (const ast::Name& parameter : let.parameters) {
-    scope_->Define(parameter, Symbol::Kind::kValue,
-                   static_cast<int32_t>(program_->slot_names.size()));
-    program_->slot_names.push_back(parameter.text);
+    DefineValue(parameter);
   }
   scope_->BeginFunction(let.name.text);
   function.body = ResolveAt(let.value, &function.depth);
@@ -105,6 +103,12 @@ int32_t ExpressionResolver::ResolveFunction(const ast::Let& let) {
   pipe_stages_.AddFunction(function.body);
   program_->functions.push_back(std::move(function));
   return static_cast<int32_t>(program_->functions.size()) - 1;
+}
+
+int32_t ExpressionResolver::DefineValue(const ast::Name& name) {
+  const int32_t slot = program_->AddSlot(name.text);
+  scope_->Define(name, Symbol::Kind::kValue, slot);
+  return slot;
 }
 
 PerStageStep ExpressionResolver::ResolvePerStage(const ast::PerStage& said) {
@@ -117,9 +121,7 @@ PerStageStep ExpressionResolver::ResolvePerStage(const ast::PerStage& said) {
 PerStageStep ExpressionResolver::ResolveByStage(const ast::Name& variable, const ast::Expr& value) {
   PerStageStep out;
   scope_->OpenBlock();
-  out.slot = static_cast<int32_t>(program_->slot_names.size());
-  program_->slot_names.push_back(variable.text);
-  scope_->Define(variable, Symbol::Kind::kValue, out.slot);
+  out.slot = DefineValue(variable);
   out.nodes.push_back(Resolve(value));
   scope_->CloseBlock();
   return out;

@@ -27,6 +27,9 @@ class ExpressionResolver {
   // cannot use it.
   int32_t ResolveFunction(const ast::Let& let);
 
+  // The slot of a new name, which is a value until the current block is closed.
+  int32_t DefineValue(const ast::Name& name);
+
   PerStageStep ResolvePerStage(const ast::PerStage& said);
   // The expression for every stage, which has the variable's name.
   PerStageStep ResolveByStage(const ast::Name& variable, const ast::Expr& value);

@@ -86,9 +86,7 @@ class MessageOrdering {
     return (static_cast<size_t>(edge.id) * plan_.microbatches + microbatch.value) * 2 + forward;
   }
   size_t Index(const Action& message) const {
-    const bool forward =
-        message.kind == ActionKind::kSendForward || message.kind == ActionKind::kRecvForward;
-    return Index(*EdgeOf(plan_, message), message.microbatch, forward);
+    return Index(*EdgeOf(plan_, message), message.microbatch, CarriesActivation(message.kind));
   }
 
   std::vector<TimedMessage> InOrder(const Timeline& ideal) const {

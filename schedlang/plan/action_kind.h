@@ -34,6 +34,10 @@ constexpr bool IsRecv(ActionKind kind) {
 }
 
 constexpr bool IsMessage(ActionKind kind) { return IsSend(kind) || IsRecv(kind); }
+// True for a message with an activation; others bring an input gradient back.
+constexpr bool CarriesActivation(ActionKind message) {
+  return message == ActionKind::kSendForward || message == ActionKind::kRecvForward;
+}
 // Copies from a rank's device, and to it, each way on a lane of its own (links.h).
 constexpr bool CopiesOut(ActionKind kind) {
   return IsBetween(ActionKind::kOffload, kind, ActionKind::kOwnOut2);

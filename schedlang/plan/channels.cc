@@ -43,9 +43,8 @@ Channels ChannelsOf(const Plan& plan) {
 }
 
 bool Match(const Plan& plan, const Action& send, const Action& recv) {
-  const bool kinds =
-      (send.kind == ActionKind::kSendForward) == (recv.kind == ActionKind::kRecvForward);
-  return kinds && recv.stage == PeerStage(plan, send) && send.stage == PeerStage(plan, recv) &&
+  return CarriesActivation(send.kind) == CarriesActivation(recv.kind) &&
+         recv.stage == PeerStage(plan, send) && send.stage == PeerStage(plan, recv) &&
          recv.microbatch == send.microbatch;
 }
 
@@ -53,9 +52,8 @@ int Channels::Of(const Plan& plan, const Action& action) const {
   if (!IsMessage(action.kind)) return -1;
   const Edge* const edge = EdgeOf(plan, action);
   if (edge == nullptr) return -1;
-  const bool forward =
-      action.kind == ActionKind::kSendForward || action.kind == ActionKind::kRecvForward;
-  return (forward ? of_activation : of_gradient)[static_cast<size_t>(edge->id)];
+  return (CarriesActivation(action.kind) ? of_activation
+                                         : of_gradient)[static_cast<size_t>(edge->id)];
 }
 
 }  // namespace stringline

@@ -149,9 +149,9 @@ bool Plan::IsLeftOut(StageId id, MicrobatchId microbatch) const {
 }
 
 int Plan::MicrobatchesOfStep(StageId id) const {
-  const auto of_stage = std::count_if(skips.begin(), skips.end(),
-                                      [id](const Skip& skip) { return skip.stage == id; });
-  return microbatches_of(id) / steps - static_cast<int>(of_stage) * slices;
+  const auto first = std::lower_bound(skips.begin(), skips.end(), Skip{id, 0});
+  const auto last = std::lower_bound(first, skips.end(), Skip{StageId(id.value + 1), 0});
+  return microbatches_of(id) / steps - static_cast<int>(last - first) * slices;
 }
 
 namespace {
@@ -190,20 +190,25 @@ std::string FindWay(const StageGraph& whole, const std::vector<bool>& left_out,
 }  // namespace
 
 std::string Plan::SetSkips(std::vector<Skip> left_out) {
+  if (stages.size() > static_cast<size_t>(kMostStagesOfEdges)) {
+    return absl::StrCat("there are ", stages.size(),
+                        " stages, and stages among which microbatches ",
+                        "leave some out are at most ", kMostStagesOfEdges);
+  }
   const StageGraph whole = WholeGraph();
   std::sort(left_out.begin(), left_out.end());
   skips = std::move(left_out);
   ways.clear();
-  way_of.assign(static_cast<size_t>(microbatches / steps / slices), 0);
+  way_of.assign(static_cast<size_t>(microbatches_in_step()), 0);
+  std::vector<std::vector<bool>> out_of(way_of.size() + 1);  // the first leaves out nothing
+  for (std::vector<bool>& out : out_of) out.assign(stages.size(), false);
+  for (const Skip& skip : skips) {
+    out_of[static_cast<size_t>(skip.microbatch) + 1][static_cast<size_t>(skip.stage.value)] = true;
+  }
   std::map<std::vector<bool>, int32_t> known;  // ways by what they leave out
   std::vector<std::set<Ends>> ends;
-  for (size_t m = 0; m <= way_of.size(); ++m) {  // the first leaves out nothing
-    std::vector<bool> out(stages.size(), false);
-    for (const Skip& skip : skips) {
-      if (m > 0 && skip.microbatch == static_cast<int32_t>(m) - 1) {
-        out[static_cast<size_t>(skip.stage.value)] = true;
-      }
-    }
+  for (size_t m = 0; m < out_of.size(); ++m) {
+    const std::vector<bool>& out = out_of[m];
     const auto [way, is_new] = known.emplace(out, static_cast<int32_t>(ends.size()));
     if (m > 0) way_of[m - 1] = way->second;
     if (!is_new) continue;

@@ -268,6 +268,8 @@ struct Plan {
   bool LeavesOut(StageId id, MicrobatchId microbatch) const {
     return !ways.empty() && IsLeftOut(id, microbatch);
   }
+  // The number of microbatches of a step, slices not counted.
+  int microbatches_in_step() const { return microbatches / steps / slices; }
   // The number of microbatches of a step that the stage has, their slices counted.
   int MicrobatchesOfStep(StageId id) const;
   // The number of microbatches of the stage's pipe.

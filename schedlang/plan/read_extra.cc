@@ -181,7 +181,7 @@ bool ReadCosts(const std::vector<Word>& words, const Plan& plan, OrderCosts* cos
     const CostList list = ListOf(parts.first, costs);
     if (list.values == nullptr || !list.values->empty()) return false;
     const bool of_microbatches = parts.first == "microbatch";
-    const auto in_step = static_cast<size_t>(plan.microbatches / plan.steps / plan.slices);
+    const auto in_step = static_cast<size_t>(plan.microbatches_in_step());
     const auto values =
         ReadCostsOfEach(parts.second, of_microbatches ? in_step : stages, list.least);
     if (!values || (of_microbatches && values->size() != in_step)) return false;

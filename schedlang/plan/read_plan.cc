@@ -16,6 +16,81 @@ namespace {
 
 constexpr int64_t kMostRanks = 1 << 20;
 
+// Each of the following says why an action cannot stand in the plan as read so far, in words that
+// follow the action's name; empty if it can.
+
+std::string NoSuchAction(const Plan& plan, const Action& action) {
+  if (action.stage.value >= static_cast<int>(plan.stages.size())) {
+    return absl::StrCat(": there are only ", plan.stages.size(), " stages");
+  }
+  const bool updates = action.kind == ActionKind::kUpdate;
+  const int slices = updates ? 1 : plan.slices;
+  const int most = updates ? plan.steps : plan.microbatches_of(action.stage) / slices;
+  if (action.microbatch.value / slices >= most) {
+    const absl::string_view counted = updates     ? (most == 1 ? " step" : " steps")
+                                      : most == 1 ? " microbatch"
+                                                  : " microbatches";
+    return absl::StrCat(": there ", most == 1 ? "is" : "are", " only ", most, counted);
+  }
+  if (ComputesMicrobatch(action.kind) && plan.LeavesOut(action.stage, action.microbatch)) {
+    return absl::StrCat(": the microbatch leaves stage ", action.stage.value, " out");
+  }
+  return "";
+}
+
+// A message of a plan whose stages are no chain names its edge by the other stage.
+std::string NoSuchEdge(const Plan& plan, const Action& action) {
+  if (!IsMessage(action.kind)) return "";
+  if (action.other >= 0 && (plan.graph.is_chain() || EdgeOf(plan, action) == nullptr)) {
+    return absl::StrCat(": no edge joins stage ", action.stage.value, " and ", action.other);
+  }
+  if (!plan.graph.is_chain() && action.other < 0) {
+    return absl::StrCat(": of a plan with edges a message names its other stage, as ",
+                        Print(plan, action), ">1");
+  }
+  return "";
+}
+
+std::string NotOfAGroup(const Plan& plan, const Action& action) {
+  constexpr absl::string_view kAlone = " cannot be part of a group";
+  if (action.kind == ActionKind::kUpdate || IsCollective(action.kind)) return std::string(kAlone);
+  if (IsOwn(action.kind)) {
+    return absl::StrCat(kAlone, ": an action of the schedule's own runs alone");
+  }
+  if (IsCopy(action.kind)) {
+    return absl::StrCat(kAlone, ": a copy runs beside computations by itself");
+  }
+  if (action.joined && IsMessage(plan.actions.back().kind) != IsMessage(action.kind)) {
+    return " cannot share its group: computation and messages do not mix";
+  }
+  return "";
+}
+
+std::string ReasonAgainst(const Plan& plan, RankId rank, const Action& action, bool grouped) {
+  std::string reason = NoSuchAction(plan, action);
+  if (reason.empty()) reason = NoSuchEdge(plan, action);
+  if (!reason.empty()) return reason;
+  const RankId home = RankOf(plan, action);
+  if (home != rank) {
+    return absl::StrCat(": stage ", action.stage.value, " lives on rank ", home.value,
+                        ", not on rank ", rank.value);
+  }
+  if (grouped) reason = NotOfAGroup(plan, action);
+  if (!reason.empty()) return reason;
+  const bool remade = plan.recompute.empty() || plan.recompute[action.stage.value] == 0;
+  if (action.kind == ActionKind::kRecompute && remade) {
+    return absl::StrCat(": no line 'recompute' says that stage ", action.stage.value,
+                        " recomputes");
+  }
+  if (plan.forward_only && !IsOfForwardOnly(action.kind)) {
+    return " stands in a plan that is forward only";
+  }
+  const bool anywhere =
+      TakesTurn(action.kind) || IsOwnNetwork(action.kind) || IsCollective(action.kind);
+  if (anywhere || plan.lowered) return "";
+  return ": only a plan marked 'lowered' holds sends and receives";
+}
+
 class PlanReader {
  public:
   PlanReader(const Source& source, Diagnostics* diagnostics)
@@ -248,7 +323,7 @@ class PlanReader {
   bool ReadSkipsLine() {
     if (next_ >= lines_.size() || lines_[next_][0].text != "skip") return true;
     const std::vector<Word>& words = lines_[next_++];
-    const int in_step = plan_.microbatches / plan_.steps / plan_.slices;
+    const int in_step = plan_.microbatches_in_step();
     auto skips = ReadSkips(words, static_cast<int>(plan_.stages.size()), in_step);
     if (!skips) {
       return Complain(words[0].span,
@@ -309,94 +384,19 @@ class PlanReader {
         return Complain(word.span, "expected an action like 3F7");
       if (plan_.rows.IsOfEveryRank(action.kind)) action.other = static_cast<int16_t>(rank.value);
       // The text may say what a chain tells.
-      if (IsMessage(action.kind) && plan_.graph.is_chain() && InRange(action) &&
+      const bool in_range = action.stage.value < static_cast<int>(plan_.stages.size());
+      if (IsMessage(action.kind) && plan_.graph.is_chain() && in_range &&
           PeerStage(plan_, action).value == action.other) {
         action.other = -1;
       }
-      if (!Allowed(rank, word, action)) return false;
+      const bool grouped = word.text.find('&') != absl::string_view::npos;
+      const std::string reason = ReasonAgainst(plan_, rank, action, grouped);
+      if (!reason.empty()) return Complain(word.span, Print(plan_, action) + reason);
       plan_.actions.push_back(action);
       if (rest.empty()) return true;
       if (rest[0] != '&') return Complain(word.span, "expected '&' or a space after an action");
       rest.remove_prefix(1);
     }
-  }
-
-  bool InRange(const Action& action) const {
-    return action.stage.value < static_cast<int>(plan_.stages.size());
-  }
-
-  bool Allowed(RankId rank, const Word& word, const Action& action) {
-    if (!InRange(action)) {
-      return Complain(word.span, absl::StrCat(Print(plan_, action), ": there are only ",
-                                              plan_.stages.size(), " stages"));
-    }
-    const bool updates = action.kind == ActionKind::kUpdate;
-    const int slices = updates ? 1 : plan_.slices;
-    const int most = updates ? plan_.steps : plan_.microbatches_of(action.stage) / slices;
-    if (action.microbatch.value / slices >= most) {
-      return Complain(word.span,
-                      absl::StrCat(Print(plan_, action), ": there ", most == 1 ? "is" : "are",
-                                   " only ", most, updates ? " step" : " microbatch",
-                                   most == 1 ? ""
-                                   : updates ? "s"
-                                             : "es"));
-    }
-    if (action.other >= 0 && IsMessage(action.kind) &&
-        (plan_.graph.is_chain() || EdgeOf(plan_, action) == nullptr)) {
-      return Complain(word.span, absl::StrCat(Print(plan_, action), ": no edge joins stage ",
-                                              action.stage.value, " and ", action.other));
-    }
-    if (IsMessage(action.kind) && !plan_.graph.is_chain() && action.other < 0) {
-      return Complain(word.span, absl::StrCat(Print(plan_, action), ": of a plan with edges a ",
-                                              "message names its other stage, as ",
-                                              Print(plan_, action), ">1"));
-    }
-    if (ComputesMicrobatch(action.kind) && plan_.LeavesOut(action.stage, action.microbatch)) {
-      return Complain(word.span,
-                      absl::StrCat(Print(plan_, action), ": the microbatch leaves stage ",
-                                   action.stage.value, " out"));
-    }
-    const RankId home = RankOf(plan_, action);
-    if (home != rank) {
-      return Complain(word.span,
-                      absl::StrCat(Print(plan_, action), ": stage ", action.stage.value,
-                                   " lives on rank ", home.value, ", not on rank ", rank.value));
-    }
-    const bool grouped = word.text.find('&') != absl::string_view::npos;
-    if (updates && grouped) {
-      return Complain(word.span, absl::StrCat(Print(plan_, action), " cannot be part of a group"));
-    }
-    if (IsOwn(action.kind) && grouped) {
-      return Complain(word.span, absl::StrCat(Print(plan_, action), " cannot be part of a group: ",
-                                              "an action of the schedule's own runs alone"));
-    }
-    if (IsCopy(action.kind) && grouped) {
-      return Complain(word.span,
-                      absl::StrCat(Print(plan_, action), " cannot be part of a group: a ",
-                                   "copy runs beside computations by itself"));
-    }
-    if (action.joined && IsMessage(plan_.actions.back().kind) != IsMessage(action.kind)) {
-      return Complain(word.span, absl::StrCat(Print(plan_, action),
-                                              " cannot share its group: computation and messages "
-                                              "do not mix"));
-    }
-    const bool remade = plan_.recompute.empty() || plan_.recompute[action.stage.value] == 0;
-    if (action.kind == ActionKind::kRecompute && remade) {
-      return Complain(word.span, absl::StrCat(Print(plan_, action), ": no line 'recompute' says ",
-                                              "that stage ", action.stage.value, " recomputes"));
-    }
-    if (plan_.forward_only && !IsOfForwardOnly(action.kind)) {
-      return Complain(word.span,
-                      absl::StrCat(Print(plan_, action), " stands in a plan that is forward only"));
-    }
-    if (TakesTurn(action.kind) || IsOwnNetwork(action.kind)) return true;
-    if (IsCollective(action.kind)) {
-      return !grouped ||
-             Complain(word.span, absl::StrCat(Print(plan_, action), " cannot be part of a group"));
-    }
-    return plan_.lowered || Complain(word.span, absl::StrCat(Print(plan_, action),
-                                                             ": only a plan marked 'lowered' holds "
-                                                             "sends and receives"));
   }
 
   const std::vector<std::vector<Word>> lines_;

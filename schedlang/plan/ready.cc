@@ -43,22 +43,15 @@ bool IsPerformed(ActionKind kind) {
          kind == ActionKind::kInputGradient || kind == ActionKind::kWeightGradient;
 }
 
-// 0 for F, 1 for B and I, 2 for W.
-size_t SortOf(ActionKind kind) {
-  if (kind == ActionKind::kForward) return 0;
-  return kind == ActionKind::kWeightGradient ? 2 : 1;
-}
-
 // So many of a stage's F, of its B or I, and of its W stand in the list so far.
 struct StageOrder {
-  size_t done[3] = {};
+  size_t done[kReadySorts] = {};
   std::optional<bool> whole;  // its gradients are B
 };
 
 // The fault of the next action of the stage's list, or "". `first`: the order of microbatches.
 std::string FaultOf(const Plan& plan, const Action& action, const std::vector<int32_t>& first,
                     StageOrder* stage) {
-  constexpr const char* kNames[] = {"F", "B or I", "W"};
   const std::string name = Print(plan, action);
   if (!IsPerformed(action.kind)) {
     return absl::StrCat("ready order ('window') performs F, B, I and W, and this is ", name);
@@ -67,8 +60,8 @@ std::string FaultOf(const Plan& plan, const Action& action, const std::vector<in
     return absl::StrCat("ready order ('window') performs one action at a time, and ", name,
                         " stands in a group");
   }
-  const size_t order = SortOf(action.kind);
-  if (order != 0) {
+  const size_t sort = ReadySortOf(action.kind);
+  if (sort != 0) {
     const bool whole = action.kind == ActionKind::kBackward;
     if (stage->whole.value_or(whole) != whole) {
       return absl::StrCat(name, ": in ready order ('window') a stage does all its microbatches ",
@@ -76,10 +69,10 @@ std::string FaultOf(const Plan& plan, const Action& action, const std::vector<in
     }
     stage->whole = whole;
   }
-  const size_t k = stage->done[order]++;
+  const size_t k = stage->done[sort]++;
   if (k >= first.size() || first[k] == action.microbatch.value) return "";
   return absl::StrCat("ready order ('window') keeps one order of microbatches in all stages, and ",
-                      name, " is number ", k, " of the ", kNames[order],
+                      name, " is number ", k, " of the ", kReadySortNames[sort],
                       " of its stage: the first ", "stage has microbatch ", first[k], " there");
 }
 
@@ -136,13 +129,14 @@ std::optional<ReadyFault> FindReadyFault(const Plan& plan) {
 ValueTakers::ValueTakers(const Plan& plan)
     : takers_(plan.actions.size()), needs_(plan.actions.size(), 0) {
   // By stage, microbatch and sort (F, B or I, W): the action.
-  std::vector<uint32_t> of(plan.stages.size() * plan.microbatches * 3, ReadyList::kNone);
+  std::vector<uint32_t> of(plan.stages.size() * plan.microbatches * kReadySorts, ReadyList::kNone);
   const auto at = [&](StageId stage, MicrobatchId microbatch, size_t sort) -> uint32_t& {
-    return of[(static_cast<size_t>(stage.value) * plan.microbatches + microbatch.value) * 3 + sort];
+    const size_t index = static_cast<size_t>(stage.value) * plan.microbatches + microbatch.value;
+    return of[index * kReadySorts + sort];
   };
   for (uint32_t i = 0; i < plan.actions.size(); ++i) {
     const Action& action = plan.actions[i];
-    if (IsPerformed(action.kind)) at(action.stage, action.microbatch, SortOf(action.kind)) = i;
+    if (IsPerformed(action.kind)) at(action.stage, action.microbatch, ReadySortOf(action.kind)) = i;
   }
   for (uint32_t i = 0; i < plan.actions.size(); ++i) {
     const Action& action = plan.actions[i];
@@ -153,7 +147,7 @@ ValueTakers::ValueTakers(const Plan& plan)
       takers_[i].of[takers_[i].count++] = taker;
       ++needs_[taker];
     };
-    const size_t sort = SortOf(action.kind);
+    const size_t sort = ReadySortOf(action.kind);
     if (sort == 0) {
       give(action.stage, 1);
       give(plan.graph.Behind(action.stage), 0);

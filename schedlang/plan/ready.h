@@ -37,6 +37,14 @@
 
 namespace stringline {
 
+// The computations of which each stage keeps an order.
+inline constexpr size_t kReadySorts = 3;
+inline constexpr const char* kReadySortNames[kReadySorts] = {"F", "B or I", "W"};
+constexpr size_t ReadySortOf(ActionKind computation) {
+  if (computation == ActionKind::kForward) return 0;
+  return computation == ActionKind::kWeightGradient ? 2 : 1;
+}
+
 // The most that a stage may hold at once, in microbatches.
 struct StageRoom {
   int activations = 0;  // from F to B or W

@@ -329,7 +329,8 @@ std::optional<Plan> PlanOf(const Timeline& timeline) {
   plan.SetChains();
   if (!timeline.edges.empty()) plan.graph = StageGraph(static_cast<int>(stages), timeline.edges);
   const auto is_no_stage = [&](const Skip& skip) {
-    return skip.stage.value >= static_cast<int>(stages) || skip.microbatch >= plan.microbatches;
+    return skip.stage.value >= static_cast<int>(stages) ||
+           skip.microbatch >= plan.microbatches_in_step();
   };
   if (std::any_of(timeline.skips.begin(), timeline.skips.end(), is_no_stage)) return std::nullopt;
   if (!timeline.skips.empty() && !plan.SetSkips(timeline.skips).empty()) return std::nullopt;

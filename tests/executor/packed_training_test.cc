@@ -7,7 +7,6 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -21,6 +20,7 @@
 #include "tests/executor/plans.h"
 #include "tests/executor/small_run.h"
 #include "tests/executor/tiny_models.h"
+#include "tests/executor/tiny_training.h"
 
 namespace stringline {
 namespace {
@@ -113,17 +113,11 @@ TEST_F(PackedData, AWindowHasItsDocuments) {
   }
 }
 
-struct PackedTrained {
-  std::vector<double> losses, norms;
-  std::map<std::string, std::vector<float>> grads;  // of the first step
-  friend bool operator==(const PackedTrained&, const PackedTrained&) = default;
-};
-
 constexpr int kPackedSteps = 3;
 
 // Trains a model whose sequences are packed of documents of so many tokens; 0: that are whole. The
 // tokens are the same for all lengths and contexts with as many tokens in a microbatch.
-PackedTrained TrainPacked(const AnyShape& shape, int document, const Mesh& mesh = {}) {
+TinyTraining TrainPacked(const AnyShape& shape, int document, const Mesh& mesh = {}) {
   const Plan plan = WithSums(*LibraryPlan("1f1b", 2, 4), mesh);
   auto programs = BuildModelStages(shape, *SplitEven(shape.layers(), 2),
                                    {.expert_ranks = mesh.expert, .packed = document > 0});
@@ -135,7 +129,7 @@ PackedTrained TrainPacked(const AnyShape& shape, int document, const Mesh& mesh 
   Trainer& trainer = **made;
   const int piece = document > 0 ? document : shape.context();
   std::mt19937 random(5);
-  PackedTrained trained;
+  TinyTraining trained;
   for (int step = 0; step < kPackedSteps; ++step) {
     int64_t counted = 0;
     for (int32_t m = 0; m < trainer.microbatches(); ++m) {
@@ -152,21 +146,9 @@ PackedTrained TrainPacked(const AnyShape& shape, int document, const Mesh& mesh 
       }
     }
     trainer.SetTargets(counted);
-    const absl::Status status = trainer.ComputeGradients();
-    SL_CHECK(status.ok()) << status;
-    trained.losses.push_back(trainer.loss_sum());
-    for (int32_t stage = 0; stage < 2 && step == 0; ++stage) {
-      const std::vector<Param>& params = trainer.programs()[stage].params;
-      for (size_t p = 0; p < params.size(); ++p) {
-        const auto grad = trainer.grad(StageId(stage), static_cast<int>(p));
-        trained.grads[params[p].name].assign(grad.begin(), grad.end());
-      }
-    }
-    const auto norm = trainer.Update(0.02);
-    SL_CHECK(norm.ok()) << norm.status();
-    trained.norms.push_back(*norm);
+    AddStep(&trainer, /*keeps_grads=*/true, &trained);
   }
-  for (const RankBytes& rank : trainer.rank_bytes()) EXPECT_EQ(rank.planned, rank.allocated);
+  ExpectPlannedBytes(trainer);
   return trained;
 }
 
@@ -186,7 +168,7 @@ TEST(PackedTraining, OfDocumentsIsThatOfAsManySequences) {
         if (mesh.expert > 1 && family != TinyFamily::kMoe) continue;
         SCOPED_TRACE(absl::StrCat(NameOf(family), " ", NameOf(dtype), " data ", mesh.data,
                                   " expert ", mesh.expert));
-        const PackedTrained packed = TrainPacked(PackedShape(family, dtype, 80, 2), 40, mesh);
+        const TinyTraining packed = TrainPacked(PackedShape(family, dtype, 80, 2), 40, mesh);
         EXPECT_EQ(packed, TrainPacked(PackedShape(family, dtype, 40, 4), 0, mesh));
         EXPECT_EQ(packed, TrainPacked(PackedShape(family, dtype, 160, 1), 40, mesh));
         EXPECT_NE(packed, TrainPacked(PackedShape(family, dtype, 80, 2), 80, mesh));
@@ -198,9 +180,9 @@ TEST(PackedTraining, OfDocumentsIsThatOfAsManySequences) {
 // A table of positions is longer than documents are, and its gradient is added up in another order.
 TEST(PackedTraining, OfLearnedPositionsIsThatOfAsManySequencesButForRounding) {
   for (const int document : {2, 8, 40, 80}) {
-    const PackedTrained packed =
+    const TinyTraining packed =
         TrainPacked(PackedShape(TinyFamily::kGpt, DType::kF32, 80, 2), document);
-    const PackedTrained apart =
+    const TinyTraining apart =
         TrainPacked(PackedShape(TinyFamily::kGpt, DType::kF32, document, 160 / document), 0);
     SCOPED_TRACE(document);
     EXPECT_EQ(packed.losses[0], apart.losses[0]);

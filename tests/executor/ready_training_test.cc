@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <random>
@@ -21,6 +20,7 @@
 #include "stages/layers.h"
 #include "tests/executor/plans.h"
 #include "tests/executor/tiny_models.h"
+#include "tests/executor/tiny_training.h"
 #include "tests/schedlang/ready_plans.h"
 
 namespace stringline {
@@ -40,12 +40,6 @@ Plan PlanWithWindow(const std::string& name, int window, int slack) {
   return Lower(plan);
 }
 
-struct ReadyTrained {
-  std::vector<double> losses, norms;
-  std::map<std::string, std::vector<float>> grads;  // of the first step
-  friend bool operator==(const ReadyTrained&, const ReadyTrained&) = default;
-};
-
 absl::StatusOr<std::unique_ptr<Trainer>> ReadyTrainerOf(TinyFamily family, const Plan& plan,
                                                         int threads) {
   const auto stages = static_cast<int>(plan.stages.size());
@@ -55,40 +49,28 @@ absl::StatusOr<std::unique_ptr<Trainer>> ReadyTrainerOf(TinyFamily family, const
   return Trainer::Make(plan, *std::move(programs), {.seed = 3, .threads = threads});
 }
 
-ReadyTrained TrainReady(TinyFamily family, const Plan& plan, int threads) {
+TinyTraining TrainReady(TinyFamily family, const Plan& plan, int threads) {
   auto made = ReadyTrainerOf(family, plan, threads);
   SL_CHECK(made.ok()) << made.status();
   Trainer& trainer = **made;
   std::mt19937 random(5);
-  ReadyTrained trained;
+  TinyTraining trained;
   for (int step = 0; step < kReadySteps; ++step) {
     for (int32_t m = 0; m < trainer.microbatches(); ++m) {
       for (const auto& data : {trainer.tokens(MicrobatchId(m)), trainer.targets(MicrobatchId(m))}) {
         for (int32_t& token : data) token = static_cast<int32_t>(random() % kTinyVocabulary);
       }
     }
-    const absl::Status status = trainer.ComputeGradients();
-    SL_CHECK(status.ok()) << status;
-    trained.losses.push_back(trainer.loss_sum());
-    for (size_t stage = 0; stage < plan.stages.size() && step == 0; ++stage) {
-      const std::vector<Param>& params = trainer.programs()[stage].params;
-      for (size_t p = 0; p < params.size(); ++p) {
-        const auto grad = trainer.grad(StageId(static_cast<int32_t>(stage)), static_cast<int>(p));
-        trained.grads[absl::StrCat(stage, " ", params[p].name)].assign(grad.begin(), grad.end());
-      }
-    }
-    const auto norm = trainer.Update(0.02);
-    SL_CHECK(norm.ok()) << norm.status();
-    trained.norms.push_back(*norm);
+    AddStep(&trainer, /*keeps_grads=*/true, &trained);
   }
-  for (const RankBytes& rank : trainer.rank_bytes()) EXPECT_EQ(rank.planned, rank.allocated);
+  ExpectPlannedBytes(trainer);
   return trained;
 }
 
 TEST(ReadyTraining, HasTheBitsOfTheListedOrder) {
   for (const TinyFamily family : {TinyFamily::kGpt, TinyFamily::kLlama}) {
     for (const char* const name : {"1f1b", "zb_h1", "interleaved", "gpipe"}) {
-      const ReadyTrained listed = TrainReady(family, PlanWithWindow(name, 0, 0), 1);
+      const TinyTraining listed = TrainReady(family, PlanWithWindow(name, 0, 0), 1);
       for (const auto& [window, slack, threads] :
            {std::tuple(1, 0, 1), std::tuple(4, 1, 2), std::tuple(32, 4, 4), std::tuple(8, 0, 3)}) {
         const Plan plan = PlanWithWindow(name, window, slack);

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "stages/layers.h"
 #include "tests/executor/plans.h"
 #include "tests/executor/tiny_models.h"
+#include "tests/executor/tiny_training.h"
 
 namespace stringline {
 namespace {
@@ -20,12 +20,6 @@ namespace {
 using testing::HasSubstr;
 
 constexpr int kRanks = 4, kMicrobatches = 4, kSteps = 3, kLayers = 8;
-
-struct Trained {
-  std::vector<double> losses, norms;
-  std::map<std::string, std::vector<float>> grads;  // of the first step, unless they are shared out
-  friend bool operator==(const Trained&, const Trained&) = default;
-};
 
 struct SlicedCase {
   const char* name = "";
@@ -46,7 +40,7 @@ AnyShape ShapeOf(const SlicedCase& of) {
   return shape;
 }
 
-Trained TrainWith(const SlicedCase& of, const Plan& plan) {
+TinyTraining TrainWith(const SlicedCase& of, const Plan& plan) {
   const AnyShape shape = ShapeOf(of);
   const auto stages = static_cast<int>(plan.stages.size());
   BuildOptions options = {.expert_ranks = of.mesh.expert, .slices = plan.slices};
@@ -60,7 +54,7 @@ Trained TrainWith(const SlicedCase& of, const Plan& plan) {
   EXPECT_EQ(trainer.microbatches(), kMicrobatches * of.mesh.coordinates());
   EXPECT_EQ(trainer.tokens_per_step(), trainer.microbatches() * shape.tokens());
   std::mt19937 random(5);
-  Trained trained;
+  TinyTraining trained;
   for (int step = 0; step < kSteps; ++step) {
     for (int32_t m = 0; m < trainer.microbatches(); ++m) {
       const MicrobatchId microbatch(m);
@@ -69,22 +63,9 @@ Trained TrainWith(const SlicedCase& of, const Plan& plan) {
         for (int32_t& token : data) token = static_cast<int32_t>(random() % kTinyVocabulary);
       }
     }
-    const absl::Status status = trainer.ComputeGradients();
-    SL_CHECK(status.ok()) << status;
-    trained.losses.push_back(trainer.loss_sum());
-    for (int32_t stage = 0; stage < stages && step == 0 && of.sharding == Sharding::kNone;
-         ++stage) {
-      const std::vector<Param>& params = trainer.programs()[static_cast<size_t>(stage)].params;
-      for (size_t p = 0; p < params.size(); ++p) {
-        const auto grad = trainer.grad(StageId(stage), static_cast<int>(p));
-        trained.grads[params[p].name].assign(grad.begin(), grad.end());
-      }
-    }
-    const auto norm = trainer.Update(0.02);
-    SL_CHECK(norm.ok()) << norm.status();
-    trained.norms.push_back(*norm);
+    AddStep(&trainer, of.sharding == Sharding::kNone, &trained);
   }
-  for (const RankBytes& rank : trainer.rank_bytes()) EXPECT_EQ(rank.planned, rank.allocated);
+  ExpectPlannedBytes(trainer);
   return trained;
 }
 
@@ -97,8 +78,8 @@ TEST_P(SlicedTraining, IsTheSameWhateverTheScheduleAndNearlyThatOfWholeSequences
     SL_CHECK(plan.has_value()) << name;
     return *plan;
   };
-  const Trained whole = TrainWith(GetParam(), plan_of("1f1b"));
-  const Trained sliced = TrainWith(GetParam(), plan_of("seq1f1b"));
+  const TinyTraining whole = TrainWith(GetParam(), plan_of("1f1b"));
+  const TinyTraining sliced = TrainWith(GetParam(), plan_of("seq1f1b"));
   for (const char* const other : {"terapipe", "svpp", "slimpipe"}) {
     const Plan plan = plan_of(other);
     ASSERT_EQ(plan.slices, 4) << other;

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/base/sl_check.h"
 #include "tests/schedlang/plan_text.h"
 
 namespace stringline {

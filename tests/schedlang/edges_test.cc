@@ -143,10 +143,21 @@ TEST(SkipsInText, AreRefusedWithTheReason) {
       "'skip' stands in a schedule whose rank block lists actions");
   has(found("skip s @ m where 1 / 0 == 1;"), "divi");
   has(found("skip s @ m where s == 1; skip s @ m where s == 2;"), "a second 'skip'");
-  const Source source("x.plan", "plan x P=1 M=2\nstages 0 0 0\nskip 1@1\nrank 0: 0F1 1F1\n");
-  Diagnostics diagnostics;
-  EXPECT_FALSE(ReadPlan(source, &diagnostics));
-  has(Render(diagnostics, source), "1F1: the microbatch leaves stage 1 out");
+  has(Elaborated("schedule x(P, M) { stages P on s -> 0; skip s @ m where s == 1; rank r { F 0 } }",
+                 {{"P", 32769}, {"M", 1}}),
+      "stages among which microbatches leave some out are at most 32768");
+  const auto read = [](const std::string& text) {
+    const Source source("x.plan", text);
+    Diagnostics diagnostics;
+    EXPECT_FALSE(ReadPlan(source, &diagnostics));
+    return Render(diagnostics, source);
+  };
+  has(read("plan x P=1 M=2\nstages 0 0 0\nskip 1@1\nrank 0: 0F1 1F1\n"),
+      "1F1: the microbatch leaves stage 1 out");
+  std::string many = "plan x P=1 M=2\nstages";
+  for (int s = 0; s <= kMostStagesOfEdges; ++s) absl::StrAppend(&many, " 0");
+  has(read(absl::StrCat(many, "\nskip 1@1\nrank 0: 0F0\n")),
+      "stages among which microbatches leave some out are at most 32768");
 }
 
 // Multi-token prediction on a stage of its own has a loss of its own.

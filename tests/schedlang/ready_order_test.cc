@@ -104,7 +104,8 @@ struct ReadyRules {
   Counts limits;
 };
 
-uint32_t FindOf(const Plan& plan, StageId stage, MicrobatchId m, std::set<ActionKind> kinds) {
+uint32_t FindOf(const Plan& plan, StageId stage, MicrobatchId m,
+                const std::set<ActionKind>& kinds) {
   for (uint32_t i = 0; i < plan.actions.size(); ++i) {
     const Action& action = plan.actions[i];
     if (action.stage == stage && action.microbatch == m && kinds.count(action.kind) > 0) return i;

@@ -9,6 +9,7 @@
 #include "schedlang/base/diagnostics.h"
 #include "tools/io/output_paths.h"
 #include "tools/io/picture_options.h"
+#include "tools/io/requests.h"
 
 namespace stringline {
 namespace {
