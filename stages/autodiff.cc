@@ -4,6 +4,7 @@
 #include "stages/autodiff.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/sl_check.h"
@@ -117,21 +118,19 @@ void MakeAccumulable(Builder& builder, const std::vector<ValueId>& anchors,
   }
 }
 
-std::vector<ValueId> Anchors(const Graph& forward, const Port& input,
-                             const std::vector<ValueId>& grads) {
-  std::vector<ValueId> anchors;
+void AddAnchors(const Graph& forward, const Port& input, const std::vector<ValueId>& grads,
+                std::vector<ValueId>* anchors) {
   auto add = [&](ValueId grad) {
-    if (grad != kNone && std::count(anchors.begin(), anchors.end(), grad) == 0) {
-      anchors.push_back(grad);
+    if (grad != kNone && std::count(anchors->begin(), anchors->end(), grad) == 0) {
+      anchors->push_back(grad);
     }
   };
   add(grads[input.value]);
-  if (IsFloat(forward.values[input.value].type.dtype)) return anchors;
+  if (IsFloat(forward.values[input.value].type.dtype)) return;
   for (const Node& node : forward.nodes) {
     if (std::count(node.inputs.begin(), node.inputs.end(), input.value) == 0) continue;
     for (ValueId value : node.outputs) add(grads[value]);
   }
-  return anchors;
 }
 
 // The gradient of the keys of slice `of`, from the slices behind this one.
@@ -140,16 +139,32 @@ ValueId KeyGrad(Builder& builder, int layer, int of, const SlicePlace& slice, co
                        absl::StrCat("d.keys.", layer, ".", of));
 }
 
+// Adds the gradients of outputs into `grads`. A value that is several outputs gets their sum, the
+// last one's first, as its readers are met in reverse.
+void SeedOutputs(Builder& builder, const Graph& forward, std::vector<ValueId>& grads) {
+  std::vector<std::pair<ValueId, ValueId>> seeds;  // value and gradient
+  for (const Port& port : forward.outputs) {
+    const Type& type = forward.values[port.value].type;
+    if (port.role != Role::kOutput || !IsFloat(type.dtype)) continue;
+    seeds.emplace_back(port.value, builder.Input(Role::kOutGrad, port.index, type, "d.out"));
+  }
+  for (auto seed = seeds.rbegin(); seed != seeds.rend(); ++seed) {
+    ValueId& sum = grads[seed->first];
+    sum = sum == kNone ? seed->second : builder.Append(Op::kAdd, {sum, seed->second}, {}, "d.outs");
+  }
+}
+
 // The gradients from which the reverse walk begins.
 std::vector<ValueId> Seeds(Builder& builder, const Graph& forward, const SlicePlace& slice) {
   std::vector<ValueId> grads(forward.values.size(), kNone);
+  SeedOutputs(builder, forward, grads);
   for (const Port& port : forward.outputs) {
-    if (port.role == Role::kSaved || port.role == Role::kDropped) continue;
+    if (port.role == Role::kSaved || port.role == Role::kDropped || port.role == Role::kOutput) {
+      continue;
+    }
     ValueId& grad = grads[port.value];
     SL_CHECK(grad == kNone) << forward.values[port.value].name << " is two outputs";
-    if (port.role == Role::kOutput) {
-      grad = builder.Input(Role::kOutGrad, 0, builder.TypeOf(port.value), "d.out");
-    } else if (port.role == Role::kKeys) {
+    if (port.role == Role::kKeys) {
       grad = KeyGrad(builder, port.index, slice.index, slice, builder.TypeOf(port.value));
     } else if (port.role == Role::kLoss) {
       grad = builder.Append(Op::kConstant, {}, {1}, "d.loss");
@@ -176,8 +191,10 @@ absl::StatusOr<Joint> Differentiate(const Graph& forward, const SlicePlace& slic
   joint.forward_nodes = static_cast<int>(forward.nodes.size());
   for (const Port& port : forward.inputs) {
     if (port.role == Role::kInput) {
-      joint.in_grad = grads[port.value];
-      joint.anchors = Anchors(forward, port, grads);
+      joint.in_grads.resize(std::max(joint.in_grads.size(), static_cast<size_t>(port.index) + 1),
+                            kNone);
+      joint.in_grads[port.index] = grads[port.value];
+      AddAnchors(forward, port, grads, &joint.anchors);
     }
     if (port.role == Role::kPast) {
       ValueId grad = grads[port.value];

@@ -123,6 +123,12 @@ Grads GradientOfAttentionPast(Builder& builder, const Node& node, OutputGrads dy
       {dy[0], node.inputs[0], node.inputs[1], node.outputs[0], node.outputs[1]}, node.attributes);
 }
 
+Grads GradientOfCrossAttention(Builder& builder, const Node& node, OutputGrads dy, const Wanted&) {
+  return builder.AppendAll(
+      Op::kCrossAttentionGrad,
+      {dy[0], node.inputs[0], node.inputs[1], node.outputs[0], node.outputs[1]}, node.attributes);
+}
+
 Grads GradientOfPackedAttention(Builder& builder, const Node& node, OutputGrads dy, const Wanted&) {
   return {builder.Append(Op::kPackedAttentionGrad,
                          {dy[0], node.inputs[0], node.inputs[1], node.outputs[0], node.outputs[1]},

@@ -42,6 +42,8 @@ Grads GradientOfRmsNorm(Builder& builder, const Node& node, OutputGrads dy, cons
 Grads GradientOfHeadNorm(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
 Grads GradientOfRotary(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
 Grads GradientOfSwiglu(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfCrossAttention(Builder& builder, const Node& node, OutputGrads dy,
+                               const Wanted& wanted);
 Grads GradientOfAttentionPast(Builder& builder, const Node& node, OutputGrads dy,
                               const Wanted& wanted);
 Grads GradientOfPackedAttention(Builder& builder, const Node& node, OutputGrads dy,

@@ -38,10 +38,10 @@ enum class Op : uint8_t {
 enum class Role : uint8_t {
   // inputs
   kParam,      // index: the parameter of the stage
-  kInput,      // the activation entering the stage; tokens (I32) for the model's first stage
+  kInput,      // index: a value that enters the stage; tokens (I32) for the model's first stage
   kTarget,     // last stage: the tokens that the loss compares with; kNoTarget: none
   kPositions,  // of packed sequences: I32, each token's position in its document
-  kOutGrad,    // gradient of the stage's output (not for the last stage: its seed is 1)
+  kOutGrad,    // index: the output with this gradient (not for the last stage: its seed is 1)
   kPast,     // of slice k: keys and values of an earlier slice; index: attention layer * k + slice
   kKeyGrad,  // of slice k, not the last: gradients of the keys and values of a slice up to k, from
              // the slices behind k; index: attention layer * (k + 1) + slice
@@ -49,11 +49,11 @@ enum class Role : uint8_t {
   kSaved,  // index: F -> B, or F -> I and W
   kStash,  // index: I -> W
   // outputs
-  kOutput,   // the activation leaving the stage (not for the last stage)
+  kOutput,   // index: a value that leaves the stage (not for the last stage)
   kLoss,     // last stage: F32 scalar, the sum over the microbatch's tokens
   kAuxLoss,  // index: the MoE layer of the stage; F32 scalar, added to the loss: a sum as well
   kDropped,  // index as kAuxLoss; F32 scalar: slots without an expert, for lack of capacity
-  kInGrad,   // gradient of the stage's input (not for the first stage)
+  kInGrad,   // index: the input with this gradient (not for the first stage)
   kKeys,     // of a slice, not the last: its keys and values; index: attention layer
   kKeyGradBefore,  // of slice k, not the first: kKeyGrad of slice k - 1
   kParamGrad,      // index: the parameter; *added* into its accumulator, never overwriting it

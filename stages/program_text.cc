@@ -86,20 +86,52 @@ absl::Status ReadParam(const Words& words, StageProgram* program) {
   return absl::OkStatus();
 }
 
-// `input : TYPE`, `saved : TYPE weight` and the like.
+// `input : TYPE`, `input : TYPE edge=1` for a value that does not come over the first edge, or
+// `input : TYPE tokens=8` for tokens from place 8 of their sequences.
+absl::Status ReadCrossing(const Words& words, StageProgram* program) {
+  const bool input = words[0] == "input";
+  std::vector<Crossing>& crossings = input ? program->inputs : program->outputs;
+  if (words.size() < 3 || words.size() > 4 || words[1] != ":")
+    return absl::InvalidArgumentError("expected 'WORD : TYPE' or 'WORD : TYPE edge=NUMBER'");
+  Crossing crossing;
+  SL_ASSIGN_OR_RETURN(crossing.type, ReadType(words[2]));
+  const bool no_edge = crossings.empty() && (input ? program->first : program->last);
+  if (no_edge) crossing.edge = Crossing::kNoEdge;
+  if (words.size() == 4) {
+    absl::string_view edge = words[3];
+    if (input && absl::ConsumePrefix(&edge, "tokens=")) {
+      crossing.edge = Crossing::kNoEdge;
+      if (!absl::SimpleAtoi(edge, &crossing.first) || crossing.first < 0) {
+        return absl::InvalidArgumentError(absl::StrCat("'", words[3], "' is no place of tokens"));
+      }
+    } else if (no_edge || !absl::ConsumePrefix(&edge, "edge=") ||
+               !absl::SimpleAtoi(edge, &crossing.edge) || crossing.edge < 0) {
+      return absl::InvalidArgumentError(absl::StrCat("'", words[3], "' is no edge"));
+    }
+  }
+  crossings.push_back(std::move(crossing));
+  return absl::OkStatus();
+}
+
+// `target : TYPE`, `saved : TYPE weight` and the like.
 absl::Status ReadPortType(const Words& words, StageProgram* program) {
+  if (words[0] == "input" || words[0] == "output") return ReadCrossing(words, program);
   const bool is_saved = words[0] == "saved";
   const bool remade = is_saved && words.size() > 3 && words.back() == "remade";
-  const size_t before = words.size() - (remade ? 1 : 0);
+  const bool placed = words[0] == "target" && words.size() == 4;
+  if (placed) {
+    absl::string_view first = words[3];
+    if (!absl::ConsumePrefix(&first, "first=") ||
+        !absl::SimpleAtoi(first, &program->first_target) || program->first_target < 0) {
+      return absl::InvalidArgumentError(absl::StrCat("'", words[3], "' is no place of tokens"));
+    }
+  }
+  const size_t before = words.size() - (remade || placed ? 1 : 0);
   const bool weight = is_saved && before == 4 && words[3] == "weight";
   if ((before != 3 && !weight) || words[1] != ":")
     return absl::InvalidArgumentError("expected 'WORD : TYPE'");
   SL_ASSIGN_OR_RETURN(Type type, ReadType(words[2]));
-  if (words[0] == "input") {
-    program->input = std::move(type);
-  } else if (words[0] == "output") {
-    program->output = std::move(type);
-  } else if (words[0] == "target") {
+  if (words[0] == "target") {
     program->target = std::move(type);
   } else if (words[0] == "positions") {
     program->positions = std::move(type);
@@ -226,9 +258,12 @@ std::optional<Type> StatedType(const StageProgram& program, const Port& port) {
       if (within(program.stash)) return program.stash[port.index];
       break;
     case Role::kInput:
-      return program.input;
+      if (within(program.inputs)) return program.inputs[port.index].type;
+      break;
     case Role::kInGrad:
-      if (!program.first) return program.input;
+      if (within(program.inputs) && program.inputs[port.index].edge != Crossing::kNoEdge) {
+        return program.inputs[port.index].type;
+      }
       break;
     case Role::kTarget:
       if (program.last) return program.target;
@@ -236,7 +271,7 @@ std::optional<Type> StatedType(const StageProgram& program, const Port& port) {
     case Role::kPositions:
       return program.positions;
     case Role::kLoss:
-      if (program.last) return program.output;
+      if (program.last && !program.outputs.empty()) return program.outputs[0].type;
       break;
     case Role::kAuxLoss:
     case Role::kDropped:
@@ -244,7 +279,7 @@ std::optional<Type> StatedType(const StageProgram& program, const Port& port) {
       break;
     case Role::kOutput:
     case Role::kOutGrad:
-      if (!program.last) return program.output;
+      if (!program.last && within(program.outputs)) return program.outputs[port.index].type;
       break;
     case Role::kPast:
     case Role::kKeyGrad:
@@ -321,9 +356,23 @@ std::string PrintStageProgram(const StageProgram& program) {
                     param.expert ? " expert" : "",
                     param.update == Update::kBalance ? " balance" : "", "\n");
   }
-  absl::StrAppend(&text, "  input : ", PrintType(program.input), "\n");
-  absl::StrAppend(&text, "  output : ", PrintType(program.output), "\n");
-  if (program.last) absl::StrAppend(&text, "  target : ", PrintType(program.target), "\n");
+  const auto print = [&](const char* word, const std::vector<Crossing>& crossings) {
+    for (const Crossing& crossing : crossings) {
+      absl::StrAppend(&text, "  ", word, " : ", PrintType(crossing.type));
+      if (crossing.edge > 0) absl::StrAppend(&text, " edge=", crossing.edge);
+      if (crossing.is_tokens() && (&crossing != crossings.data() || !program.first)) {
+        absl::StrAppend(&text, " tokens=", crossing.first);
+      }
+      absl::StrAppend(&text, "\n");
+    }
+  };
+  print("input", program.inputs);
+  print("output", program.outputs);
+  if (program.last) {
+    absl::StrAppend(&text, "  target : ", PrintType(program.target),
+                    program.first_target > 0 ? absl::StrCat(" first=", program.first_target) : "",
+                    "\n");
+  }
   if (program.positions) {
     absl::StrAppend(&text, "  positions : ", PrintType(*program.positions), "\n");
   }

@@ -109,10 +109,10 @@ Halved Rewriter::Rewrite() && {
     }
     weight_.push_back(old_.weight[n]);
   }
-  Halved result{{builder_.graph(), joint.forward_nodes, {}, kNone, {}, {}}, std::move(weight_)};
+  Halved result{{builder_.graph(), joint.forward_nodes, {}, {}, {}, {}}, std::move(weight_)};
   const auto moved = [&](ValueId value) { return value == kNone ? kNone : moved_[value]; };
   for (ValueId grad : joint.param_grads) result.joint.param_grads.push_back(moved(grad));
-  result.joint.in_grad = moved(joint.in_grad);
+  for (ValueId grad : joint.in_grads) result.joint.in_grads.push_back(moved(grad));
   for (ValueId anchor : joint.anchors) result.joint.anchors.push_back(moved(anchor));
   for (ValueId grad : joint.past_grads) result.joint.past_grads.push_back(moved(grad));
   return result;

@@ -365,6 +365,33 @@ InferredTypes ShapeOfAttentionPastGrad(InputTypes in, Attributes attributes) {
   return std::vector<Type>{in[1], in[2]};
 }
 
+InferredTypes ShapeOfCrossAttention(InputTypes in, Attributes attributes) {
+  SL_RETURN_IF_ERROR(CheckDTypes(in, "xx"));
+  const auto heads = static_cast<int64_t>(attributes[0]),
+             keys = static_cast<int64_t>(attributes[1]);
+  const bool sized = Rank(in[0]) == 3 && Rank(in[1]) == 3 && heads >= 1 && keys >= 1 &&
+                     heads % keys == 0 && Last(in[0]) % heads == 0;
+  if (!sized || in[1].shape[0] != in[0].shape[0] || in[1].shape[1] < 1 ||
+      Last(in[1]) != 2 * keys * (Last(in[0]) / heads)) {
+    return Misfit("cross_attention wants q (B,T,HD) and kv (B,S,2KD)", in);
+  }
+  const std::vector<int64_t>& shape = in[0].shape;
+  return std::vector<Type>{in[0], {DType::kF32, {shape[0], heads, shape[1]}}};
+}
+
+InferredTypes ShapeOfCrossAttentionGrad(InputTypes in, Attributes attributes) {
+  SL_RETURN_IF_ERROR(CheckDTypes(in, "xxxxf"));
+  SL_ASSIGN_OR_RETURN(const std::vector<Type> forward,
+                      ShapeOfCrossAttention(in.subspan(1, 2), attributes));
+  if (in[0] != forward[0] || in[3] != forward[0] || in[4] != forward[1]) {
+    return Misfit(
+        "cross_attention_grad wants dy (B,T,HD), q (B,T,HD), kv (B,S,2KD), y (B,T,HD) and "
+        "lse (B,H,T)",
+        in);
+  }
+  return std::vector<Type>{in[1], in[2]};
+}
+
 InferredTypes ShapeOfPackedAttention(InputTypes in, Attributes attributes) {
   SL_RETURN_IF_ERROR(CheckDTypes(in, "xi"));
   const Type& qkv = in[0];

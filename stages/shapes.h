@@ -45,6 +45,8 @@ InferredTypes ShapeOfSwigluGrad(InputTypes in, Attributes);
 
 InferredTypes ShapeOfAttentionPast(InputTypes in, Attributes attributes);
 InferredTypes ShapeOfAttentionPastGrad(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfCrossAttention(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfCrossAttentionGrad(InputTypes in, Attributes attributes);
 InferredTypes ShapeOfPackKeys(InputTypes in, Attributes attributes);
 InferredTypes ShapeOfPackKeysGrad(InputTypes in, Attributes attributes);
 InferredTypes ShapeOfAppendPositions(InputTypes in, Attributes);

@@ -76,7 +76,9 @@ Split::Split(const ForwardStage& of_stage, const Joint& of_joint)
     is_gradient[port.value] = IsGradient(port);
   }
   std::vector<ValueId> targets = joint.param_grads;
-  if (!stage.first) targets.push_back(joint.in_grad);
+  for (const ValueId grad : joint.in_grads) {
+    if (grad != kNone) targets.push_back(grad);
+  }
   targets.insert(targets.end(), joint.past_grads.begin(), joint.past_grads.end());
   backward = BackwardBehind(joint, targets);
 }
@@ -257,7 +259,9 @@ Graph ForwardProgram(const Split& split) {
 
 Graph BackwardProgram(const Split& split, const std::vector<int>& nodes, bool stash) {
   std::vector<Port> outputs;
-  if (!split.stage.first) outputs.push_back({Role::kInGrad, 0, split.joint.in_grad});
+  for (const Port& grad : Numbered(Role::kInGrad, split.joint.in_grads)) {
+    if (grad.value != kNone) outputs.push_back(grad);
+  }
   Add(&outputs, Numbered(Role::kKeyGradBefore, split.joint.past_grads));
   Add(&outputs, ParamGrads(split, nodes));
   if (stash) Add(&outputs, Numbered(Role::kStash, split.stash));
@@ -280,7 +284,10 @@ absl::Status CheckGradients(const ForwardStage& stage, const Joint& joint) {
     return absl::InvalidArgumentError(
         absl::StrCat("the stage's result does not depend on '", stage.params[p].name, "'"));
   }
-  if (!stage.first && joint.in_grad == kNone) {
+  for (const Port& port : stage.graph.inputs) {
+    const bool has_gradient =
+        port.role == Role::kInput && IsFloat(stage.graph.values[port.value].type.dtype);
+    if (!has_gradient || joint.in_grads[port.index] != kNone) continue;
     return absl::InvalidArgumentError("the stage's result does not depend on its input");
   }
   return absl::OkStatus();
@@ -292,6 +299,17 @@ void DescribeKeys(int layer, const Type& keys, StageProgram* program) {
   program->keys = keys;
 }
 
+// Puts the value with this index in its place. `given` as those of ForwardStage.
+void AddCrossing(const Type& type, int index, const std::vector<Crossing>& given, bool of_no_edge,
+                 std::vector<Crossing>* crossings) {
+  const auto i = static_cast<size_t>(index);
+  crossings->resize(std::max(crossings->size(), i + 1));
+  Crossing& crossing = (*crossings)[i];
+  if (!given.empty()) crossing = given[i];
+  if (given.empty() && of_no_edge) crossing.edge = Crossing::kNoEdge;
+  crossing.type = type;
+}
+
 // The types of the stage's ports.
 void Describe(const Split& split, StageProgram* program) {
   const Graph& graph = split.joint.graph;
@@ -300,16 +318,23 @@ void Describe(const Split& split, StageProgram* program) {
   program->params = split.stage.params;
   for (const Port& port : split.stage.graph.inputs) {
     const Type& type = graph.values[port.value].type;
-    if (port.role == Role::kInput) program->input = type;
+    if (port.role == Role::kInput) {
+      AddCrossing(type, port.index, split.stage.inputs, program->first && port.index == 0,
+                  &program->inputs);
+    }
     if (port.role == Role::kTarget) program->target = type;
     if (port.role == Role::kPositions) program->positions = type;
     if (port.role == Role::kPast) DescribeKeys(port.index / split.stage.slice.index, type, program);
   }
   for (const Port& port : split.stage.graph.outputs) {
-    if (port.role != Role::kKeys) continue;
-    DescribeKeys(port.index, graph.values[port.value].type, program);
+    const Type& type = graph.values[port.value].type;
+    if (port.role == Role::kKeys) DescribeKeys(port.index, type, program);
+    if (port.role == Role::kOutput) {
+      AddCrossing(type, port.index, split.stage.outputs, false, &program->outputs);
+    }
+    if (port.role == Role::kLoss) program->outputs = {{type, Crossing::kNoEdge}};
   }
-  program->output = graph.values[split.stage.graph.outputs[0].value].type;
+  program->first_target = split.stage.first_target;
   program->slice = split.stage.slice;
   for (const Node& node : split.stage.graph.nodes) {
     program->moe_layers += node.op == Op::kDispatchPlan;
@@ -379,26 +404,53 @@ absl::StatusOr<StageProgram> MakeStageProgram(const ForwardStage& stage,
   return program;
 }
 
+namespace {
+
+// The keys that a slice without backwards gives to the slice behind: those that it gets, and its
+// own.
+void HandKeysOn(const StageProgram& program, const Port& own, std::vector<Port>* outputs) {
+  const int slice = program.slice.index, layer = own.index;
+  for (const Port& past : program.forward.inputs) {
+    if (past.role != Role::kPast || past.index / slice != layer) continue;
+    outputs->push_back({Role::kKeys, layer * (slice + 1) + past.index % slice, past.value});
+  }
+  outputs->push_back({Role::kKeys, layer * (slice + 1) + slice, own.value});
+}
+
+}  // namespace
+
 StageProgram WithoutBackwards(const StageProgram& program) {
   StageProgram without;
   without.first = program.first;
   without.last = program.last;
   without.params = program.params;
-  without.input = program.input;
-  without.output = program.output;
+  without.inputs = program.inputs;
+  without.outputs = program.outputs;
   without.target = program.target;
+  without.first_target = program.first_target;
   without.positions = program.positions;
   without.moe_layers = program.moe_layers;
   std::vector<Port> outputs;
   std::vector<ValueId> targets;
   for (const Port& port : program.forward.outputs) {
     if (port.role == Role::kSaved) continue;
-    outputs.push_back(port);
     targets.push_back(port.value);
+    if (port.role == Role::kKeys) {
+      HandKeysOn(program, port, &outputs);
+    } else {
+      outputs.push_back(port);
+    }
   }
   without.forward = Extract(program.forward, NodesBehind(program.forward, targets),
                             program.forward.inputs, outputs);
   Put(CutAtCollectives(without.forward), &without.forward, &without.forward_parts);
+  without.slice = program.slice;
+  without.attention_layers = program.attention_layers;
+  without.keys = program.keys;
+  without.hands_keys_on = program.slice.of > 1;
+  for (const StageProgram& later : program.later_slices) {
+    without.later_slices.push_back(WithoutBackwards(later));
+  }
   return without;
 }
 

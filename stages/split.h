@@ -31,12 +31,17 @@ struct ForwardStage {
   bool first = false;
   bool last = false;
   std::vector<Param> params;
-  // Inputs: param by index, one input, on the last stage one target, of a later slice the past.
-  // Outputs: first one output or loss; then, in any order, auxiliary losses, dropped, keys, and as
-  // kSaved the values at which recomputing begins anew (recompute.h), saved only if some program
-  // needs them.
+  // Inputs: param by index, input by index, on the last stage one target, of a later slice the
+  // past. Outputs: first the outputs or the loss; then, in any order, auxiliary losses, dropped,
+  // keys, and as kSaved the values at which recomputing begins anew (recompute.h), saved only if
+  // some program needs them.
   Graph graph;
   SlicePlace slice = {};
+  // By index of inputs and of outputs, without types. Empty: tokens first on a first stage, the
+  // loss on a last one, and edge 0 for all else.
+  std::vector<Crossing> inputs = {};
+  std::vector<Crossing> outputs = {};
+  int64_t first_target = 0;
 };
 
 // InvalidArgument if the forward graph has an op without a gradient rule, or a param on which the
@@ -45,7 +50,8 @@ absl::StatusOr<StageProgram> MakeStageProgram(const ForwardStage& stage,
                                               const StageRecompute& recompute = {});
 
 // The stage without backwards: its forward gives its outputs and saves nothing, its other programs
-// are empty. Parameters, input and output are the same, so it runs with the stage's parameters.
+// are empty. Parameters, inputs and outputs are the same, so it runs with the stage's parameters.
+// Slices hand keys on (StageProgram::hands_keys_on).
 StageProgram WithoutBackwards(const StageProgram& program);
 
 }  // namespace stringline

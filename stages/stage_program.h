@@ -2,11 +2,16 @@
 //
 // Programs as in Graph-Based Pipeline Parallelism and the Zero Bubble paper:
 //
-//   forward         F(params, input, [target])    -> output | loss, saved…
-//   backward        B(params, saved…, [out grad]) -> [in grad], all param grads
-//   input_gradient  I(params, saved…, [out grad]) -> [in grad], eager param grads, stash…
-//   weight_gradient W(saved…, stash…)             -> the other param grads
-//   recompute       R(params, saved…)             -> other saved…
+//   forward         F(params, inputs, [target])    -> outputs | loss, saved…
+//   backward        B(params, saved…, [out grads]) -> [in grads], all param grads
+//   input_gradient  I(params, saved…, [out grads]) -> [in grads], eager param grads, stash…
+//   weight_gradient W(saved…, stash…)              -> the other param grads
+//   recompute       R(params, saved…)              -> other saved…
+//
+// Most stages have one input and one output. Where a value is read by several later stages, a
+// skip connection's for example, several values may cross between two stages, or come from several:
+// each is an input of its own, and a stage that only hands a value on has it as input and output.
+// Values of whole numbers have no gradients.
 //
 // I then W do exactly the arithmetic of B. W takes the big products (a weight's gradient from its
 // input and its output gradient); norms, biases, and the head's weight gradient are eager: they
@@ -106,13 +111,25 @@ struct SlicePlace {
   friend bool operator==(const SlicePlace&, const SlicePlace&) = default;
 };
 
+// A value that enters or leaves a stage. `edge` counts the edges that lead to the stage, or that
+// leave it, in the order of their other ends; kNoEdge: tokens, or the loss.
+struct Crossing {
+  static constexpr int kNoEdge = -1;
+  Type type;
+  int edge = 0;
+  int64_t first = 0;  // of tokens: the place of the first one in its sequence
+  bool is_tokens() const { return edge == kNoEdge && type.dtype == DType::kI32; }
+  friend bool operator==(const Crossing&, const Crossing&) = default;
+};
+
 struct StageProgram {
-  bool first = false;  // its input is tokens
+  bool first = false;  // its first input is tokens; a later stage may read tokens, too
   bool last = false;   // ends in the loss
   std::vector<Param> params;
-  Type input;   // per microbatch
-  Type output;  // on the last stage: the scalar loss
-  Type target;  // on the last stage
+  std::vector<Crossing> inputs;   // per microbatch; those of an edge are together
+  std::vector<Crossing> outputs;  // on the last stage: the scalar loss
+  Type target;                    // on the last stage
+  int64_t first_target = 0;       // the place of the first token with a target in its sequence
   // The positions of tokens in their documents (Role::kPositions), I32 (B,T), where sequences are
   // packed and the stage reads them.
   std::optional<Type> positions;
@@ -137,6 +154,9 @@ struct StageProgram {
   SlicePlace slice;
   int attention_layers = 0;  // kPast, kKeys and the gradients of keys are numbered by them
   Type keys;                 // of a slice in one of these layers: (B, T / slices, 2 K D)
+  // Without backwards the keys of all slices so far go on to the slice behind: kKeys of slice k has
+  // the index attention layer * (k + 1) + slice.
+  bool hands_keys_on = false;
   std::vector<StageProgram> later_slices;
   const StageProgram& OfSlice(int k) const {
     return k == 0 ? *this : later_slices[static_cast<size_t>(k) - 1];

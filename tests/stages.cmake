@@ -20,6 +20,8 @@ stringline_test(stages_test
     stages/ops_test.cc
     stages/program_text_test.cc
     stages/raised_test.cc
+    stages/encoder_decoder_test.cc
+    stages/routes_test.cc
     stages/random_values.cc
     stages/run_kernel.cc
     stages/slices_test.cc

@@ -179,7 +179,10 @@ OrderedJson WriteGpt2(const AnyShape& any) {
           {"initializer_range", 0.02}};
 }
 
-bool HoldsGpt2(const AnyShape& shape) { return std::holds_alternative<GptShape>(shape.family); }
+bool HoldsGpt2(const AnyShape& shape) {
+  const auto* const gpt = std::get_if<GptShape>(&shape.family);
+  return gpt != nullptr && !gpt->skips;
+}
 
 bool HoldsNone(const AnyShape&) { return false; }
 
@@ -275,9 +278,12 @@ absl::StatusOr<FamilyConfig> FamilyOf(const AnyShape& shape) {
       return absl::UnimplementedError("what a program of torch.export is called is not known here");
     }
     const auto* const decoder = std::get_if<DecoderShape>(&shape.family);
-    SL_CHECK(decoder != nullptr);
-    return absl::UnimplementedError(absl::StrCat(
-        "no family of transformers that is known here has ", WhatNoDecoderHas(*decoder)));
+    const bool both = std::holds_alternative<EncoderDecoderShape>(shape.family);
+    return absl::UnimplementedError(
+        absl::StrCat("no family of transformers that is known here has ",
+                     decoder != nullptr ? WhatNoDecoderHas(*decoder)
+                     : both             ? "an encoder that is built like ours"
+                                        : "skips between its layers"));
   }
   return FamilyConfig{family->model_type, shape, family->params(), {}};
 }

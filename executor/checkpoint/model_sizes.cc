@@ -13,9 +13,12 @@ std::string YesOrNo(bool yes) { return yes ? "true" : "false"; }
 
 // The sizes of this family only.
 Sizes OwnSizes(const GptShape& shape) {
-  return {{"context", absl::StrCat(shape.context)},
-          {"heads", absl::StrCat(shape.heads)},
-          {"tied", YesOrNo(shape.tied)}};
+  Sizes sizes = {{"context", absl::StrCat(shape.context)},
+                 {"heads", absl::StrCat(shape.heads)},
+                 {"tied", YesOrNo(shape.tied)}};
+  // Older checkpoints say nothing of them.
+  if (shape.skips) sizes.emplace_back("skips", YesOrNo(true));
+  return sizes;
 }
 
 // The sizes that determine a token's experts. Limits and balance of their load in training are no
@@ -48,6 +51,13 @@ Sizes OwnSizes(const DecoderShape& shape) {
   const Sizes of_experts = SizesOf(shape.moe);
   sizes.insert(sizes.end(), of_experts.begin(), of_experts.end());
   return sizes;
+}
+
+Sizes OwnSizes(const EncoderDecoderShape& shape) {
+  return {{"encoder_layers", absl::StrCat(shape.encoder_layers)},
+          {"context", absl::StrCat(shape.context)},
+          {"source", absl::StrCat(shape.source)},
+          {"heads", absl::StrCat(shape.heads)}};
 }
 
 // The graph is the identity of any exported model.

@@ -112,13 +112,13 @@ Array* SlotOf(const Port& port, StageState* state) {
     case Role::kParam:
       return at(state->params);
     case Role::kInput:
-      return &state->input;
+      return at(state->inputs);
     case Role::kTarget:
       return &state->target;
     case Role::kPositions:
       return &state->positions;
     case Role::kOutGrad:
-      return &state->out_grad;
+      return at(state->out_grads);
     case Role::kPast:
       return at(state->past);
     case Role::kKeyGrad:
@@ -132,7 +132,7 @@ Array* SlotOf(const Port& port, StageState* state) {
     case Role::kStash:
       return at(state->stash);
     case Role::kOutput:
-      return &state->output;
+      return at(state->outputs);
     case Role::kLoss:
       return &state->loss;
     case Role::kAuxLoss:
@@ -140,7 +140,7 @@ Array* SlotOf(const Port& port, StageState* state) {
     case Role::kDropped:
       return at(state->dropped);
     case Role::kInGrad:
-      return &state->in_grad;
+      return at(state->in_grads);
     case Role::kParamGrad:
       return at(state->param_grads);
   }
@@ -275,6 +275,10 @@ StageState MakeState(const StageProgram& program, uint64_t seed, int expert_rank
     state.params.push_back(param.type == values.type ? values : RoundedToBf16(values));
     state.param_grads.push_back(MakeArray(values.type));
   }
+  state.inputs.resize(program.inputs.size());
+  state.in_grads.resize(program.inputs.size());
+  state.outputs.resize(program.outputs.size());
+  state.out_grads.resize(program.outputs.size());
   return state;
 }
 

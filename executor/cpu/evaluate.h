@@ -31,10 +31,12 @@ Array RoundedToBf16(const Array& values);
 // The values of a stage by role: what its programs read and write.
 struct StageState {
   std::vector<Array> params;
-  std::vector<Array> param_grads;            // accumulators: made by the caller, added to
-  Array input, target, positions, out_grad;  // set by the caller before a program that reads them
-  Array output, loss, in_grad;               // set by the programs
-  std::vector<Array> aux_losses;             // by MoE layer of the stage, as are the dropped slots
+  std::vector<Array> param_grads;        // accumulators: made by the caller, added to
+  Array target, positions;               // set by the caller before a program that reads them
+  std::vector<Array> inputs, out_grads;  // the same
+  Array loss;                            // set by the programs
+  std::vector<Array> outputs, in_grads;  // the same
+  std::vector<Array> aux_losses;         // by MoE layer of the stage, as are the dropped slots
   std::vector<Array> dropped;
   std::vector<Array> past, key_grads;         // of a slice: set by the caller
   std::vector<Array> keys, key_grads_before;  // set by its programs
@@ -42,7 +44,8 @@ struct StageState {
   std::vector<Array> stash;
 };
 
-// A state with params from `seed` (init.h), those of BF16 rounded, and accumulators of zeros.
+// A state with params from `seed` (init.h), those of BF16 rounded, accumulators of zeros, and room
+// for as many inputs and outputs as the program has.
 StageState MakeState(const StageProgram& program, uint64_t seed, int expert_rank = 0);
 
 // Runs one of the stage's programs. Inputs are never written to.

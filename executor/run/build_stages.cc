@@ -72,6 +72,15 @@ absl::StatusOr<RecomputePolicy> RecomputeOf(const RunConfig& config, const Plan&
   return policy;
 }
 
+// The edges over which values go, or none where every stage leads to the next one.
+std::vector<StageEdge> EdgesOf(const Plan& plan) {
+  std::vector<StageEdge> edges;
+  const StageGraph& graph = plan.WholeGraph();
+  if (graph.is_chain()) return edges;
+  for (const Edge& edge : graph.edges()) edges.push_back({edge.from.value, edge.to.value});
+  return edges;
+}
+
 absl::StatusOr<std::vector<StageProgram>> Build(const RunConfig& config, const Plan& plan) {
   SL_RETURN_IF_ERROR(CheckShape(config.shape));
   const size_t pipes = std::max<size_t>(1, plan.pipes.size());
@@ -86,12 +95,6 @@ absl::StatusOr<std::vector<StageProgram>> Build(const RunConfig& config, const P
     return absl::InvalidArgumentError(
         "the schedule is forward only, and 'run' trains; evaluate.schedule of a run file may name "
         "it, and 'check', 'sim' and 'rehearse' know it");
-  }
-  if (!plan.graph.is_chain()) {
-    return absl::InvalidArgumentError(
-        "the schedule's stages have edges of their own, and the stages of a model are a chain "
-        "here; "
-        "'check', 'sim' and 'rehearse' know such a schedule");
   }
   const int sequences = config.shape.microbatch();
   if (sequences % plan.chunks != 0) {
@@ -109,7 +112,8 @@ absl::StatusOr<std::vector<StageProgram>> Build(const RunConfig& config, const P
                          {.expert_ranks = config.mesh.expert,
                           .recompute = std::move(recompute),
                           .slices = plan.slices,
-                          .packed = IsPacked(config)}));
+                          .packed = IsPacked(config),
+                          .edges = EdgesOf(plan)}));
     programs.insert(programs.end(), std::make_move_iterator(pipe.begin()),
                     std::make_move_iterator(pipe.end()));
   }

@@ -36,6 +36,7 @@ constexpr double kMostSms = 4096;
 
 // Fills in the defaults that depend on other keys.
 void Complete(GptShape*) {}
+void Complete(EncoderDecoderShape*) {}
 void Complete(RaisedShape*) {}
 void Complete(DecoderShape* shape) {
   if (shape->kv_heads == 0) shape->kv_heads = shape->heads;

@@ -24,9 +24,14 @@
 //                        which is the longest]. `split` may also be `balanced`, by the work of
 //                        layers, or a list of modules, each of which begins a stage
 //   kind: gpt [no kind]  layers width heads context vocabulary [256] tied [false]
+//                        skips [false]: U-shaped, from each layer of the first half to one of the
+//                        second (stages/models/gpt.h)
 //   kind: llama          layers width heads kv_heads [heads] head_dim [width / heads] hidden
 //                        context vocabulary [256] theta [10000] epsilon [1e-5] stddev [0.02], of
 //                        the first values, qkv_bias qk_norm tied [false] (stages/models/decoder.h)
+//   kind: encoder_decoder  layers, of both, encoder_layers, width heads context vocabulary [256],
+//                        and source: of a sequence's `context` tokens those that the encoder reads
+//                        (stages/models/encoder_decoder.h)
 //   kind: moe            the keys of llama, `hidden` only if there are dense layers, and: experts
 //                        top_k expert_hidden shared_hidden [0] first_dense [0]
 //                        scores [softmax | sigmoid] normalise [true] scale [1] groups top_groups

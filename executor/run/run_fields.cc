@@ -10,7 +10,8 @@ std::vector<Field> FieldsOf(GptShape* shape) {
           {model_key::kHeads, &shape->heads, 1, kMostCount},
           {model_key::kContext, &shape->context, 1, kMostCount},
           {model_key::kVocabulary, &shape->vocabulary, 1, kMostCount, false},
-          {model_key::kTied, &shape->tied, 0, 0, false}};
+          {model_key::kTied, &shape->tied, 0, 0, false},
+          {model_key::kSkips, &shape->skips, 0, 0, false}};
 }
 
 std::vector<Field> FieldsOf(DecoderShape* shape) {
@@ -28,6 +29,16 @@ std::vector<Field> FieldsOf(DecoderShape* shape) {
           {model_key::kQkvBias, &shape->qkv_bias, 0, 0, false},
           {model_key::kQkNorm, &shape->qk_norm, 0, 0, false},
           {model_key::kTied, &shape->tied, 0, 0, false}};
+}
+
+std::vector<Field> FieldsOf(EncoderDecoderShape* shape) {
+  return {{model_key::kLayers, &shape->layers, 2, kMostCount},
+          {model_key::kEncoderLayers, &shape->encoder_layers, 1, kMostCount},
+          {model_key::kWidth, &shape->width, 1, kMostCount},
+          {model_key::kHeads, &shape->heads, 1, kMostCount},
+          {model_key::kContext, &shape->context, 2, kMostCount},
+          {model_key::kSource, &shape->source, 1, kMostCount},
+          {model_key::kVocabulary, &shape->vocabulary, 1, kMostCount, false}};
 }
 
 std::vector<Field> FieldsOf(MoeShape* moe, std::string* scores, std::string* capacity,

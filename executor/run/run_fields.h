@@ -27,6 +27,7 @@ inline constexpr double kMostCount = 1 << 20;
 
 std::vector<Field> FieldsOf(GptShape* shape);
 std::vector<Field> FieldsOf(DecoderShape* shape);
+std::vector<Field> FieldsOf(EncoderDecoderShape* shape);
 // The keys of a mixture of experts beside the keys of its attention and dense layers.
 std::vector<Field> FieldsOf(MoeShape* moe, std::string* scores, std::string* capacity,
                             std::string* exceeded);

@@ -118,7 +118,8 @@ const std::vector<RunModelKind>& RunModelKinds() {
   static const std::vector<RunModelKind>& kinds =
       *new std::vector<RunModelKind>{{kModelKinds[0].name, GptShape()},
                                      {kModelKinds[1].name, DecoderShape()},
-                                     {kModelKinds[2].name, DecoderShape()}};
+                                     {kModelKinds[2].name, DecoderShape()},
+                                     {"encoder_decoder", EncoderDecoderShape()}};
   return kinds;
 }
 

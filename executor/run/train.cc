@@ -295,6 +295,9 @@ class Run {
                      config_.shape.microbatch(), " sequences: a multiple of that would help"));
   }
 
+  // The tokens of so many sequences that only an encoder reads.
+  int64_t WithoutTarget(int64_t rows) const { return rows * config_.shape.source(); }
+
   // Evaluates the parameters behind so many steps.
   absl::StatusOr<Evaluated> EvaluateAt(int64_t step) {
     Evaluation& evaluation = *trainer_->evaluation();
@@ -308,7 +311,8 @@ class Run {
         SL_RETURN_IF_ERROR(evaluation_->data.FillEvenly(
             first, sequences, context, evaluation.tokens(microbatch),
             evaluation.targets(microbatch), evaluation.positions(microbatch)));
-        targets += evaluation_->data.CountTargetsEvenly(first, sequences, context, rows);
+        targets += evaluation_->data.CountTargetsEvenly(first, sequences, context, rows) -
+                   WithoutTarget(rows);
       }
       SL_RETURN_IF_ERROR(evaluation.Run());
       sum += evaluation.loss_sum();
@@ -353,7 +357,8 @@ class Run {
       SL_RETURN_IF_ERROR(data_.Fill(key, context, trainer_->tokens(microbatch, k),
                                     trainer_->targets(microbatch, k),
                                     trainer_->positions(microbatch, k)));
-      targets += data_.CountTargets(key, context, config_.shape.microbatch());
+      const int rows = config_.shape.microbatch();
+      targets += data_.CountTargets(key, context, rows) - WithoutTarget(rows);
     }
     if (targets == 0) return WithoutTargets(absl::StrCat("step ", step + k + 1), config_.data);
     trainer_->SetTargets(targets, k);

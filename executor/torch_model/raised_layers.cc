@@ -92,13 +92,8 @@ absl::Status CheckSharing(const RaisedModel& model) {
 absl::Status FindLayers(RaisedModel* model) {
   const std::vector<std::string> in = LargestParts(*model);
   std::string last;
-  int64_t width = 0;
   const auto begins = [&](int node, const std::string& layer) {
-    const ValueId crossing = CrossingAt(model->graph, node);
-    if (crossing == kNone) return;
-    const int64_t channels = model->graph.values[crossing].type.shape.back();
-    if (width == 0) width = channels;
-    if (channels != width) return;
+    if (CrossingsAt(model->graph, node).empty()) return;
     model->starts.push_back(node);
     model->layers.push_back(layer);
   };
@@ -112,9 +107,7 @@ absl::Status FindLayers(RaisedModel* model) {
   if (!model->starts.empty()) begins(end, "");
   if (model->starts.size() < 2) {
     return absl::UnimplementedError(
-        "the model can nowhere be cut into layers: between no two of its modules goes one "
-        "activation "
-        "alone");
+        "the model can nowhere be cut into layers: no activation goes between two of its modules");
   }
   model->layers.pop_back();
   return CheckSharing(*model);

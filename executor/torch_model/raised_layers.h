@@ -7,9 +7,9 @@
 namespace stringline {
 
 // Sets `starts` and `layers`: a layer for each child of the module whose children hold the most
-// nodes, as "model.layers.0", "model.layers.1", …, if a single activation enters the child from the
-// nodes before; otherwise the child is merged with the layer before. Unimplemented for a model
-// without such cuts, and for a parameter shared by several layers.
+// nodes, as "model.layers.0", "model.layers.1", …; a child that no activation enters from the nodes
+// before is merged with the layer before. Unimplemented for a model without such cuts, and for a
+// parameter shared by several layers.
 absl::Status FindLayers(RaisedModel* model);
 
 }  // namespace stringline

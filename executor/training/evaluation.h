@@ -30,7 +30,9 @@ class Evaluation {
 
   // Microbatches of a run of the plan, those of all copies of the pipeline, in the order of
   // Trainer::tokens.
-  int32_t microbatches() const { return job_->plan().microbatches * job_->mesh().coordinates(); }
+  int32_t microbatches() const {
+    return job_->plan().microbatches / job_->plan().slices * job_->mesh().coordinates();
+  }
   absl::Span<int32_t> tokens(MicrobatchId microbatch) { return pipelines_.tokens(0, microbatch); }
   absl::Span<int32_t> targets(MicrobatchId microbatch) { return pipelines_.targets(0, microbatch); }
   absl::Span<int32_t> positions(MicrobatchId microbatch) {

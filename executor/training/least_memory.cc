@@ -50,8 +50,23 @@ absl::StatusOr<WholeModel> WithLayers(const AnyShape& shape, int layers, int exp
   return model;
 }
 
-// The model with all its layers of the same kind, for every kind that it has.
+// The model with all its layers of the same kind, for every kind that it has, or one that takes no
+// more than it: without its skips, or without its encoder's share.
 std::vector<AnyShape> OfOneKindOfLayers(const AnyShape& shape) {
+  AnyShape less = shape;
+  if (auto* const gpt = std::get_if<GptShape>(&less.family)) {
+    gpt->skips = false;
+    return {less};
+  }
+  if (const auto* const both = std::get_if<EncoderDecoderShape>(&shape.family)) {
+    less.family = GptShape{.layers = both->layers,
+                           .width = both->width,
+                           .heads = both->heads,
+                           .context = std::min(both->source, both->targets()),
+                           .vocabulary = both->vocabulary,
+                           .microbatch = both->microbatch};
+    return {less};
+  }
   const auto* const decoder = std::get_if<DecoderShape>(&shape.family);
   if (decoder == nullptr || decoder->moe.experts == 0 || decoder->moe.first_dense == 0) {
     return {shape};

@@ -24,7 +24,7 @@ int64_t AddTensor(const Type& type, int64_t* size) {
 }
 
 char* Address(const Regions& regions, const Location& location) {
-  if (location.slice >= 0) return regions.past[location.slice] + location.offset;
+  if (location.further >= 0) return regions.further[location.further] + location.offset;
   return regions[static_cast<int>(location.region)] + location.offset;
 }
 
@@ -38,7 +38,7 @@ bool Overlaps(const Location& location, int64_t size, Region region, int64_t off
 }  // namespace
 
 StageLayout::StageLayout(const StageProgram& program, bool gathered)
-    : layers(program.moe_layers), slice(program.slice) {
+    : layers(program.moe_layers), slice(program.slice), hands_keys_on(program.hands_keys_on) {
   params.resize(program.params.size());
   working.resize(program.params.size(), -1);
   for (const bool experts : {false, true}) {
@@ -72,14 +72,30 @@ StageLayout::StageLayout(const StageProgram& program, bool gathered)
       bytes[keys] = program.attention_layers * key_bytes;
     }
   }
-  if (!program.first) {
-    bytes[StageValue::kInput] = program.input.bytes();
-    bytes[StageValue::kInGrad] = program.input.bytes();
+  int32_t further = hands_keys_on ? 0 : slice.index;
+  for (const StageValue value : kMoving) {
+    PlaceCrossings(LeadsHere(value) ? program.inputs : program.outputs, value, &further);
   }
-  if (!program.last) {
-    bytes[StageValue::kOutput] = program.output.bytes();
-    bytes[StageValue::kOutGrad] = program.output.bytes();
+}
+
+void StageLayout::PlaceCrossings(const std::vector<Crossing>& crossings, StageValue value,
+                                 int32_t* further) {
+  const bool gradients = value == StageValue::kInGrad || value == StageValue::kOutGrad;
+  std::vector<int64_t>& edges = edges_[static_cast<size_t>(value)];
+  int64_t none = 0;
+  for (const auto& [type, edge, first] : crossings) {
+    Location& place = crossings_[static_cast<size_t>(value)].emplace_back();
+    if (edge == Crossing::kNoEdge) {
+      place = {Region::kTokens,
+               AddTensor(type, value == StageValue::kInput ? &token_bytes : &none)};
+      continue;
+    }
+    edges.resize(std::max(edges.size(), static_cast<size_t>(edge) + 1));
+    if (gradients && !IsFloat(type.dtype)) continue;
+    place = {RegionOf(value), AlignUp(edges[edge]), edge == 0 ? -1 : *further + edge - 1};
+    edges[edge] = place.offset + type.bytes();
   }
+  *further += std::max(static_cast<int32_t>(edges.size()) - 1, 0);
 }
 
 std::vector<int> StageLayout::InOrder() const {
@@ -97,13 +113,13 @@ Location StageLayout::Of(const Port& port) const {
     case Role::kParamGrad:
       return {Region::kGrads, params[port.index]};
     case Role::kInput:
-      return {Region::kInput, 0};
+      return CrossingAt(StageValue::kInput, port.index);
     case Role::kTarget:
       return {Region::kTarget, 0};
     case Role::kPositions:
       return {Region::kPositions, 0};
     case Role::kOutput:
-      return {Region::kOutput, 0};
+      return CrossingAt(StageValue::kOutput, port.index);
     case Role::kLoss:
       return {Region::kLoss, 0};
     case Role::kSaved:
@@ -111,12 +127,13 @@ Location StageLayout::Of(const Port& port) const {
     case Role::kStash:
       return {Region::kStash, stash[port.index]};
     case Role::kOutGrad:
-      return {Region::kOutGrad, 0};
+      return CrossingAt(StageValue::kOutGrad, port.index);
     case Role::kInGrad:
-      return {Region::kInGrad, 0};
+      return CrossingAt(StageValue::kInGrad, port.index);
     case Role::kKeys:
-      return {Region::kSliceKeys, port.index * key_bytes};
+      return {hands_keys_on ? Region::kKeysOn : Region::kSliceKeys, port.index * key_bytes};
     case Role::kPast:
+      if (hands_keys_on) return {Region::kSliceKeys, port.index * key_bytes};
       return {Region::kSliceKeys, port.index / slice.index * key_bytes, port.index % slice.index};
     case Role::kKeyGrad:
       return {Region::kSliceKeyGrad, port.index * key_bytes};

@@ -20,27 +20,35 @@ enum class Region : uint8_t {
   kParams,   // F32, also of BF16 parameters
   kWorking,  // BF16 parameters as graphs read them
   kGrads,
+  kTokens,
   kTarget,
   kPositions,  // of tokens in their documents
   kLoss,
   kTallies,        // scalars beside F's output: balance losses, dropped slots
   kKeyGradBefore,  // the gradients of keys that a slice gives to the one before
+  kKeysOn,         // without backwards: all keys so far, which a slice gives to the one behind
 #define VALUE(value, printed) value,
 #define OWN(value)
 #include "schedlang/plan/values.def"
 };
-inline constexpr int kRegions = static_cast<int>(Region::kKeyGradBefore) + 1 + kBuiltInValues;
+inline constexpr int kRegions = static_cast<int>(Region::kKeysOn) + 1 + kBuiltInValues;
 constexpr Region RegionOf(StageValue value) {
   return static_cast<Region>(kRegions - kBuiltInValues + static_cast<int>(value));
 }
+// The values that move over edges. The values of an edge, or their gradients, lie one behind the
+// other in a region; those of the stage's first edge in one of these.
+inline constexpr StageValue kMoving[] = {StageValue::kInput, StageValue::kInGrad,
+                                         StageValue::kOutput, StageValue::kOutGrad};
 struct Regions : std::array<char*, kRegions> {
-  absl::Span<char* const> past;  // by earlier slice of the microbatch: its kSliceKeys
+  // By earlier slice of the microbatch, its kSliceKeys, if those stay there; then, for each value
+  // of kMoving, its memory for every edge but the first.
+  absl::Span<char* const> further;
 };
 
 struct Location {
   Region region = Region::kArena;
   int64_t offset = 0;
-  int32_t slice = -1;  // the earlier slice whose kSliceKeys it is in; -1: none
+  int32_t further = -1;  // the index in Regions::further; -1: the region itself
 };
 
 // The offsets of a stage's tensors in their regions, each aligned.
@@ -50,6 +58,11 @@ struct StageLayout {
   explicit StageLayout(const StageProgram& program, bool gathered = false);
 
   Location Of(const Port& port) const;
+
+  // Bytes of a chunk of a microbatch by edge, of a value of kMoving.
+  const std::vector<int64_t>& EdgesOf(StageValue value) const {
+    return edges_[static_cast<size_t>(value)];
+  }
 
   // The parameters in memory order: experts' come last, and in both groups BF16 follows F32.
   std::vector<int> InOrder() const;
@@ -66,9 +79,21 @@ struct StageLayout {
   std::vector<Location> saved;
   std::vector<int64_t> stash;
   int layers;        // mixtures of experts: two tallies each
-  StageBytes bytes;  // of a chunk of a microbatch, or of a slice (SlicesIn)
+  StageBytes bytes;  // of a chunk of a microbatch, or of a slice (SlicesIn); without edges
   SlicePlace slice;
-  int64_t key_bytes = 0;  // of a slice in an attention layer
+  bool hands_keys_on;       // StageProgram's
+  int64_t key_bytes = 0;    // of a slice in an attention layer
+  int64_t token_bytes = 0;  // of all inputs of tokens, one behind the other
+
+ private:
+  // `further`: the number of further regions so far.
+  void PlaceCrossings(const std::vector<Crossing>& crossings, StageValue value, int32_t* further);
+  const Location& CrossingAt(StageValue value, int index) const {
+    return crossings_[static_cast<size_t>(value)][static_cast<size_t>(index)];
+  }
+
+  std::array<std::vector<int64_t>, kBuiltInValues> edges_;       // by value that moves
+  std::array<std::vector<Location>, kBuiltInValues> crossings_;  // by value, then index of the port
 };
 
 class ReadyGraph {

@@ -33,8 +33,9 @@ class ReadyPrograms {
   const ReadyGraph& Of(StageId stage, ActionKind kind) const {
     return programs_[Index(stage, 0, kind)];
   }
-  // The bytes of a value, and of a program's temporaries: the most of any slice.
-  int64_t bytes(StageId stage, StageValue value) const { return bytes_[stage.value][value]; }
+  // The bytes of a value by its entry (StageGraph::entries), and of a program's temporaries: the
+  // most of any slice.
+  int64_t bytes(StageId entry, StageValue value) const { return bytes_[entry.value][value]; }
   int64_t arena_bytes(StageId stage, ActionKind kind) const;
   // An upper bound on the kernels that any of the stage's programs launches, and its copies.
   int64_t most_launches(StageId stage) const;
@@ -49,9 +50,12 @@ class ReadyPrograms {
                                                   static_cast<size_t>(plan_.slices) * kKinds);
   }
 
+  // Takes the bytes of all edges of the stage.
+  void TakeEdges(StageId stage, const StageLayout& layout);
+
   const Plan& plan_;
   std::vector<ReadyGraph> programs_;  // by stage, slice and kind
-  std::vector<StageBytes> bytes_;     // by stage
+  std::vector<StageBytes> bytes_;     // by entry
 };
 
 }  // namespace stringline

@@ -19,16 +19,17 @@ Reference::Reference(const StageProgram& model, uint64_t seed)
       Initialize(param, seed, params_.back().f32());
     }
   }
-  state_.input = cpu::MakeArray(model.input);
+  state_.inputs = {cpu::MakeArray(model.inputs[0].type)};
   state_.target = cpu::MakeArray(model.target);
   if (model.positions) state_.positions = cpu::MakeArray(*model.positions);
 }
 
 float Reference::RunMicrobatch(absl::Span<const int32_t> tokens, absl::Span<const int32_t> targets,
                                absl::Span<const int32_t> positions) {
-  SL_CHECK(static_cast<int64_t>(tokens.size()) == model_.input.elements()) << tokens.size();
+  SL_CHECK(static_cast<int64_t>(tokens.size()) == model_.inputs[0].type.elements())
+      << tokens.size();
   SL_CHECK(static_cast<int64_t>(targets.size()) == model_.target.elements()) << targets.size();
-  std::copy(tokens.begin(), tokens.end(), state_.input.i32());
+  std::copy(tokens.begin(), tokens.end(), state_.inputs[0].i32());
   std::copy(targets.begin(), targets.end(), state_.target.i32());
   SL_CHECK(!model_.positions || positions.size() == tokens.size()) << positions.size();
   std::copy(positions.begin(), positions.end(), state_.positions.i32());

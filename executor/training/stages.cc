@@ -15,6 +15,54 @@
 namespace stringline {
 namespace {
 
+// The number of edges over which values come, or go.
+size_t EdgesOf(const std::vector<Crossing>& crossings) {
+  int last = Crossing::kNoEdge;
+  for (const Crossing& crossing : crossings) last = std::max(last, crossing.edge);
+  return static_cast<size_t>(last) + 1;
+}
+
+bool IsSameEdge(const Edge& a, const Edge& b) { return a.id == b.id; }
+
+// The types of the values that cross over one of a stage's edges.
+std::vector<Type> TypesAt(const std::vector<Crossing>& crossings, size_t edge) {
+  std::vector<Type> types;
+  for (const Crossing& crossing : crossings) {
+    if (crossing.edge == static_cast<int>(edge)) types.push_back(crossing.type);
+  }
+  return types;
+}
+
+// A microbatch that leaves out stages brings those behind them what they read otherwise: every
+// stage has as many edges as without, and the same types cross.
+absl::Status CheckWay(const Plan& plan, const StageGraph& way,
+                      absl::Span<const StageProgram> programs) {
+  const StageGraph& whole = plan.WholeGraph();
+  for (int s = 0; s < way.stages(); ++s) {
+    const StageId stage(s);
+    const absl::Span<const Edge> edges = way.Out(stage);
+    if (way.In(stage).empty() && edges.empty()) continue;  // left out
+    if (edges.size() > 1 && !std::equal(edges.begin(), edges.end(), whole.Out(stage).begin(),
+                                        whole.Out(stage).end(), IsSameEdge)) {
+      return absl::UnimplementedError(absl::StrCat(
+          "stage ", s, " has several outputs, and microbatches leave out a stage behind it"));
+    }
+    for (size_t e = 0; e < edges.size(); ++e) {
+      const absl::Span<const Edge> in = way.In(edges[e].to);
+      const auto at = std::find_if(in.begin(), in.end(),
+                                   [&](const Edge& edge) { return IsSameEdge(edge, edges[e]); });
+      const auto place = static_cast<size_t>(at - in.begin());
+      if (TypesAt(programs[s].outputs, e) == TypesAt(programs[edges[e].to.value].inputs, place)) {
+        continue;
+      }
+      return absl::InvalidArgumentError(absl::StrCat(
+          "microbatches go from stage ", s, " to stage ", edges[e].to.value,
+          " and leave out those between, whose results have other types than their inputs"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckFit(const Plan& plan, absl::Span<const StageProgram> programs) {
   if (plan.stages.size() != programs.size()) {
     return absl::InvalidArgumentError(
@@ -27,8 +75,9 @@ absl::Status CheckFit(const Plan& plan, absl::Span<const StageProgram> programs)
                                                      " slices, and the plan has ", plan.slices));
     }
     const StageId stage(static_cast<int32_t>(s));
-    if (programs[s].first != plan.graph.In(stage).empty() ||
-        programs[s].last != plan.graph.Out(stage).empty()) {
+    const StageGraph& graph = plan.WholeGraph();
+    if (EdgesOf(programs[s].inputs) != graph.In(stage).size() ||
+        EdgesOf(programs[s].outputs) != graph.Out(stage).size()) {
       return absl::InvalidArgumentError(
           absl::StrCat("stage ", s, " of the model does not stand where the plan has it"));
     }
@@ -39,6 +88,7 @@ absl::Status CheckFit(const Plan& plan, absl::Span<const StageProgram> programs)
                                               : " of the model has an R, the plan none"));
     }
   }
+  for (const StageGraph& way : plan.ways) SL_RETURN_IF_ERROR(CheckWay(plan, way, programs));
   return absl::OkStatus();
 }
 
@@ -117,6 +167,7 @@ Stages::Stages(const Plan& lowered, absl::Span<const StageProgram> programs, Ker
       params_(lowered, programs, sharing, lender == nullptr ? nullptr : &lender->params_),
       data_(lowered, programs),
       ready_(lowered, programs, params_.gathers(), kernels),
+      memory_(lowered, ready_),
       stages_(programs.size()),
       collectives_(&params_, kernels, sharing),
       exchanges_(lowered, kernels),
@@ -135,7 +186,7 @@ std::vector<StageSizes> Stages::Sizes() const {
     StageSizes& size = sizes.emplace_back();
     for (int v = 0; v < kBuiltInValues; ++v) {
       const auto value = static_cast<StageValue>(v);
-      size.of_microbatch[value] = BytesOf(id, value);
+      size.of_microbatch[value] = memory_.BytesOf(id, value);
     }
     size.in_parts = layout.layers > 0;
     for (int kind = 0; kind < ReadyPrograms::kKinds; ++kind) {
@@ -145,6 +196,11 @@ std::vector<StageSizes> Stages::Sizes() const {
     }
     size.resident = state(id).all() + data_.BytesOf(id);
     if (params_.gathers()) size.gathered = layout.working_bytes;
+  }
+  while (static_cast<int>(sizes.size()) < plan_.graph.entries()) {
+    const StageId edge(static_cast<int32_t>(sizes.size()));
+    StageSizes& size = sizes.emplace_back();
+    for (const StageValue value : kMoving) size.of_microbatch[value] = memory_.BytesOf(edge, value);
   }
   return sizes;
 }
@@ -157,7 +213,7 @@ absl::StatusOr<std::unique_ptr<Stages>> Stages::Place(const Plan& lowered,
   std::unique_ptr<Stages> stages(new Stages(lowered, programs, kernels, sharing, lender));
   SL_RETURN_IF_ERROR(stages->ready_.status());
   if (stages->params_.gathers()) SL_RETURN_IF_ERROR(CheckGathered(lowered, programs));
-  SL_ASSIGN_OR_RETURN(stages->memory_, PlanMemory(lowered, stages->Sizes()));
+  SL_RETURN_IF_ERROR(stages->memory_.Place(stages->Sizes()));
   return stages;
 }
 
@@ -176,7 +232,7 @@ NeededMemory Stages::needed(absl::Span<const RankId> ranks) const {
   }
   // With the copies in host memory.
   for (const RankId rank : ranks) {
-    const RankMemory& memory = memory_.ranks[rank.value];
+    const RankMemory& memory = memory_.places().ranks[rank.value];
     needed.activations += static_cast<double>(memory.all()) + static_cast<double>(memory.host);
   }
   needed.activations -= needed.params;
@@ -184,8 +240,7 @@ NeededMemory Stages::needed(absl::Span<const RankId> ranks) const {
   for (const StageProgram& program : programs_) {
     if (program.positions) positions = program.positions->bytes();
   }
-  const int64_t data = plan_.chunks * (programs_.front().input.bytes() +
-                                       programs_.back().target.bytes() + positions);
+  const int64_t data = plan_.chunks * (2 * data_.sequence_bytes() + positions);
   needed.activations += plan_.microbatches * (static_cast<double>(data) + tallies);
   return needed;
 }
@@ -194,7 +249,7 @@ std::vector<RankBytes> Stages::rank_bytes() const {
   std::vector<RankBytes> ranks;
   for (int r = 0; r < plan_.ranks(); ++r) {
     const int64_t taken = allocator_ ? allocator_->taken(RankId(r)) : 0;
-    ranks.push_back({memory_.ranks[r].all(), taken});
+    ranks.push_back({memory_.places().ranks[r].all(), taken});
   }
   return ranks;
 }
@@ -219,38 +274,19 @@ absl::Status Stages::Allocate(const MeshSeat& seat, uint64_t seed, absl::Span<co
     SL_RETURN_IF_ERROR(params_.Allocate(stage, seat, seed, &*allocator_));
   }
   SL_RETURN_IF_ERROR(data_.Allocate(held, &*allocator_));
-  blocks_.resize(plan_.ranks());
-  for (const RankId rank : ranks) {
-    const RankMemory& memory = memory_.ranks[rank.value];
-    RankBlocks& blocks = blocks_[rank.value];
-    SL_ASSIGN_OR_RETURN(blocks.values, allocator_->Take(rank, memory.block));
-    SL_ASSIGN_OR_RETURN(blocks.gathered, allocator_->Take(rank, memory.gathered));
-    if (memory.host > 0) {
-      SL_ASSIGN_OR_RETURN(void* const host, device->AllocateHost(memory.host));
-      blocks.host = static_cast<char*>(host);
-    }
-    for (const int64_t bytes : memory.arenas) {
-      SL_ASSIGN_OR_RETURN(blocks.arenas.emplace_back(), allocator_->Take(rank, bytes));
-    }
-  }
-  return absl::OkStatus();
-}
-
-char* Stages::AddressOf(StageId stage, MicrobatchId microbatch, StageValue value, bool back) const {
-  const int64_t offset = memory_.OffsetOf(stage, microbatch, value, back);
-  const RankBlocks& blocks = blocks_[plan_.stage(stage).rank.value];
-  if (offset < 0) return nullptr;
-  return (IsOnHost(value) ? blocks.host : blocks.values) + offset;
+  return memory_.Allocate(ranks, &*allocator_);
 }
 
 absl::StatusOr<Work> Stages::Copy(const Action& action) {
   const bool back = action.kind == ActionKind::kFetch;
+  const auto address_of = [&](StageValue value, bool brought) {
+    return memory_.AddressOf(action.stage, action.microbatch, value, brought);
+  };
   std::vector<Bytes> kept;
   ForEachOf(CopiedValues(plan_.stage(action.stage).remakes), [&](StageValue value) {
-    kept.push_back(
-        {AddressOf(action.stage, action.microbatch, value, back), BytesOf(action.stage, value)});
+    kept.push_back({address_of(value, back), memory_.BytesOf(action.stage, value)});
   });
-  return copies_.Bind(kept, AddressOf(action.stage, action.microbatch, StageValue::kHosted), back);
+  return copies_.Bind(kept, address_of(StageValue::kHosted, false), back);
 }
 
 absl::StatusOr<Piece> Stages::Update(const Action& action) {
@@ -258,52 +294,19 @@ absl::StatusOr<Piece> Stages::Update(const Action& action) {
   return update_(action.stage, plan_.StepOf(action));
 }
 
-int64_t Stages::StrideOf(StageId stage, StageValue value) const {
-  const int64_t bytes = ready_.bytes(stage, value);
-  return plan_.chunks == 1 ? bytes : AlignUp(bytes);
-}
-
-Bytes Stages::Payload(const Action& action) const {
-  const StageValue value = MessageOf(action.kind);
-  return {AddressOf(action.stage, action.microbatch, value), BytesOf(action.stage, value)};
-}
-
 Regions Stages::RegionsOf(const Action& action, ActionKind program, int chunk) {
-  const int32_t rank = plan_.stage(action.stage).rank.value;
   Regions regions = {};
   const auto set = [&](Region region, char* address) {
     regions[static_cast<int>(region)] = address;
   };
   const auto index = static_cast<uint32_t>(&action - plan_.actions.data());
-  SL_CHECK(index < plan_.actions.size()) << Print(plan_, action);
-  const int twins = TwinsBefore(plan_, index, program) * plan_.chunks + chunk;
-  set(Region::kArena, blocks_[rank].arenas[memory_.ranks[rank].ArenaOf(program, twins)]);
   const ReadParams read = params_.ReadBy(index);
   set(Region::kParams, read.params);
   set(Region::kWorking, params_.gathers() ? stages_[action.stage.value].gathered : read.working);
   set(Region::kGrads, params_.grads(action.stage));
-  for (int v = 0; v < kBuiltInValues; ++v) {
-    const auto value = static_cast<StageValue>(v);
-    char* const address =
-        AddressOf(action.stage, action.microbatch, value, copies_.IsBack(action, value));
-    if (address != nullptr) set(RegionOf(value), address + chunk * StrideOf(action.stage, value));
-  }
+  memory_.Bind(action, program, chunk, copies_, &regions);
   data_.Bind(action, chunk, &regions);
-  if (plan_.SliceOf(action) > 0) BindSlices(action, &regions);
   return regions;
-}
-
-// The keys of the slices before the action's, and the gradients that it gives to the one before.
-void Stages::BindSlices(const Action& action, Regions* regions) {
-  const int slice = plan_.SliceOf(action);
-  const int32_t first = action.microbatch.value - slice;
-  const auto of = [&](int k, StageValue value) {
-    return AddressOf(action.stage, MicrobatchId(first + k), value);
-  };
-  std::vector<char*>& past = past_.emplace_back();
-  for (int k = 0; k < slice; ++k) past.push_back(of(k, StageValue::kSliceKeys));
-  regions->past = past;
-  (*regions)[static_cast<int>(Region::kKeyGradBefore)] = of(slice - 1, StageValue::kSliceKeyGrad);
 }
 
 int Stages::IndexOf(const Action& action, LayerPart part) const {
@@ -409,9 +412,7 @@ absl::StatusOr<std::vector<Piece>> Stages::Collective(const Action& action, cons
 
 Piece Stages::Unshard(StageId of, const Action* inside) {
   Stage& stage = stages_[of.value];
-  char* const room = blocks_[plan_.stage(of).rank.value].gathered;
-  const int64_t offset = memory_.gathers[of.value][stage.unshards++];
-  stage.gathered = room == nullptr ? nullptr : room + offset;
+  stage.gathered = memory_.RoomOf(of, stage.unshards++);
   stage.gather_order.clear();
   for (const BucketNode& bucket :
        GatheredBy(params_.pieces(of).buckets(),

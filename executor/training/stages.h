@@ -27,6 +27,7 @@
 #include "executor/training/stage_params.h"
 #include "executor/training/state_collectives.h"
 #include "executor/training/step_data.h"
+#include "executor/training/step_memory.h"
 #include "schedlang/memory/memory_plan.h"
 #include "schedlang/plan/plan.h"
 #include "stages/stage_program.h"
@@ -76,7 +77,7 @@ class Stages final : public StageWork {
   std::vector<HostCopy> CopiesAfter(const Action& action) override {
     return data_.CopiesAfter(action);
   }
-  Bytes Payload(const Action& send_or_recv) const override;
+  Bytes Payload(const Action& send_or_recv) const override { return memory_.Payload(send_or_recv); }
   // Buckets are reduced in the order in which a whole backward gives them, so that all copies do
   // alike, and gathered in that in which the computation `inside` reads them.
   bool MeetsBuckets(const Action& collective) const override;
@@ -124,7 +125,7 @@ class Stages final : public StageWork {
     return collectives_.GatherUpdated(stage);
   }
 
-  const MemoryPlan& memory() const { return memory_; }
+  const MemoryPlan& memory() const { return memory_.places(); }
 
  private:
   struct Stage {
@@ -132,13 +133,6 @@ class Stages final : public StageWork {
     std::vector<int> gather_order;  // its buckets
     int unshards = 0;               // number of UNSHARDs bound
     std::vector<int> reduce_order;  // empty: not asked for yet, or nothing is summed
-  };
-  // The memory of a rank that actions reuse.
-  struct RankBlocks {
-    char* values = nullptr;    // between actions
-    char* gathered = nullptr;  // of gathered parameters
-    char* host = nullptr;      // of copied values, in the host's memory
-    std::vector<char*> arenas;
   };
   // A part or a piece of a program with the addresses of one microbatch.
   struct Bound {
@@ -163,30 +157,19 @@ class Stages final : public StageWork {
   // The index of the part in that program's parts.
   int IndexOf(const Action& action, LayerPart part) const;
   Regions RegionsOf(const Action& action, ActionKind program, int chunk);
-  void BindSlices(const Action& action, Regions* regions);
-  // `back`: the place to which a U brings the value (MemoryPlan::OffsetOf).
-  char* AddressOf(StageId stage, MicrobatchId microbatch, StageValue value,
-                  bool back = false) const;
-  // The bytes of a value from one chunk to the next, and of all chunks.
-  int64_t StrideOf(StageId stage, StageValue value) const;
-  int64_t BytesOf(StageId stage, StageValue value) const {
-    return plan_.chunks * StrideOf(stage, value);
-  }
 
   const Plan& plan_;
   absl::Span<const StageProgram> programs_;
   StageParams params_;
   StepData data_;
   const ReadyPrograms ready_;
+  StepMemory memory_;
   std::vector<Stage> stages_;
-  MemoryPlan memory_;
   MeshSeat seat_;
   std::optional<RankAllocator> allocator_;  // from Allocate
-  std::vector<RankBlocks> blocks_;          // by rank
   StateCollectives collectives_;
   RowExchanges exchanges_;
-  std::deque<Bound> bound_;              // an entry per part of an action
-  std::deque<std::vector<char*>> past_;  // Regions::past
+  std::deque<Bound> bound_;  // an entry per part of an action
   HostCopies copies_;
   std::function<Piece(StageId stage, int step)> update_;
 };

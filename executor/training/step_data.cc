@@ -23,17 +23,38 @@ absl::Status AllocateOnHost(int64_t count, Device* device, absl::Span<Number>* n
 StepData::StepData(const Plan& plan, absl::Span<const StageProgram> programs)
     : plan_(plan),
       programs_(programs),
-      token_bytes_(AlignUp(programs.front().input.bytes())),
+      rows_(programs.back().target.shape[0]),
+      sequence_(SequenceOf(programs)),
       target_bytes_(AlignUp(programs.back().target.bytes())),
       on_device_(plan.microbatches),
       tallies_(programs.size()),
+      tokens_on_device_(programs.size(), nullptr),
       positions_on_device_(programs.size(), nullptr) {}
+
+int64_t StepData::SequenceOf(absl::Span<const StageProgram> programs) {
+  int64_t sequence = programs.back().target.shape[1] * programs.back().slice.of;
+  for (const StageProgram& program : programs) {
+    for (const Crossing& input : program.inputs) {
+      if (!input.is_tokens()) continue;
+      sequence = std::max(sequence, input.first + input.type.shape[1] * program.slice.of);
+    }
+  }
+  return sequence;
+}
+
+int64_t StepData::TokenBytes(StageId stage) const {
+  int64_t bytes = 0;
+  for (const Crossing& input : programs_[stage.value].inputs) {
+    if (input.is_tokens()) bytes += AlignUp(input.type.bytes());
+  }
+  return bytes;
+}
 
 StepData::DataBytes StepData::DataOf(StageId stage) const {
   const StageProgram& program = programs_[stage.value];
   const int64_t count = plan_.microbatches_of(stage) * plan_.chunks;
   DataBytes data;
-  if (program.first) data.tokens = count * token_bytes_;
+  data.tokens = count * TokenBytes(stage);
   if (program.last) data = {data.tokens, count * target_bytes_, count * kBufferAlignment};
   data.positions = count * PositionBytes(stage);
   return data;
@@ -62,13 +83,12 @@ absl::Status StepData::Allocate(absl::Span<const StageId> held, RankAllocator* a
         AllocateOnHost(plan_.microbatches * plan_.chunks * each, device, &positions_));
   }
   const bool reads_data = std::any_of(held.begin(), held.end(), [this](StageId stage) {
-    return programs_[stage.value].first || programs_[stage.value].last;
+    return TokenBytes(stage) > 0 || programs_[stage.value].last;
   });
   if (!reads_data) return absl::OkStatus();
-  const int64_t microbatches = plan_.microbatches * plan_.chunks;
-  SL_RETURN_IF_ERROR(
-      AllocateOnHost(microbatches * programs_.front().input.elements(), device, &tokens_));
-  return AllocateOnHost(microbatches * programs_.back().target.elements(), device, &targets_);
+  const int64_t tokens = plan_.microbatches / plan_.slices * TokensOfMicrobatch();
+  SL_RETURN_IF_ERROR(AllocateOnHost(tokens, device, &tokens_));
+  return AllocateOnHost(tokens, device, &targets_);
 }
 
 absl::Status StepData::AllocateStage(StageId stage, RankAllocator* allocator) {
@@ -76,6 +96,9 @@ absl::Status StepData::AllocateStage(StageId stage, RankAllocator* allocator) {
   SL_ASSIGN_OR_RETURN(tallies_[stage.value].device,
                       allocator->Take(rank, plan_.microbatches * plan_.chunks * TallyBytes(stage)));
   const DataBytes data = DataOf(stage);
+  if (data.tokens > 0) {
+    SL_ASSIGN_OR_RETURN(tokens_on_device_[stage.value], allocator->Take(rank, data.tokens));
+  }
   if (data.positions > 0) {
     SL_ASSIGN_OR_RETURN(positions_on_device_[stage.value], allocator->Take(rank, data.positions));
   }
@@ -89,7 +112,6 @@ absl::Status StepData::AllocateStage(StageId stage, RankAllocator* allocator) {
     }
     return absl::OkStatus();
   };
-  SL_RETURN_IF_ERROR(allocate(data.tokens, &OnDevice::tokens));
   SL_RETURN_IF_ERROR(allocate(data.targets, &OnDevice::targets));
   return allocate(data.losses, &OnDevice::loss);
 }
@@ -109,22 +131,34 @@ std::vector<HostCopy> StepData::CopiesBefore(const Action& action) {
   const int32_t data = IndexOf(action);
   const int slice = plan_.SliceOf(action);
   const MicrobatchId whole(data - slice);
-  // A chunk has some sequences of the microbatch, and a slice some positions of each sequence.
+  // A chunk has some sequences of the microbatch, and a slice some tokens of each sequence, those
+  // from `first` on cut into slices.
   const auto copy = [&](char* to, int64_t chunk_bytes, absl::Span<const int32_t> from,
-                        const Type& piece) {
-    const bool sliced = plan_.slices > 1;
-    const int64_t runs = sliced ? piece.shape[0] : plan_.chunks;
-    const int64_t count = sliced ? piece.shape[1] : piece.elements();
+                        const Type& piece, int64_t first) {
+    const bool all = piece.shape[1] == sequence_;
+    const int64_t count = all ? piece.elements() : piece.shape[1];
+    const int64_t apart = all ? count : sequence_, runs = all ? 1 : piece.shape[0];
     const int64_t bytes = count * static_cast<int64_t>(sizeof(int32_t));
-    const int32_t* next = from.data() + slice * count;
-    for (int64_t run = 0; run < runs; ++run, next += plan_.slices * count) {
-      copies.push_back({to + run * (sliced ? bytes : chunk_bytes), next, bytes});
+    const int32_t* next = from.data() + first + (all ? 0 : slice * count);
+    for (int chunk = 0; chunk < plan_.chunks; ++chunk) {
+      for (int64_t run = 0; run < runs; ++run, next += apart) {
+        copies.push_back({to + chunk * chunk_bytes + run * bytes, next, bytes});
+      }
     }
   };
-  if (program.first) copy(on_device_[data].tokens, token_bytes_, tokens(whole), program.input);
-  if (program.last) copy(on_device_[data].targets, target_bytes_, targets(whole), program.target);
+  int64_t offset = 0;
+  for (const Crossing& input : program.inputs) {
+    if (!input.is_tokens()) continue;
+    copy(TokensOf(action) + offset, TokenBytes(action.stage), tokens(whole), input.type,
+         input.first);
+    offset += AlignUp(input.type.bytes());
+  }
+  if (program.last) {
+    copy(on_device_[data].targets, target_bytes_, targets(whole), program.target,
+         program.first_target);
+  }
   if (program.positions) {
-    copy(PositionsOf(action), PositionBytes(action.stage), positions(whole), *program.positions);
+    copy(PositionsOf(action), PositionBytes(action.stage), positions(whole), *program.positions, 0);
   }
   return copies;
 }
@@ -154,8 +188,8 @@ void StepData::Bind(const Action& action, int chunk, Regions* regions) const {
   const int32_t data = IndexOf(action);
   set(Region::kTallies, tallies_[action.stage.value].device +
                             (data * plan_.chunks + chunk) * TallyBytes(action.stage));
-  if (programs_[action.stage.value].first) {
-    set(Region::kInput, on_device_[data].tokens + chunk * token_bytes_);
+  if (const int64_t bytes = TokenBytes(action.stage); bytes > 0) {
+    set(Region::kTokens, TokensOf(action) + chunk * bytes);
   }
   if (programs_[action.stage.value].last) {
     set(Region::kTarget, on_device_[data].targets + chunk * target_bytes_);
@@ -194,22 +228,16 @@ std::vector<absl::Span<float>> StepData::ResultsOf(StageId stage) {
   return results;
 }
 
-absl::Span<int32_t> StepData::tokens(MicrobatchId microbatch) {
-  if (tokens_.empty()) return {};
-  const int64_t count = plan_.chunks * programs_.front().input.elements();
-  return tokens_.subspan(microbatch.value * count, count * plan_.slices);
+absl::Span<int32_t> StepData::OfMicrobatch(absl::Span<int32_t> all, MicrobatchId first) const {
+  if (all.empty()) return {};
+  const int64_t count = TokensOfMicrobatch();
+  return all.subspan(first.value / plan_.slices * count, count);
 }
 
 absl::Span<int32_t> StepData::positions(MicrobatchId microbatch) {
   if (positions_.empty()) return {};
   const auto count = static_cast<int64_t>(positions_.size()) / plan_.microbatches;
   return positions_.subspan(microbatch.value * count, count);
-}
-
-absl::Span<int32_t> StepData::targets(MicrobatchId microbatch) {
-  if (targets_.empty()) return {};
-  const int64_t count = plan_.chunks * programs_.back().target.elements();
-  return targets_.subspan(microbatch.value * count, count * plan_.slices);
 }
 
 }  // namespace stringline

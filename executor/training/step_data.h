@@ -27,6 +27,10 @@ class StepData {
 
   // The bytes on the device for a stage, and in host memory for its tallies of a chunk.
   int64_t BytesOf(StageId stage) const;
+  // Of a chunk's tokens in host memory, as many as of its targets; with slices a slice's share.
+  int64_t sequence_bytes() const {
+    return rows_ * sequence_ / plan_.slices * static_cast<int64_t>(sizeof(int32_t));
+  }
   int64_t TallyBytes(StageId stage) const {
     return 2 * programs_[stage.value].moe_layers * kBufferAlignment;
   }
@@ -36,8 +40,10 @@ class StepData {
 
   // In host memory, of all slices of the microbatch whose first slice is named; empty if no first
   // or last stage is in this process, or no stage that reads positions.
-  absl::Span<int32_t> tokens(MicrobatchId microbatch);
-  absl::Span<int32_t> targets(MicrobatchId microbatch);
+  absl::Span<int32_t> tokens(MicrobatchId microbatch) { return OfMicrobatch(tokens_, microbatch); }
+  absl::Span<int32_t> targets(MicrobatchId microbatch) {
+    return OfMicrobatch(targets_, microbatch);
+  }
   absl::Span<int32_t> positions(MicrobatchId microbatch);
   // The sum over its chunks, in their order.
   double loss(MicrobatchId microbatch) const;
@@ -55,7 +61,6 @@ class StepData {
  private:
   // On the device, by microbatch of the step.
   struct OnDevice {
-    char* tokens = nullptr;
     char* targets = nullptr;
     char* loss = nullptr;  // aligned, by chunk: two ranks may write at once
   };
@@ -68,6 +73,17 @@ class StepData {
     int64_t tokens = 0, targets = 0, losses = 0, positions = 0;
   };
   DataBytes DataOf(StageId stage) const;
+  // The tokens of a sequence, of which stages may read some each.
+  static int64_t SequenceOf(absl::Span<const StageProgram> programs);
+  int64_t TokensOfMicrobatch() const { return plan_.chunks * rows_ * sequence_; }
+  absl::Span<int32_t> OfMicrobatch(absl::Span<int32_t> all, MicrobatchId first) const;
+  // Bytes of a chunk's tokens on the device, of all inputs of tokens that the stage has.
+  int64_t TokenBytes(StageId stage) const;
+  // The tokens of the action's microbatch, in the stage's own copy of them.
+  char* TokensOf(const Action& action) const {
+    return tokens_on_device_[action.stage.value] +
+           action.microbatch.value * plan_.chunks * TokenBytes(action.stage);
+  }
   // Bytes of a chunk's positions on the device: 0 where the stage reads none.
   int64_t PositionBytes(StageId stage) const {
     const std::optional<Type>& positions = programs_[stage.value].positions;
@@ -85,15 +101,17 @@ class StepData {
 
   const Plan& plan_;
   const absl::Span<const StageProgram> programs_;
-  const int64_t token_bytes_;  // of a chunk on the device
-  const int64_t target_bytes_;
+  const int64_t rows_;          // sequences of a chunk
+  const int64_t sequence_;      // tokens of a sequence
+  const int64_t target_bytes_;  // of a chunk on the device
   absl::Span<int32_t> tokens_;  // in host memory, by microbatch
   absl::Span<int32_t> targets_;
   absl::Span<int32_t> positions_;
   absl::Span<float> losses_;
   std::vector<OnDevice> on_device_;         // by microbatch: its first chunk
   std::vector<Tallies> tallies_;            // by stage
-  std::vector<char*> positions_on_device_;  // by stage: by its microbatch and chunk
+  std::vector<char*> tokens_on_device_;     // by stage: by its microbatch and chunk
+  std::vector<char*> positions_on_device_;  // the same
 };
 
 }  // namespace stringline

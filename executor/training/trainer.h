@@ -93,7 +93,7 @@ class Trainer {
   int64_t dropped(int step = 0) const { return pipelines_->dropped(step); }
   int64_t tokens_per_step() const {
     const int64_t pieces = int64_t{plan().chunks} * plan().slices;
-    return int64_t{microbatches()} * pieces * programs().front().input.elements();
+    return int64_t{microbatches()} * pieces * programs().back().target.elements();
   }
 
   // Clips, updates every parameter and sets the gradients to zero. Returns the global norm of the

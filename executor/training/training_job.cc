@@ -81,10 +81,10 @@ absl::Status CheckEvaluation(const Plan& plan, const std::optional<Plan>& evalua
         absl::StrCat("evaluations with ", evaluation->schedule, ": ", text));
   };
   if (!evaluation->forward_only) return refuse("the schedule has backwards; 'forward only' helps");
-  if (plan.slices > 1 || evaluation->slices > 1) {
-    return refuse(
-        "forwards of slices are trained, and not evaluated: the keys of all slices would "
-        "be kept to the last one; a schedule without slices would help");
+  if (plan.slices != evaluation->slices) {
+    return refuse(absl::StrCat("the schedule cuts sequences into ", evaluation->slices,
+                               " slices, and ", plan.schedule, ", whose programs it runs, into ",
+                               plan.slices));
   }
   const size_t stages = plan.stages.size();
   if (evaluation->stages.size() != stages || evaluation->pipes.size() != plan.pipes.size() ||

@@ -26,6 +26,13 @@ constexpr struct {
     {"model.bytes", "is said by 'precision', bf16 or fp32"},
     {"model.folder", "is for run files; a cost file says the sizes itself"},
     {"model.split", "is for run files; costs follow the schedule's split"},
+    {"model.skips",
+     "is for 'kind: gpt' in run files; the formula of costs has no skips, and `--costs` may say "
+     "the times and messages of a schedule with edges"},
+    {"model.encoder_layers",
+     "is for 'kind: encoder_decoder' in run files; the formula of costs knows no encoders"},
+    {"model.source",
+     "is for 'kind: encoder_decoder' in run files; the formula of costs knows no encoders"},
     {"mesh.tensor", "is for cost files; a run does not share a layer among ranks"},
     {"optimizer", "is said by 'sharding': none, optimizer, gradients or parameters"},
 };

@@ -17,8 +17,11 @@ namespace stringline {
 namespace model_key {
 #define MODEL_KEY(constant, name, kinds, least, meaning) inline constexpr char constant[] = name;
 #include "schedlang/costs/model_keys.def"
-inline constexpr char kMicrobatch[] = "microbatch";  // in `data`
-inline constexpr char kPipeline[] = "pipeline";      // in `mesh`, as are the next five
+inline constexpr char kSkips[] = "skips";                   // in run files, of a gpt
+inline constexpr char kEncoderLayers[] = "encoder_layers";  // in run files, of an encoder_decoder
+inline constexpr char kSource[] = "source";                 // the same
+inline constexpr char kMicrobatch[] = "microbatch";         // in `data`
+inline constexpr char kPipeline[] = "pipeline";             // in `mesh`, as are the next five
 inline constexpr char kData[] = "data";
 inline constexpr char kExpert[] = "expert";
 inline constexpr char kTensor[] = "tensor";        // in cost files: ranks that share every layer

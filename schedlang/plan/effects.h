@@ -122,7 +122,16 @@ constexpr bool Moves(StageValue value) {
   return value == StageValue::kInput || value == StageValue::kOutput ||
          value == StageValue::kOutGrad || value == StageValue::kInGrad;
 }
-// Visits the entries (StageGraph::entries) of a value that the action needs, gives or releases:
+// True for those of them that a stage has for the edges that lead to it, and false for those of
+// edges that leave it.
+constexpr bool LeadsHere(StageValue value) {
+  return value == StageValue::kInput || value == StageValue::kInGrad;
+}
+// The entry of a value that moves over the edge (StageGraph::entries).
+inline StageId EntryOf(const Plan& plan, const Edge& edge, StageValue value) {
+  return LeadsHere(value) ? plan.graph.EntryAtTo(edge) : plan.graph.EntryAtFrom(edge);
+}
+// Visits the entries of a value that the action needs, gives or releases:
 // visit(entry). Of a value that moves those of all edges, and for a message that of its edge.
 template <typename Visit>
 void ForEachEntry(const Plan& plan, const Action& action, StageValue value, Visit visit) {
@@ -131,9 +140,8 @@ void ForEachEntry(const Plan& plan, const Action& action, StageValue value, Visi
   } else if (IsMessage(action.kind)) {
     visit(plan.graph.EntryAtTo(*EdgeOf(plan, action)));
   } else {
-    const bool leads_here = value == StageValue::kInput || value == StageValue::kInGrad;
     const StageGraph& graph = plan.GraphOf(action.microbatch);
-    for (const Edge& edge : leads_here ? graph.In(action.stage) : graph.Out(action.stage)) {
+    for (const Edge& edge : LeadsHere(value) ? graph.In(action.stage) : graph.Out(action.stage)) {
       visit(plan.graph.EntryAtTo(edge));
     }
   }

@@ -76,8 +76,8 @@ bool IsWordOfLanguage(const std::vector<FormatPiece>& pieces, size_t i) {
 bool IsColonOfAt(const std::vector<FormatPiece>& pieces, size_t i) {
   if (!Is(pieces[i], ":")) return false;
   int open = 0;
-  for (size_t k = i; k-- > 0 && !IsOneOf(pieces[k], "{};");) {
-    open += Is(pieces[k], "?") ? 1 : Is(pieces[k], ":") ? -1 : 0;
+  for (size_t k = i; k > 0 && !IsOneOf(pieces[k - 1], "{};"); --k) {
+    open += Is(pieces[k - 1], "?") ? 1 : Is(pieces[k - 1], ":") ? -1 : 0;
   }
   return open == 0;
 }
@@ -95,8 +95,13 @@ bool IsLetter(const std::vector<FormatPiece>& pieces, size_t i) {
          (IsActionLetter(pieces[i].text) || BeginsFurther(pieces, i));
 }
 
-// `defer W by e`, `hold at most e`, `within memory e`: words only in those places.
+bool BeginsStatement(const std::vector<FormatPiece>& pieces, size_t i) {
+  return i == 0 || IsOneOf(pieces[i - 1], "{};") || pieces[i - 1].comment;
+}
+
+// `defer W by e`, `hold at most e`, `within memory e`, `slices e;`: words only in those places.
 bool IsWordInPlace(const std::vector<FormatPiece>& pieces, size_t i) {
+  if (BeginsStatement(pieces, i) && BeginsInPlace(pieces[i].text)) return true;
   return i > 0 &&
          ((Is(pieces[i], "by") && (Is(pieces[i - 1], "W") || Is(pieces[i - 1], "recompute") ||
                                    Is(pieces[i - 1], "offload"))) ||

@@ -166,7 +166,7 @@ absl::StatusOr<std::vector<StageProgram>> BuildDecoderStages(
   SL_RETURN_IF_ERROR(CheckSlices(shape.context, options));
   DecoderShape of_slice = shape;
   of_slice.context /= options.slices;
-  return BuildPrograms(shape.layers, layers_per_stage, options,
+  return BuildPrograms(shape.layers, layers_per_stage, options, ValuesInARow(shape.layers),
                        [&](const SlicePlace& slice) -> std::unique_ptr<StageBuilder> {
                          if (shape.moe.experts == 0) {
                            return std::make_unique<DecoderStage>(of_slice, options, slice);

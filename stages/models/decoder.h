@@ -61,17 +61,18 @@ int64_t CountParams(const DecoderShape& shape);
 ModelWork WorkOf(const DecoderShape& shape);
 
 // Builds a stage's forward graph.
-class DecoderStage : public StageBuilder {
+class DecoderStage : public LayeredStage {
  public:
   // `shape` outlives the object; of a slice, its context is the slice's.
   DecoderStage(const DecoderShape& shape, const BuildOptions& options, const SlicePlace& slice)
-      : StageBuilder(shape.microbatch, shape.context, shape.width, options, slice), shape_(shape) {}
+      : LayeredStage(shape.microbatch, shape.context, shape.width, shape.layers, options, slice),
+        shape_(shape) {}
 
+ protected:
   ValueId Embed() override;
   ValueId Layer(ValueId x, int layer) override;  // AttentionHalf, then MlpHalf
   void Loss(ValueId x) override;
 
- protected:
   // Each takes (microbatch, context, width) and gives the same, residual and norm included. The
   // names of a layer's parameters begin with `name`: "layers.3.".
   ValueId AttentionHalf(ValueId x, const std::string& name);

@@ -7,11 +7,16 @@
 //   x  += down(gelu(up(norm(x))))                 }
 //   loss = sum cross_entropy(head(norm(x)), target)
 //
-// Weights are (out, in). First values as in GPT-2: normal, 0.02, those of the two products that end
-// a residual branch 0.02 / sqrt(2 layers).
+// With U-shaped skips the result of each layer of the first half is read by a layer of the second
+// one as well, that of the first layer by the last: x += skip(that result), before the layer's
+// norm. The skip is a product without a bias; of an odd number of layers the middle one has none.
+//
+// Weights are (out, in). First values as in GPT-2: normal, 0.02, those of the products that end a
+// residual branch, and of skips, 0.02 / sqrt(2 layers).
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -28,9 +33,42 @@ struct GptShape {
   int vocabulary = 256;
   int microbatch = 0;  // sequences per microbatch
   bool tied = false;   // the head's weight is the embedding's (Param::tied_to)
+  bool skips = false;  // U-shaped
 
+  // The layer whose result a layer of the second half reads; -1: none.
+  int SkipInto(int layer) const {
+    return skips && layers - 1 - layer < layer ? layers - 1 - layer : -1;
+  }
   int64_t tokens() const { return int64_t{microbatch} * context; }  // per microbatch
   friend bool operator==(const GptShape&, const GptShape&) = default;
+};
+
+// Builds a stage's forward graph, and what other models have of GPT-2's layers.
+class GptStage : public LayeredStage {
+ public:
+  GptStage(const GptShape& shape, const BuildOptions& options, const SlicePlace& slice)
+      : LayeredStage(shape.microbatch, shape.context / slice.of, shape.width, shape.layers, options,
+                     slice),
+        shape_(shape) {}
+
+ protected:
+  ValueId Embed() override;
+  ValueId Layer(ValueId x, int layer) override;
+  void Loss(ValueId x) override;
+
+  // Tokens from `first` on, of so many positions, with tables whose names begin with `name`.
+  ValueId EmbedAt(int64_t first, int64_t positions, const std::string& name);
+  // norm2 and the MLP, with the residual.
+  ValueId MlpHalf(ValueId x, const std::string& name);
+  ValueId Norm(ValueId x, const std::string& name);
+  ValueId Linear(ValueId x, const std::string& name, int64_t out);
+  // The weight at the end of a residual branch.
+  ValueId EndWeight(ValueId x, const std::string& name);
+  // The product at the end of a residual branch, and the sum with the residual.
+  ValueId EndBranch(ValueId x, const std::string& name, ValueId residual,
+                    const std::string& result);
+
+  const GptShape shape_;
 };
 
 // InvalidArgument for impossible numbers: a size below 1 or above 2^20, a width that the heads do

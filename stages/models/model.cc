@@ -15,6 +15,12 @@ absl::StatusOr<std::vector<StageProgram>> StagesOf(const DecoderShape& shape,
   return BuildDecoderStages(shape, layers_per_stage, options);
 }
 
+absl::StatusOr<std::vector<StageProgram>> StagesOf(const EncoderDecoderShape& shape,
+                                                   const std::vector<int>& layers_per_stage,
+                                                   const BuildOptions& options) {
+  return BuildEncoderDecoderStages(shape, layers_per_stage, options);
+}
+
 absl::StatusOr<std::vector<StageProgram>> StagesOf(const RaisedShape& shape,
                                                    const std::vector<int>& layers_per_stage,
                                                    const BuildOptions& options) {
@@ -23,6 +29,7 @@ absl::StatusOr<std::vector<StageProgram>> StagesOf(const RaisedShape& shape,
 
 const char* NameOf(const GptShape&) { return "gpt"; }
 const char* NameOf(const DecoderShape& shape) { return shape.moe.experts == 0 ? "llama" : "moe"; }
+const char* NameOf(const EncoderDecoderShape&) { return "encoder_decoder"; }
 const char* NameOf(const RaisedShape&) { return "export"; }
 
 }  // namespace
@@ -35,6 +42,10 @@ int AnyShape::width() const {
 }
 int AnyShape::context() const {
   return std::visit([](const auto& shape) { return shape.context; }, family);
+}
+int AnyShape::source() const {
+  const auto* const both = std::get_if<EncoderDecoderShape>(&family);
+  return both == nullptr ? 0 : both->source;
 }
 int AnyShape::vocabulary() const {
   return std::visit([](const auto& shape) { return shape.vocabulary; }, family);

@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "stages/models/decoder.h"
+#include "stages/models/encoder_decoder.h"
 #include "stages/models/gpt.h"
 #include "stages/models/raised.h"
 #include "stages/stage_program.h"
@@ -28,19 +29,22 @@ struct GivenFolder {
 };
 
 struct AnyShape {
-  std::variant<GptShape, DecoderShape, RaisedShape> family;
+  std::variant<GptShape, DecoderShape, EncoderDecoderShape, RaisedShape> family;
   // The type of activations and of the weights of products: F32 or BF16 (BuildOptions::dtype).
   DType dtype = DType::kF32;
   std::shared_ptr<const GivenFolder> given;  // the folder from which the model came; null: none
 
   AnyShape() = default;
-  AnyShape(const GptShape& shape) : family(shape) {}      // NOLINT: every shape is a model
-  AnyShape(const DecoderShape& shape) : family(shape) {}  // NOLINT
-  AnyShape(const RaisedShape& shape) : family(shape) {}   // NOLINT
+  AnyShape(const GptShape& shape) : family(shape) {}             // NOLINT: every shape is a model
+  AnyShape(const DecoderShape& shape) : family(shape) {}         // NOLINT
+  AnyShape(const EncoderDecoderShape& shape) : family(shape) {}  // NOLINT
+  AnyShape(const RaisedShape& shape) : family(shape) {}          // NOLINT
 
   int layers() const;
   int width() const;
   int context() const;  // tokens per sequence
+  int source() const;   // tokens at the beginning of a sequence that have no target; 0 without
+                        // an encoder
   int vocabulary() const;
   int microbatch() const;  // sequences per microbatch
   int64_t tokens() const;  // per microbatch
@@ -53,7 +57,8 @@ struct AnyShape {
   AnyShape WithMicrobatch(int microbatch) const;
 };
 
-// "gpt", "llama", "moe": `model.kind` of a run file; "export" for a raised model.
+// "gpt", "llama", "moe", "encoder_decoder": `model.kind` of a run file; "export" for a raised
+// model.
 const char* KindOf(const AnyShape& shape);
 
 // Dispatch to the function of the family.

@@ -114,13 +114,13 @@ MoeStage::Routed MoeStage::Route(ValueId h, const std::string& name) {
   const bool wide = builder_.TypeOf(h).dtype == DType::kF32;
   if (!wide) h = builder_.Append(Op::kCast, {h}, {32}, name + "router.input");
   const ValueId logits = Linear(h, name + "router", moe.experts);
-  params_.back().eager = true;  // small, and its sources would have to be kept long
+  stage_.params.back().eager = true;  // small, and its sources would have to be kept long
   ValueId bias;
   if (moe.balance_rate == 0) {
     bias = builder_.Append(Op::kConstant, {}, {0}, name + "router.no_bias");
   } else {
     bias = Vector(name + "router.bias", moe.experts, Init::kZeros);
-    params_.back().update = Update::kBalance;
+    stage_.params.back().update = Update::kBalance;
   }
   const std::vector<ValueId> routed = builder_.AppendAll(
       Op::kRoute, {logits, bias},

@@ -4,6 +4,7 @@
 #include "stages/models/raised.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -27,6 +28,7 @@ bool ScalesNorm(Op op, size_t input) {
   return input > 0 && (op == Op::kLayerNorm || op == Op::kRmsNorm || op == Op::kHeadNorm);
 }
 
+// The id of a value is that in the whole graph.
 class RaisedStage : public StageBuilder {
  public:
   // `shape` outlives the object.
@@ -34,30 +36,20 @@ class RaisedStage : public StageBuilder {
       : StageBuilder(shape.microbatch, shape.context, shape.width, options),
         shape_(shape),
         model_(*shape.model),
-        dtype_(options.dtype),
-        values_(model_.graph.values.size(), kNone) {}
+        dtype_(options.dtype) {}
 
-  ValueId Embed() override {
-    values_[InputOf(model_.graph, Role::kInput).value] =
-        builder_.Input(Role::kInput, 0, Tokens(), "tokens");
-    Repeat(0, model_.starts.front());
-    return values_[CrossingAt(model_.graph, model_.starts.front())];
-  }
-
-  ValueId Layer(ValueId x, int layer) override {
-    const int begin = model_.starts[layer], end = model_.starts[layer + 1];
-    values_[CrossingAt(model_.graph, begin)] = x;
-    Repeat(begin, end);
-    return values_[CrossingAt(model_.graph, end)];
-  }
-
-  void Loss(ValueId x) override {
-    const int begin = model_.starts.back();
-    values_[CrossingAt(model_.graph, begin)] = x;
-    values_[InputOf(model_.graph, Role::kTarget).value] =
-        builder_.Input(Role::kTarget, 0, Tokens(), "target");
-    Repeat(begin, static_cast<int>(model_.graph.nodes.size()));
-    builder_.Output(Role::kLoss, 0, values_[model_.graph.outputs.front().value]);
+  void Part(int part) override {
+    const std::vector<int>& starts = model_.starts;
+    const auto index = static_cast<size_t>(part);
+    const bool last = index == starts.size();
+    if (part == 0) Carry(InputOf(model_.graph, Role::kInput).value, TakeTokens());
+    if (last) {
+      Carry(InputOf(model_.graph, Role::kTarget).value,
+            builder_.Input(Role::kTarget, 0, Tokens(), "target"));
+    }
+    Repeat(part == 0 ? 0 : starts[index - 1],
+           last ? static_cast<int>(model_.graph.nodes.size()) : starts[index]);
+    if (last) builder_.Output(Role::kLoss, 0, Carried(model_.graph.outputs.front().value));
   }
 
  private:
@@ -66,14 +58,14 @@ class RaisedStage : public StageBuilder {
       const Node& node = model_.graph.nodes[n];
       std::vector<ValueId> inputs;
       for (size_t i = 0; i < node.inputs.size(); ++i) {
-        ValueId& value = values_[node.inputs[i]];
-        if (value == kNone) value = TakeParam(node, i);
-        inputs.push_back(value);
+        const ValueId value = node.inputs[i];
+        if (!Carries(value)) Carry(value, TakeParam(node, i));
+        inputs.push_back(Carried(value));
       }
       const std::string& name = model_.graph.values[node.outputs.front()].name;
       const std::vector<ValueId> outputs =
           builder_.AppendAll(node.op, std::move(inputs), node.attributes, name);
-      for (size_t i = 0; i < outputs.size(); ++i) values_[node.outputs[i]] = outputs[i];
+      for (size_t i = 0; i < outputs.size(); ++i) Carry(node.outputs[i], outputs[i]);
     }
   }
 
@@ -92,7 +84,6 @@ class RaisedStage : public StageBuilder {
   const RaisedShape& shape_;
   const RaisedModel& model_;
   const DType dtype_;
-  std::vector<ValueId> values_;  // by value of the whole graph: the stage's
 };
 
 // Additions and multiplications of a node with `tokens` rows.
@@ -113,6 +104,45 @@ double WorkOfNode(const Graph& graph, const Node& node, const RaisedShape& shape
   }
 }
 
+// The channels of the activation that was made last before `node`, among those that cross there.
+int WidthAt(const Graph& graph, int node) {
+  int width = 0;
+  for (const ValueId value : CrossingsAt(graph, node)) {
+    const Type& type = graph.values[value].type;
+    if (IsFloat(type.dtype)) width = static_cast<int>(type.shape.back());
+  }
+  return width;
+}
+
+// The values that go from part to part, in the order of the parts that make them.
+std::vector<PartValue> ValuesOf(const RaisedModel& model) {
+  const std::vector<int> producers = Producers(model.graph);
+  const auto part_of = [&](int node) {
+    const auto above = std::upper_bound(model.starts.begin(), model.starts.end(), node);
+    return static_cast<int>(above - model.starts.begin());
+  };
+  std::vector<bool> crosses(model.graph.values.size(), false);
+  for (const int start : model.starts) {
+    for (const ValueId value : CrossingsAt(model.graph, start)) crosses[value] = true;
+  }
+  std::map<ValueId, PartValue> values;
+  for (size_t n = 0; n < model.graph.nodes.size(); ++n) {
+    const int reader = part_of(static_cast<int>(n));
+    for (const ValueId value : model.graph.nodes[n].inputs) {
+      if (!crosses[value]) continue;
+      const int made_in = producers[value] < 0 ? 0 : part_of(producers[value]);
+      if (made_in == reader) continue;
+      PartValue& of = values.try_emplace(value, PartValue{value, made_in, {}}).first->second;
+      if (of.read_in.empty() || of.read_in.back() != reader) of.read_in.push_back(reader);
+    }
+  }
+  std::vector<PartValue> sorted;
+  for (auto& [value, of] : values) sorted.push_back(std::move(of));
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const PartValue& a, const PartValue& b) { return a.made_in < b.made_in; });
+  return sorted;
+}
+
 // "transformer.h.1" of "transformer.h.1.attn", not of "transformer.h.10".
 bool IsWithin(const std::string& module, const std::string& outer) {
   return module == outer || absl::StartsWith(module, outer + ".");
@@ -120,22 +150,23 @@ bool IsWithin(const std::string& module, const std::string& outer) {
 
 }  // namespace
 
-ValueId CrossingAt(const Graph& graph, int node) {
+std::vector<ValueId> CrossingsAt(const Graph& graph, int node) {
   const std::vector<int> producers = Producers(graph);
-  ValueId found = kNone;
-  const auto meet = [&](ValueId value) {
-    if (found != kNone && found != value) return false;
-    found = value;
-    return true;
-  };
-  const Port& tokens = InputOf(graph, Role::kInput);
+  const ValueId tokens = InputOf(graph, Role::kInput).value;
+  std::vector<ValueId> crossings;
   for (size_t n = node; n < graph.nodes.size(); ++n) {
     for (const ValueId value : graph.nodes[n].inputs) {
-      const bool crosses = producers[value] >= 0 ? producers[value] < node : value == tokens.value;
-      if (crosses && !meet(value)) return kNone;
+      if (producers[value] >= 0 ? producers[value] < node : value == tokens) {
+        crossings.push_back(value);
+      }
     }
   }
-  return found != kNone && IsFloat(graph.values[found].type.dtype) ? found : kNone;
+  std::sort(crossings.begin(), crossings.end());
+  crossings.erase(std::unique(crossings.begin(), crossings.end()), crossings.end());
+  const bool active = std::any_of(crossings.begin(), crossings.end(), [&](ValueId value) {
+    return IsFloat(graph.values[value].type.dtype);
+  });
+  return active ? crossings : std::vector<ValueId>();
 }
 
 RaisedShape ShapeOf(std::shared_ptr<const RaisedModel> model) {
@@ -147,9 +178,8 @@ RaisedShape ShapeOf(std::shared_ptr<const RaisedModel> model) {
   shape.microbatch = static_cast<int>(tokens.shape[0]);
   shape.context = static_cast<int>(tokens.shape[1]);
   shape.vocabulary = static_cast<int>(graph.values[loss.inputs[0]].type.shape.back());
-  const ValueId crossing = CrossingAt(graph, model->starts.front());
-  SL_CHECK(crossing != kNone);
-  shape.width = static_cast<int>(graph.values[crossing].type.shape.back());
+  shape.width = WidthAt(graph, model->starts.front());
+  SL_CHECK(shape.width > 0);
   shape.tied = std::any_of(model->params.begin(), model->params.end(),
                            [](const RaisedParam& of) { return !of.param.tied_to.empty(); });
   shape.model = std::move(model);
@@ -168,11 +198,9 @@ absl::StatusOr<RaisedShape> CutAtModules(const RaisedShape& shape,
       return absl::InvalidArgumentError(absl::StrCat("the model has no module '", module, "'"));
     }
     const int node = static_cast<int>(first - cut.modules.begin());
-    const ValueId crossing = CrossingAt(cut.graph, node);
-    if (crossing == kNone || cut.graph.values[crossing].type.shape.back() != shape.width) {
-      return absl::InvalidArgumentError(absl::StrCat("no stage can begin with module '", module,
-                                                     "': not one activation of ", shape.width,
-                                                     " channels goes there, and nothing else"));
+    if (CrossingsAt(cut.graph, node).empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("no stage can begin with module '", module, "': no activation goes there"));
     }
     if (!cut.starts.empty() && node <= cut.starts.back()) {
       return absl::InvalidArgumentError(
@@ -192,16 +220,15 @@ std::vector<std::pair<int, std::string>> CutPlaces(const RaisedShape& shape) {
   const RaisedModel& model = *shape.model;
   std::vector<std::pair<int, std::string>> places;
   for (int n = 1; n < static_cast<int>(model.modules.size()); ++n) {
-    const ValueId crossing = CrossingAt(model.graph, n);
-    if (crossing == kNone || model.graph.values[crossing].type.shape.back() != shape.width)
-      continue;
+    const auto layer = std::find(model.starts.begin(), model.starts.end() - 1, n);
+    const bool of_layer = layer != model.starts.end() - 1;
+    const std::vector<ValueId> crossings = CrossingsAt(model.graph, n);
+    if (crossings.empty() || (crossings.size() > 1 && !of_layer)) continue;
     const auto starts_here = [&](const std::string& module) {
       return std::none_of(model.modules.begin(), model.modules.begin() + n,
                           [&](const std::string& of) { return IsWithin(of, module); });
     };
-    const auto layer = std::find(model.starts.begin(), model.starts.end() - 1, n);
-    std::string name =
-        layer == model.starts.end() - 1 ? "" : model.layers[layer - model.starts.begin()];
+    std::string name = of_layer ? model.layers[layer - model.starts.begin()] : "";
     const std::string& own = model.modules[n];
     for (size_t dot = own.find('.'); name.empty(); dot = own.find('.', dot + 1)) {
       if (starts_here(own.substr(0, dot))) name = own.substr(0, dot);
@@ -302,9 +329,9 @@ absl::StatusOr<std::vector<StageProgram>> BuildRaisedStages(
         "data.packed: the program of an exported model has positions and masks of whole sequences; "
         "a model of a `kind` or of a `folder` would help");
   }
-  return BuildPrograms(shape.layers, layers_per_stage, options, [&](const SlicePlace&) {
-    return std::make_unique<RaisedStage>(shape, options);
-  });
+  return BuildPrograms(
+      shape.layers, layers_per_stage, options, ValuesOf(*shape.model),
+      [&](const SlicePlace&) { return std::make_unique<RaisedStage>(shape, options); });
 }
 
 }  // namespace stringline

@@ -61,21 +61,21 @@ struct RaisedShape {
   friend bool operator==(const RaisedShape&, const RaisedShape&) = default;
 };
 
-// The only value that crosses from the nodes before `node` to the others: an activation (..,
-// width). kNone if none or several cross: the graph cannot be cut here.
-ValueId CrossingAt(const Graph& graph, int node);
+// The values that cross from the nodes before `node` to the others, ascending: activations, and
+// tokens where the embedding is not their only reader. Empty if the graph cannot be cut here.
+std::vector<ValueId> CrossingsAt(const Graph& graph, int node);
 
 // The shape of a model with at least one layer, or with none: microbatch and context the program's.
 RaisedShape ShapeOf(std::shared_ptr<const RaisedModel> model);
 
 // The same model, cut at the beginnings of these modules: a stage each, and one before the first. A
 // layer is the stretch between two cuts, so layers per stage are 0, 1, 1, …, 0. InvalidArgument for
-// an unknown module, modules out of order, or a cut crossed by several values.
+// an unknown module, or modules out of order.
 absl::StatusOr<RaisedShape> CutAtModules(const RaisedShape& shape,
                                          const std::vector<std::string>& modules);
 
-// The nodes with which a stage can begin, ascending, each with a module for CutAtModules: of
-// several modules that begin with the node a layer, or the outermost.
+// The nodes at which only one value crosses, and those of layers, ascending, each with a module for
+// CutAtModules: of several modules that begin with the node a layer, or the outermost.
 std::vector<std::pair<int, std::string>> CutPlaces(const RaisedShape& shape);
 
 // By parameter, the part that reads it: 0 the embedding, 1 .. the layers, then the head.

@@ -1,5 +1,8 @@
+// The parts of a stage go into one graph, one behind the other. Stages are built in their order, so
+// that the types of the values that a stage gets from others are known.
 #include "stages/models/stage_builder.h"
 
+#include <unordered_map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,17 +11,18 @@
 
 namespace stringline {
 
-ValueId StageBuilder::Receive() { return builder_.Input(Role::kInput, 0, Activation(), "x"); }
-
 ForwardStage StageBuilder::Finish(bool first, bool last) && {
   for (const Port& port : beside_) builder_.Output(port.role, port.index, port.value);
-  return {first, last, std::move(params_), builder_.Finish(), slice_};
+  stage_.first = first;
+  stage_.last = last;
+  stage_.graph = builder_.Finish();
+  return std::move(stage_);
 }
 
 ValueId StageBuilder::AddParam(Param param) {
-  const int index = static_cast<int>(params_.size());
-  params_.push_back(std::move(param));
-  return builder_.Input(Role::kParam, index, params_.back().type, params_.back().name);
+  const int index = static_cast<int>(stage_.params.size());
+  stage_.params.push_back(std::move(param));
+  return builder_.Input(Role::kParam, index, stage_.params.back().type, stage_.params.back().name);
 }
 
 ValueId StageBuilder::Matrix(const std::string& name, Type type, float stddev) {
@@ -70,20 +74,20 @@ ValueId StageBuilder::Attention(ValueId qkv, double heads, double kv_heads,
     return builder_.AppendAll(Op::kPackedAttention, {qkv, PositionsInDocuments()}, attributes,
                               name)[0];
   }
-  if (slice_.of == 1) return builder_.AppendAll(Op::kAttention, {qkv}, attributes, name)[0];
+  if (stage_.slice.of == 1) return builder_.AppendAll(Op::kAttention, {qkv}, attributes, name)[0];
   const int layer = attention_layers_++;
   const double size =
       static_cast<double>(builder_.TypeOf(qkv).shape.back()) / (heads + 2 * kv_heads);
   const Type keys_of_slice = {dtype_,
                               {microbatch_, positions_, static_cast<int64_t>(2 * kv_heads * size)}};
   ValueId past = kNone;
-  for (int k = 0; k < slice_.index; ++k) {
-    const ValueId keys = builder_.Input(Role::kPast, layer * slice_.index + k, keys_of_slice,
+  for (int k = 0; k < stage_.slice.index; ++k) {
+    const ValueId keys = builder_.Input(Role::kPast, layer * stage_.slice.index + k, keys_of_slice,
                                         absl::StrCat(name, ".past.", k));
     past = past == kNone ? keys
                          : builder_.Append(Op::kAppendPositions, {past, keys}, {}, name + ".past");
   }
-  if (!slice_.is_last()) {
+  if (!stage_.slice.is_last()) {
     AddOutput(Role::kKeys, layer,
               builder_.Append(Op::kPackKeys, {qkv}, attributes, name + ".keys"));
   }
@@ -91,20 +95,31 @@ ValueId StageBuilder::Attention(ValueId qkv, double heads, double kv_heads,
   return builder_.AppendAll(Op::kAttentionPast, {qkv, past}, attributes, name)[0];
 }
 
-ValueId StageBuilder::EmbedTokens(int64_t vocabulary, float stddev) {
-  const ValueId tokens = builder_.Input(Role::kInput, 0, Tokens(), "tokens");
-  const ValueId table = Matrix("embedding.weight", vocabulary, width_, stddev);
-  return builder_.Append(Op::kEmbedding, {tokens, table}, {}, "embedding");
+ValueId StageBuilder::EmbedTokens(int64_t vocabulary, float stddev, int64_t first,
+                                  const std::string& name) {
+  const ValueId tokens = TakeTokens(first);
+  const ValueId table = Matrix(name + "embedding.weight", vocabulary, width_, stddev);
+  return builder_.Append(Op::kEmbedding, {tokens, table}, {}, name + "embedding");
 }
 
 void StageBuilder::HeadLoss(ValueId x, int64_t vocabulary, float stddev, bool tied) {
   const ValueId head = Matrix("head.weight", vocabulary, width_, stddev);
-  params_.back().eager = true;  // its gradient needs the logits' gradient, too large to stash
-  if (tied) params_.back().tied_to = "embedding.weight";
+  stage_.params.back().eager = true;  // its gradient needs the logits' gradient, too large to stash
+  if (tied) stage_.params.back().tied_to = "embedding.weight";
   const ValueId logits = builder_.Append(Op::kLinear, {x, head}, {}, "logits");
   const ValueId target = builder_.Input(Role::kTarget, 0, Tokens(), "target");
   builder_.Output(Role::kLoss, 0,
                   builder_.AppendAll(Op::kCrossEntropy, {logits, target}, {}, "loss")[0]);
+}
+
+void LayeredStage::Part(int part) {
+  if (part == 0) {
+    Carry(0, Embed());
+  } else if (part <= layers_) {
+    Carry(part, Layer(Carried(part - 1), part - 1));
+  } else {
+    Loss(Carried(layers_));
+  }
 }
 
 absl::Status CheckNotShared(int expert_ranks) {
@@ -129,46 +144,79 @@ absl::Status CheckSlices(int context, const BuildOptions& options) {
 
 namespace {
 
-// A stage's program, or that of one of its slices. `layer` is the first of its layers.
-absl::StatusOr<StageProgram> ProgramOf(StageBuilder&& stage, bool first, bool last, int layer,
-                                       int layers, const StageRecompute& recompute) {
-  ValueId x = first ? stage.Embed() : stage.Receive();
-  if (first) stage.Checkpoint(x);
-  for (int i = 0; i < layers; ++i) {
-    x = stage.Layer(x, layer + i);
-    stage.Checkpoint(x);
+// By part of the model: its stage.
+std::vector<int> StageOfEachPart(const std::vector<int>& layers_per_stage) {
+  std::vector<int> stage_of = {0};
+  for (size_t s = 0; s < layers_per_stage.size(); ++s) {
+    stage_of.insert(stage_of.end(), layers_per_stage[s], static_cast<int>(s));
   }
-  if (last) {
-    stage.Loss(x);
-  } else {
-    stage.Send(x);
-  }
-  return MakeStageProgram(std::move(stage).Finish(first, last), recompute);
+  stage_of.push_back(static_cast<int>(layers_per_stage.size()) - 1);
+  return stage_of;
 }
+
+// Builds the stages of a model, or of one slice of its sequences, in their order.
+class StagesInOrder {
+ public:
+  StagesInOrder(const std::vector<PartValue>& values, const std::vector<int>& stage_of,
+                const std::vector<StageRoutes>& routes)
+      : values_(values), stage_of_(stage_of), routes_(routes) {}
+
+  absl::StatusOr<StageProgram> Next(StageBuilder&& builder, const StageRecompute& recompute) {
+    const int stage = next_stage_++, parts = static_cast<int>(stage_of_.size());
+    const StageRoutes& routes = routes_[stage];
+    const bool first = stage_of_.front() == stage, last = stage_of_.back() == stage;
+    for (const auto& [id, edge] : routes.in) builder.Receive(id, types_.at(id), edge);
+    for (; next_part_ < parts && stage_of_[next_part_] == stage; ++next_part_) {
+      builder.Part(next_part_);
+      KeepMade(&builder);
+    }
+    for (const auto& [id, edge] : routes.out) builder.Send(id, edge);
+    return MakeStageProgram(std::move(builder).Finish(first, last), recompute);
+  }
+
+ private:
+  // Notes the types of the values that the part has made.
+  void KeepMade(StageBuilder* builder) {
+    for (; next_value_ < values_.size() && values_[next_value_].made_in == next_part_;
+         ++next_value_) {
+      const int id = values_[next_value_].id;
+      const Type& type = types_[id] = builder->TypeOf(id);
+      if (IsFloat(type.dtype)) builder->Checkpoint(id);
+    }
+  }
+
+  const std::vector<PartValue>& values_;
+  const std::vector<int>& stage_of_;
+  const std::vector<StageRoutes>& routes_;
+  std::unordered_map<int, Type> types_;  // by PartValue::id
+  int next_stage_ = 0, next_part_ = 0;
+  size_t next_value_ = 0;
+};
 
 }  // namespace
 
 absl::StatusOr<std::vector<StageProgram>> BuildPrograms(
     int layers, const std::vector<int>& layers_per_stage, const BuildOptions& options,
+    const std::vector<PartValue>& values,
     const std::function<std::unique_ptr<StageBuilder>(const SlicePlace& slice)>& make) {
   SL_RETURN_IF_ERROR(CheckLayers(layers, layers_per_stage));
   const RecomputePolicy& recompute = options.recompute;
+  const int stages = static_cast<int>(layers_per_stage.size());
   if (!recompute.by_stage.empty() && recompute.by_stage.size() != layers_per_stage.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("recompute: ", recompute.by_stage.size(),
-                                                   " values for ", layers_per_stage.size(),
-                                                   " stages"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("recompute: ", recompute.by_stage.size(), " values for ", stages, " stages"));
   }
+  const std::vector<int> stage_of = StageOfEachPart(layers_per_stage);
+  SL_ASSIGN_OR_RETURN(const std::vector<StageRoutes> routes,
+                      RouteValues(values, stage_of, stages, options.edges));
   std::vector<StageProgram> programs;
-  int layer = 0;
-  for (size_t s = 0; s < layers_per_stage.size(); ++s) {
-    const bool first = s == 0, last = s + 1 == layers_per_stage.size();
-    for (int k = 0; k < options.slices; ++k) {
+  for (int k = 0; k < options.slices; ++k) {
+    StagesInOrder of_slice(values, stage_of, routes);
+    for (int s = 0; s < stages; ++s) {
       SL_ASSIGN_OR_RETURN(StageProgram program,
-                          ProgramOf(std::move(*make({k, options.slices})), first, last, layer,
-                                    layers_per_stage[s], recompute.Of(s)));
-      (k == 0 ? programs : programs.back().later_slices).push_back(std::move(program));
+                          of_slice.Next(std::move(*make({k, options.slices})), recompute.Of(s)));
+      (k == 0 ? programs : programs[s].later_slices).push_back(std::move(program));
     }
-    layer += layers_per_stage[s];
   }
   return programs;
 }

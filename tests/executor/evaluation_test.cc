@@ -100,8 +100,8 @@ class EvaluatedTraining : public testing::TestWithParam<EvaluatedCase> {
     const int stages = static_cast<int>(plan->stages.size()) / pipes;
     AnyShape shape = TinyModel(of.family, stages);
     shape.dtype = of.dtype;
-    const auto pipe =
-        BuildModelStages(shape, *SplitEven(stages, stages), {.expert_ranks = of.mesh.expert});
+    const auto pipe = BuildModelStages(shape, *SplitEven(stages, stages),
+                                       {.expert_ranks = of.mesh.expert, .slices = plan->slices});
     SL_CHECK(pipe.ok()) << pipe.status();
     std::vector<StageProgram> programs;
     for (int p = 0; p < pipes; ++p) programs.insert(programs.end(), pipe->begin(), pipe->end());
@@ -161,7 +161,9 @@ INSTANTIATE_TEST_SUITE_P(
         EvaluatedCase{"1f1b", 2}, EvaluatedCase{"zb_v", 2, TinyFamily::kLlama},
         EvaluatedCase{"interleaved", 2, TinyFamily::kGpt, {}, Sharding::kNone, DType::kBF16},
         EvaluatedCase{"dualpipe", 2, TinyFamily::kMoe, {.expert = 2}},
-        EvaluatedCase{"dualpipe_v", 2, TinyFamily::kMoe, {.data = 2}},
+        EvaluatedCase{"dualpipe_v", 2, TinyFamily::kMoe, {.data = 2}}, EvaluatedCase{"seq1f1b", 2},
+        EvaluatedCase{"svpp", 2, TinyFamily::kLlama, {.data = 2}},
+        EvaluatedCase{"slimpipe", 2, TinyFamily::kMoe, {}, Sharding::kNone, DType::kBF16},
         EvaluatedCase{"1f1b", 2, TinyFamily::kGpt, {.data = 2}, Sharding::kOptimizer},
         EvaluatedCase{"interleaved", 2, TinyFamily::kGpt, {.data = 2}, Sharding::kParameters}));
 
@@ -175,6 +177,10 @@ TEST(EvaluatedTrainings, AreOnTheRanksOfTheParameters) {
   EXPECT_THAT(message(*LibraryPlan("1f1b", 2, 2)), HasSubstr("the schedule has backwards"));
   EXPECT_THAT(message(LoweredFrom("plan one P=1 M=1\nforward only\nstages 0\nrank 0: 0F0\n")),
               HasSubstr("has 1 stages on 1 ranks, but one_f_one_b has 2 on 2"));
+  EXPECT_THAT(message(LoweredFrom("plan cut P=2 M=1\nslices 2\nforward only\nstages 0 1\n"
+                                  "rank 0: 0F0.0 0F0.1\nrank 1: 1F0.0 1F0.1\n")),
+              HasSubstr("cuts sequences into 2 slices, and one_f_one_b, whose programs it runs, "
+                        "into 1"));
   EXPECT_THAT(message(LoweredFrom("plan turned P=2 M=1\nforward only\nstages 1 0\n"
                                   "rank 0: 1F0\nrank 1: 0F0\n")),
               HasSubstr("stage 0 on rank 1, but the parameters are on rank 0"));

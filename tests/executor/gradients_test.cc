@@ -79,7 +79,7 @@ class Comparison {
       for (int32_t& target : targets) target = static_cast<int32_t>(random() % kTinyVocabulary);
       const auto positions = trainer_->positions(MicrobatchId(m));
       EXPECT_EQ(positions.empty(), !whole_.positions);
-      const auto context = static_cast<size_t>(whole_.input.shape[1]);
+      const auto context = static_cast<size_t>(whole_.inputs[0].type.shape[1]);
       for (size_t i = 0; i < positions.size(); ++i) {
         const bool begins = i % context == 0 || random() % 3 == 0;
         positions[i] = begins ? 0 : positions[i - 1] + 1;

@@ -30,6 +30,17 @@ inline Plan PlanFrom(const std::string& text) {
 
 inline Plan LoweredFrom(const std::string& text) { return Lower(PlanFrom(text)); }
 
+// The lowered plan of the schedule in a text.
+inline Plan PlanOfSchedule(const std::string& text, int p, int m) {
+  const Source source("test.sched", text);
+  Diagnostics diagnostics;
+  const auto file = Parse(source, &diagnostics);
+  SL_CHECK(file.has_value()) << Render(diagnostics, source);
+  const auto plan = Elaborate(*file, "", {{"P", p}, {"M", m}}, &diagnostics);
+  SL_CHECK(plan.has_value()) << Render(diagnostics, source);
+  return Lower(*plan);
+}
+
 // The lowered plan of schedules/NAME.sched; nullopt if the schedule does not admit P and M. With
 // `resident`, the plan gathers the parameters of that number of stages at once.
 inline std::optional<Plan> LibraryPlan(const std::string& name, int p, int m,

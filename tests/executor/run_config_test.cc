@@ -427,8 +427,10 @@ TEST(RunConfig, WhatDoesNotFitIsSaid) {
     const char* says;
   } cases[] = {
       {"kind: lama, width: 2", kData,
-       ":2: model.kind: expected gpt or llama or moe, got 'lama'; did you mean 'llama'?"},
-      {"kind: [gpt], width: 2", kData, ":2: model.kind: expected gpt or llama or moe"},
+       ":2: model.kind: expected gpt or llama or moe or encoder_decoder, got 'lama'; did you mean "
+       "'llama'?"},
+      {"kind: [gpt], width: 2", kData,
+       ":2: model.kind: expected gpt or llama or moe or encoder_decoder"},
       {absl::StrCat(kModel, ", hidden: 3"), kData,
        ":2: 'model.hidden' is for 'kind: llama' or 'kind: moe'; the channels of an activation are "
        "'model.width'"},

@@ -7,8 +7,9 @@ namespace {
 
 struct AttentionCase {
   int64_t batch, positions, queries, keys, size;
-  int64_t past = 0;  // rows before the sequence's
-  int64_t mean = 0;  // of the lengths of packed documents; 0: none
+  int64_t past = 0;    // rows before the sequence's
+  int64_t mean = 0;    // of the lengths of packed documents; 0: none
+  bool cross = false;  // queries have no keys of their own
 };
 // Tiles have 64 rows, 32 of heads of more than 128 channels. With a past, tiles of keys hold rows
 // of the past, of the sequence, or of both. Documents end within tiles and span several.
@@ -39,6 +40,13 @@ constexpr AttentionCase kAttentionCases[] = {
     {1, 131, 1, 1, 8, 0, 1000},
     {1, 130, 2, 1, 128, 0, 20},
     {1, 70, 2, 1, 200, 0, 15},
+    {1, 1, 1, 1, 8, 2, 0, true},
+    {2, 5, 2, 2, 10, 3, 0, true},
+    {2, 64, 4, 2, 16, 64, 0, true},
+    {1, 65, 2, 1, 20, 131, 0, true},
+    {2, 130, 1, 1, 8, 40, 0, true},
+    {1, 66, 2, 1, 128, 65, 0, true},
+    {1, 37, 2, 1, 200, 33, 0, true},
 };
 
 template <class Check>
@@ -49,7 +57,8 @@ void ForEveryAttention(Check check) {
                                 ", documents of ", c.mean, ", heads ", c.queries, " ", c.keys,
                                 " of ", c.size, ", ", run.threads, " threads, offset ",
                                 run.offset));
-      const AttentionShape shape = {c.batch, c.positions, {c.queries, c.keys, c.size}, c.past};
+      const AttentionShape shape = {
+          c.batch, c.positions, {c.queries, c.keys, c.size}, c.past, c.cross};
       check(c, shape, run, float());
       check(c, shape, run, Bf16());
     }
@@ -59,7 +68,8 @@ void ForEveryAttention(Check check) {
 class AttentionBodiesTest : public BodiesTest {
  protected:
   Array Packed(const AttentionCase& c, float below) {
-    return Random({c.batch, c.positions, (c.queries + 2 * c.keys) * c.size}, below);
+    const int64_t own = c.cross ? 0 : 2 * c.keys;
+    return Random({c.batch, c.positions, (c.queries + own) * c.size}, below);
   }
   // The rows of the past; where the case has none, a row that must not be read.
   Array Past(const AttentionCase& c, float below) {
@@ -70,6 +80,7 @@ class AttentionBodiesTest : public BodiesTest {
   }
   static std::vector<Array> Forward(const AttentionCase& c, const Array& qkv, const Array& past,
                                     const Array& positions) {
+    if (c.cross) return RunKernel(Op::kCrossAttention, {qkv, past}, Heads(c));
     if (c.mean > 0) return RunKernel(Op::kPackedAttention, {qkv, positions}, Heads(c));
     return c.past == 0 ? RunKernel(Op::kAttention, {qkv}, Heads(c))
                        : RunKernel(Op::kAttentionPast, {qkv, past}, Heads(c));
@@ -111,6 +122,7 @@ TEST_F(AttentionBodiesTest, AttentionGrad) {
     const std::vector<Array> expected =
         c.mean > 0
             ? RunKernel(Op::kPackedAttentionGrad, {dy, qkv, positions, y, forward[1]}, Heads(c))
+        : c.cross     ? RunKernel(Op::kCrossAttentionGrad, {dy, qkv, past, y, forward[1]}, Heads(c))
         : c.past == 0 ? RunKernel(Op::kAttentionGrad, {dy, qkv, y, forward[1]}, Heads(c))
                       : RunKernel(Op::kAttentionPastGrad, {dy, qkv, past, y, forward[1]}, Heads(c));
     Buffer<T> from(qkv, run), grad(dy, run), mixed(y, run), dqkv(qkv.type.elements(), run);

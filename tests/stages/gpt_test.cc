@@ -20,6 +20,18 @@ TEST(Gpt, CutsChangeNoBitAtTheSizesOfATraining) {
   CheckCuts(GptShape{3, 104, 4, 64, 256, 4}, {{3}, {1, 1, 1}, {0, 3}});
 }
 
+// A skip's value goes through the stages between, which hand it on.
+TEST(Gpt, CutsOfSkipsChangeNoBit) {
+  CheckCuts(GptShape{.layers = 5,
+                     .width = 24,
+                     .heads = 3,
+                     .context = 20,
+                     .vocabulary = 50,
+                     .microbatch = 3,
+                     .skips = true},
+            {{5}, {2, 3}, {1, 4}, {1, 1, 1, 1, 1}, {0, 3, 2}, {2, 1, 2}});
+}
+
 // Each thread on its own, as in the executor: the results of threads are independent.
 TEST(Gpt, ThreadsDoNotDisturbEachOther) {
   const uint64_t seed = TestSeed();
@@ -41,7 +53,25 @@ TEST(Gpt, ThreadsDoNotDisturbEachOther) {
 
 TEST(Gpt, GradientIsThatOfTheLoss) { CheckGradient(GptShape{2, 12, 3, 7, 19, 2}); }
 
+TEST(Gpt, GradientOfSkipsIsThatOfTheLoss) {
+  CheckGradient(GptShape{.layers = 4,
+                         .width = 12,
+                         .heads = 3,
+                         .context = 7,
+                         .vocabulary = 19,
+                         .microbatch = 2,
+                         .skips = true});
+}
+
 TEST(Gpt, CountsItsParams) {
+  CheckCount(GptShape{.layers = 5,
+                      .width = 24,
+                      .heads = 3,
+                      .context = 20,
+                      .vocabulary = 50,
+                      .microbatch = 2,
+                      .skips = true},
+             {1, 2, 2});
   CheckCount(GptShape{3, 24, 3, 20, 50, 2}, {1, 1, 1});
   CheckCount(GptShape{3, 24, 3, 20, 50, 2, true}, {1, 2});
 }
@@ -59,7 +89,7 @@ TEST(Gpt, AStageMayHaveAThousandLayers) {
   SCOPED_TRACE("STRINGLINE_SEED=" + std::to_string(seed));
   std::mt19937_64 random(seed);
   StageState state = MakeState(program, seed);
-  state.input = RandomArray(program.input, random, shape.vocabulary);
+  state.inputs[0] = RandomArray(program.inputs[0].type, random, shape.vocabulary);
   state.target = RandomArray(program.target, random, shape.vocabulary);
   Evaluate(program.forward, &state);
   Evaluate(program.backward, &state);

@@ -60,6 +60,9 @@ const std::vector<OpCase>& Cases() {
       {Op::kAttentionPast, {F32({2, 5, 12}), F32({2, 3, 8})}, {2, 2}},
       {Op::kAttentionPast, {F32({1, 35, 27}), F32({1, 33, 18})}, {1, 1}},
       {Op::kAttentionPast, {F32({2, 5, 24}), F32({2, 40, 12})}, {4, 2}},
+      {Op::kCrossAttention, {F32({2, 5, 4}), F32({2, 3, 8})}, {2, 2}},
+      {Op::kCrossAttention, {F32({1, 35, 9}), F32({1, 33, 18})}, {1, 1}},
+      {Op::kCrossAttention, {F32({2, 5, 12}), F32({2, 40, 12})}, {4, 2}},
       {Op::kPackedAttention, {F32({2, 7, 12}), I32({2, 7})}, {2, 2}},
       {Op::kPackedAttention, {F32({1, 35, 20}), I32({1, 35})}, {2, 1}},
       {Op::kPackedRotary, {F32({2, 6, 24}), I32({2, 6})}, {2, 1, 1e4, 1}},
@@ -103,8 +106,8 @@ double Objective(const StageProgram& program, StageState* state) {
   Evaluate(program.forward, state);
   if (program.last) return *state->loss.f32();
   double sum = 0;
-  for (int64_t i = 0; i < program.output.elements(); ++i) {
-    sum += static_cast<double>(state->output.f32()[i]) * state->out_grad.f32()[i];
+  for (int64_t i = 0; i < program.outputs[0].type.elements(); ++i) {
+    sum += static_cast<double>(state->outputs[0].f32()[i]) * state->out_grads[0].f32()[i];
   }
   return sum;
 }
@@ -135,13 +138,13 @@ void CheckCase(const OpCase& test, std::mt19937_64& random) {
   absl::StatusOr<StageProgram> program = MakeStageProgram(StageOf(test));
   ASSERT_TRUE(program.ok()) << program.status();
   StageState state;
-  state.input = RandomArray(program->input, random, test.below);
+  state.inputs = {RandomArray(program->inputs[0].type, random, test.below)};
   if (program->last) state.target = RandomArray(program->target, random, test.below);
   if (program->positions) {
     const std::vector<int64_t>& shape = program->positions->shape;
     state.positions = DocumentPositions(shape[0], shape[1], 12, random);
   }
-  if (!program->last) state.out_grad = RandomArray(program->output, random);
+  if (!program->last) state.out_grads = {RandomArray(program->outputs[0].type, random)};
   std::vector<Array> offsets;
   for (const Param& param : program->params) {
     state.params.push_back(RandomArray(param.type, random));
@@ -152,7 +155,7 @@ void CheckCase(const OpCase& test, std::mt19937_64& random) {
   Evaluate(program->forward, &state);
   Evaluate(program->backward, &state);
   if (!program->first) {
-    CompareWithDifferences(*program, &state, state.input, state.in_grad, nullptr);
+    CompareWithDifferences(*program, &state, state.inputs[0], state.in_grads[0], nullptr);
   }
   for (size_t p = 0; p < program->params.size(); ++p) {
     SCOPED_TRACE("param " + program->params[p].name);
@@ -207,16 +210,16 @@ TEST(Gradients, AreSummedOverUses) {
   SCOPED_TRACE("STRINGLINE_SEED=" + std::to_string(seed));
   std::mt19937_64 random(seed);
   StageState state;
-  state.input = RandomArray(F32({3, 5}), random);
-  state.out_grad = RandomArray(F32({3, 5}), random);
+  state.inputs = {RandomArray(F32({3, 5}), random)};
+  state.out_grads = {RandomArray(F32({3, 5}), random)};
   state.params = {RandomArray(F32({3, 5}), random)};
   state.param_grads = {MakeArray(F32({3, 5}))};
   Evaluate(program->forward, &state);
   Evaluate(program->backward, &state);
   for (int i = 0; i < 15; ++i) {
-    const double xi = state.input.f32()[i], wi = state.params[0].f32()[i];
-    const double g = state.out_grad.f32()[i];
-    EXPECT_NEAR(state.in_grad.f32()[i], g * (2 * xi * wi + 1), 1e-4);
+    const double xi = state.inputs[0].f32()[i], wi = state.params[0].f32()[i];
+    const double g = state.out_grads[0].f32()[i];
+    EXPECT_NEAR(state.in_grads[0].f32()[i], g * (2 * xi * wi + 1), 1e-4);
     EXPECT_NEAR(state.param_grads[0].f32()[i], g * (xi * xi + 1), 1e-4);
   }
 }
@@ -238,8 +241,8 @@ TEST(Gradients, OfTwoParamsThatAreTheSame) {
   SCOPED_TRACE("STRINGLINE_SEED=" + std::to_string(seed));
   std::mt19937_64 random(seed);
   StageState state;
-  state.input = RandomArray(F32({3, 5}), random);
-  state.out_grad = RandomArray(F32({3, 5}), random);
+  state.inputs = {RandomArray(F32({3, 5}), random)};
+  state.out_grads = {RandomArray(F32({3, 5}), random)};
   for (int p = 0; p < 2; ++p) {
     state.params.push_back(RandomArray(F32({3, 5}), random));
     state.param_grads.push_back(MakeArray(F32({3, 5})));
@@ -249,7 +252,8 @@ TEST(Gradients, OfTwoParamsThatAreTheSame) {
   Evaluate(program->backward, &state);
   for (int i = 0; i < 15; ++i) {
     for (const Array& grad : state.param_grads) {
-      EXPECT_NEAR(grad.f32()[i], 100 + 2 * state.out_grad.f32()[i] * state.input.f32()[i], 1e-4);
+      EXPECT_NEAR(grad.f32()[i], 100 + 2 * state.out_grads[0].f32()[i] * state.inputs[0].f32()[i],
+                  1e-4);
     }
   }
 }

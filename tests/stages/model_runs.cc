@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -14,6 +15,45 @@ constexpr int kMicrobatches = 3;
 struct Kept {
   std::vector<Array> saved, stash;
 };
+
+// Some tokens of each sequence, those from `first` on.
+Array TokensFrom(const Array& all, const Type& piece, int64_t first) {
+  Array array = MakeArray(piece);
+  const int64_t sequence = all.type.shape[1], count = piece.shape[1];
+  for (int64_t row = 0; row < piece.shape[0]; ++row) {
+    std::copy_n(all.i32() + row * sequence + first, count, array.i32() + row * count);
+  }
+  return array;
+}
+
+// The inputs of a stage behind another one, whose outputs come in the order of its edges' values.
+std::vector<Array> InputsOf(const StageProgram& program, const Array& tokens,
+                            const std::vector<Array>& before) {
+  std::vector<Array> inputs;
+  size_t next = 0;
+  for (const Crossing& input : program.inputs) {
+    inputs.push_back(input.is_tokens() ? TokensFrom(tokens, input.type, input.first)
+                                       : before[next++]);
+  }
+  return inputs;
+}
+
+std::vector<Array> GradientsBehind(const StageProgram& behind, const std::vector<Array>& in_grads) {
+  std::vector<Array> grads;
+  for (size_t i = 0; i < behind.inputs.size(); ++i) {
+    if (!behind.inputs[i].is_tokens()) grads.push_back(in_grads[i]);
+  }
+  return grads;
+}
+
+// Random tokens for all inputs of a whole model, and for its target.
+void SetData(const StageProgram& program, std::mt19937_64& random, int vocabulary,
+             StageState* state) {
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    state->inputs[i] = RandomArray(program.inputs[i].type, random, vocabulary);
+  }
+  state->target = RandomArray(program.target, random, vocabulary);
+}
 
 void RunW(const StageProgram& program, StageState* state, const Kept& kept) {
   state->saved = kept.saved;
@@ -42,8 +82,11 @@ ModelResult RunModel(const std::vector<StageProgram>& programs, const std::vecto
   std::vector<std::vector<Kept>> deferred(stages);
   for (const Batch& batch : batches) {
     for (int s = 0; s < stages; ++s) {
-      states[s].input = s == 0 ? batch.tokens : states[s - 1].output;
-      states[s].target = batch.target;
+      states[s].inputs = InputsOf(programs[s], batch.tokens,
+                                  s == 0 ? std::vector<Array>() : states[s - 1].outputs);
+      if (programs[s].last) {
+        states[s].target = TokensFrom(batch.target, programs[s].target, programs[s].first_target);
+      }
       Evaluate(programs[s].forward, &states[s]);
     }
     result.losses.push_back(*states.back().loss.f32());
@@ -51,7 +94,9 @@ ModelResult RunModel(const std::vector<StageProgram>& programs, const std::vecto
       for (const Array& loss : state.aux_losses) result.losses.push_back(*loss.f32());
     }
     for (int s = stages - 1; s >= 0; --s) {
-      if (s < stages - 1) states[s].out_grad = states[s + 1].in_grad;
+      if (s < stages - 1) {
+        states[s].out_grads = GradientsBehind(programs[s + 1], states[s + 1].in_grads);
+      }
       Evaluate(mode == Mode::kWhole ? programs[s].backward : programs[s].input_gradient,
                &states[s]);
       const Kept kept{states[s].saved, states[s].stash};
@@ -116,8 +161,7 @@ void CheckGradient(const AnyShape& shape) {
     const Array noise = RandomArray(param.type, random);
     for (int64_t i = 0; i < param.type.elements(); ++i) param.f32()[i] += 0.3f * noise.f32()[i];
   }
-  state.input = RandomArray(program.input, random, shape.vocabulary());
-  state.target = RandomArray(program.target, random, shape.vocabulary());
+  SetData(program, random, shape.vocabulary(), &state);
   Evaluate(program.forward, &state);
   Evaluate(program.backward, &state);
   for (size_t p = 0; p < program.params.size(); ++p) {
@@ -152,11 +196,10 @@ void CheckFirstLoss(const AnyShape& shape) {
   SCOPED_TRACE("STRINGLINE_SEED=" + std::to_string(seed));
   std::mt19937_64 random(seed);
   StageState state = MakeState(program, seed);
-  state.input = RandomArray(program.input, random, shape.vocabulary());
-  state.target = RandomArray(program.target, random, shape.vocabulary());
+  SetData(program, random, shape.vocabulary(), &state);
   Evaluate(program.forward, &state);
-  EXPECT_NEAR(*state.loss.f32() / static_cast<float>(shape.tokens()), std::log(shape.vocabulary()),
-              0.1);
+  EXPECT_NEAR(*state.loss.f32() / static_cast<float>(program.target.elements()),
+              std::log(shape.vocabulary()), 0.1);
 }
 
 void CheckCount(const AnyShape& shape, const std::vector<int>& cut) {

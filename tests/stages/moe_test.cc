@@ -66,11 +66,12 @@ StageState RandomState(const StageProgram& program, const DecoderShape& shape,
         state.params[p].f32()[i] += factor * noise.f32()[i];
       }
     }
-    state.input = RandomArray(program.input, random, shape.vocabulary);
+    state.inputs[0] = RandomArray(program.inputs[0].type, random, shape.vocabulary);
     state.target = RandomArray(program.target, random, shape.vocabulary);
     std::vector<plain::Routing> routing;
-    const plain::Result result = plain::Loss(shape, NumbersOf(program, state.params),
-                                             IntsOf(state.input), IntsOf(state.target), &routing);
+    const plain::Result result =
+        plain::Loss(shape, NumbersOf(program, state.params), IntsOf(state.inputs[0]),
+                    IntsOf(state.target), &routing);
     if (result.gap > 1e-4) return state;
   }
 }
@@ -95,7 +96,7 @@ TEST(Moe, LossAndGradientsAreThoseOfThePlainModel) {
     std::map<std::string, plain::Numbers> params = NumbersOf(program, state.params);
     std::vector<plain::Routing> routing;
     const auto loss = [&] {
-      return plain::Loss(shape, params, IntsOf(state.input), IntsOf(state.target), &routing);
+      return plain::Loss(shape, params, IntsOf(state.inputs[0]), IntsOf(state.target), &routing);
     };
     const plain::Result expected = loss();
     EXPECT_NEAR(*state.loss.f32(), expected.loss, 2e-5 * expected.loss);
@@ -167,7 +168,7 @@ TEST(Moe, ExpertsMayBeSharedOut) {
       std::vector<StageState> together;
       for (int x = 0; x < ranks; ++x) {
         together.push_back(MakeState(program, seed, x));
-        together[x].input = RandomArray(whole.input, random, shape.vocabulary);
+        together[x].inputs[0] = RandomArray(whole.inputs[0].type, random, shape.vocabulary);
         together[x].target = RandomArray(whole.target, random, shape.vocabulary);
       }
       const std::vector<StageState*> pointers = Pointers(together);
@@ -175,7 +176,7 @@ TEST(Moe, ExpertsMayBeSharedOut) {
       EvaluateTogether(program.input_gradient, pointers);
       EvaluateTogether(program.weight_gradient, pointers);
       for (const StageState& state : together) {
-        alone.input = state.input;
+        alone.inputs[0] = state.inputs[0];
         alone.target = state.target;
         Evaluate(whole.forward, &alone);
         Evaluate(whole.backward, &alone);

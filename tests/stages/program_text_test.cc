@@ -93,7 +93,7 @@ TEST(ProgramText, BadTextIsSaid) {
       {"normal=0.02", "normal=x", "line 2: 'x' is not a number"},
       {"input : f32[2,4]", "input : f32", "line 3: 'f32' is not a type"},
       {"input : ", "import : ", "line 3: 'import' says nothing of a program"},
-      {"output : f32[2,3]", "output : f32[2,3] weight", "line 4: expected 'WORD : TYPE'"},
+      {"output : f32[2,3]", "output : f32[2,3] weight", "line 4: 'weight' is no edge"},
       {"forward graph {", "forwards graph {", "line 8: expected 'forward graph {'"},
       {"linear x w", "linear x v", "line 11: 'v' is not defined yet"},
       {"linear_weight_grad d.out x\n  out param_grad 0 = d.w\n}\n", "linear_weight_grad d.out x\n",

@@ -99,6 +99,11 @@ File BaseOf(const std::string& kind) {
     return file;
   }
   file["model"]["kind"] = kind;
+  if (kind == "encoder_decoder") {
+    file["model"]["encoder_layers"] = "2";
+    file["model"]["source"] = "3";
+    return file;
+  }
   if (kind != "gpt") file["model"]["hidden"] = "24";
   if (kind == "moe") {
     for (const auto& [key, value] :
@@ -118,6 +123,9 @@ const Keys kOther = {
     {"model.context", "16"},
     {"model.vocabulary", "1000"},
     {"model.tied", "true"},
+    {"model.skips", "true"},
+    {"model.encoder_layers", "1"},
+    {"model.source", "5"},
     {"model.split", "[1, 3]"},
     {"model.kv_heads", "1"},
     {"model.head_dim", "6"},
@@ -203,7 +211,7 @@ std::vector<std::pair<std::string, std::string>> KeysOf(const std::string& kind)
 
 TEST_F(Agreement, EveryKeyThatDiffersIsNamedWithBothValues) {
   std::set<std::string> walked;
-  for (const char* const kind : {"gpt", "llama", "moe", "folder"}) {
+  for (const char* const kind : {"gpt", "llama", "moe", "encoder_decoder", "folder"}) {
     const File base = BaseOf(kind);
     const ConfigLines mine = LinesOf(base);
     EXPECT_EQ(Compare(mine, mine), "");

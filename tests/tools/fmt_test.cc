@@ -30,6 +30,10 @@ const FormatCase kFormatCases[] = {
      "schedule s(P, M) { let a = - P-  1*-( -2 ); let b = max(-1,P)- 1; require not - a>b \"x\"; }",
      "schedule s(P, M) { let a = -P - 1 * -(-2); let b = max(-1, P) - 1; require not -a > b \"x\"; "
      "}\n"},
+    {"a word that is one at a statement's beginning alone is no call",
+     "schedule s(P, M) { versions(P+1)/2; slices(P)*2; let steps=min(P,M); update (r); }",
+     "schedule s(P, M) { versions (P + 1) / 2; slices (P) * 2; let steps = min(P, M); update (r); "
+     "}\n"},
     {"a block that holds a line end is opened",
      "schedule s(P, M)\n{ stages P on line; rank r { repeat M { F r;\nB r } } }",
      "schedule s(P, M) {\n"

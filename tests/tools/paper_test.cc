@@ -150,11 +150,12 @@ TEST(PaperTest, EveryOpHasARow) {
 TEST(PaperTest, AnOpWithoutARowIsAnErrorByName) {
   if (!HasPython()) GTEST_SKIP() << "python3 is missing";
   const std::string tool = ScratchFolder() + "/tool";
-  WriteText(tool,
-            "#!/bin/sh\necho '{\"ok\": true, \"programs\": [{\"first\": true, \"input\": "
-            "\"i32[1,2]\", \"params\": [], \"forward\": {\"inputs\": [], \"outputs\": [], "
-            "\"nodes\": [{\"op\": \"surprise\", \"operands\": [], \"results\": [], \"types\": "
-            "[], \"attributes\": {}}]}, \"backward\": {}}]}'\n");
+  WriteText(
+      tool,
+      "#!/bin/sh\necho '{\"ok\": true, \"programs\": [{\"first\": true, \"inputs\": "
+      "[{\"type\": \"i32[1,2]\"}], \"params\": [], \"forward\": {\"inputs\": [], \"outputs\": [], "
+      "\"nodes\": [{\"op\": \"surprise\", \"operands\": [], \"results\": [], \"types\": "
+      "[], \"attributes\": {}}]}, \"backward\": {}}]}'\n");
   std::filesystem::permissions(tool, std::filesystem::perms::owner_all);
   std::string said;
   EXPECT_NE(Paper(absl::StrCat("--tool '", tool, "' any.yaml"), &said), 0);

@@ -71,26 +71,27 @@ std::vector<float> LogitsOf(const RunConfig& config, absl::Span<const int32_t> t
                absl::MakeSpan(state.params[p].f32(), model.params[p].type.elements()));
   }
   Ok(LoadExportedParams(config.model_export, config.shape, places.all()));
-  state.input = cpu::MakeArray(model.input);
+  state.inputs[0] = cpu::MakeArray(model.inputs[0].type);
   state.target = cpu::MakeArray(model.target);
-  std::copy(tokens.begin(), tokens.end(), state.input.i32());
+  std::copy(tokens.begin(), tokens.end(), state.inputs[0].i32());
   Builder builder(model.forward);
   for (const Node& node : model.forward.nodes) {
     if (node.op == Op::kCrossEntropy) builder.Output(Role::kOutput, 0, node.inputs[0]);
   }
   cpu::Evaluate(builder.Finish(), &state);
-  return {state.output.f32(), state.output.f32() + state.output.type.elements()};
+  return {state.outputs[0].f32(), state.outputs[0].f32() + state.outputs[0].type.elements()};
 }
 
 void Write(const std::string& file, const std::string& out) {
   const auto config = ReadRunConfig(file);
   Ok(config.status());
-  const std::string name = std::filesystem::path(config->schedule_file).stem().string();
+  const auto schedule = ReadSource(config->schedule_file);
+  Ok(schedule.status());
   int p = 0, m = 0;
   for (const Parameter& parameter : config->parameters) {
     (parameter.name == "P" ? p : m) = static_cast<int>(parameter.value);
   }
-  const Plan plan = LibraryPlan(name, p, m).value();
+  const Plan plan = PlanOfSchedule(std::string(schedule->text()), p, m);
   const auto data =
       TokenFile::Open(config->data.tokens, config->data.dtype, config->shape.vocabulary());
   Ok(data.status());

@@ -621,10 +621,70 @@ LOSSES = [
     ("logits with a factor", model(end=lambda self, x, labels: self.head(self.norm(x)) / 4.0), SAME),
 ]
 
-# Models without a cut: on a single rank.
-WHOLE = ["a table read twice", "layers all of other widths"]
 
-PROGRAMS = [*LAYERS, *WIDTHS, *ATTENTION, *POSITIONS, *TABLES, *PARAMETERS, *LOSSES]
+# Several values from layer to layer
+
+class Crossed(Layer):
+    """A layer that also reads what an earlier one gave."""
+
+    def more(self):
+        self.bridge = nn.Linear(self.width, self.width, bias=False)
+
+    def forward(self, x, earlier):
+        return super().forward(x + self.bridge(earlier))
+
+
+class U(Model):
+    """The later half reads what the earlier half gave, the last layer what the first one did."""
+
+    def more(self):
+        self.layers = nn.ModuleList([Layer(), Layer(), Crossed(), Crossed()])
+
+    def body(self, x):
+        given = []
+        for layer in self.layers[:2]:
+            given.append(x := layer(x))
+        for layer in self.layers[2:]:
+            x = layer(x, given.pop())
+        return x
+
+
+class Residuals(Model):
+    """Each layer reads a sum of all results before, and the head one of all."""
+
+    def body(self, x):
+        results = [x]
+        for index, layer in enumerate(self.layers):
+            results.append(layer(sum(results[1:], results[0]) * (1.0 / (index + 1))))
+        return sum(results[1:], results[0])
+
+
+class Streams(Model):
+    """Two streams that exchange halves, as reversible networks do."""
+
+    def body(self, x):
+        other = x
+        for layer in self.layers:
+            x, other = other, x + layer.mix(layer.first(other))
+        return x + other
+
+
+# The program of a U also goes over edges of its own.
+U_SHAPED = "../examples/14_skips/u_shaped"
+CROSSINGS = [
+    ("U-shaped skips", U, SAME),
+    ("sums of all results before", Residuals, SAME),
+    ("two streams", Streams, SAME),
+]
+WAYS = {
+    "a table read twice": [("gpipe", 1, "")],
+    "U-shaped skips": [("1f1b", 2, ""), ("zb_v", 2, ""), (U_SHAPED, 2, ""),
+                       ("1f1b", 3, "[layers.1, layers.3]")],
+    "sums of all results before": [("1f1b", 3, ""), ("gpipe", 4, "[layers.0, layers.1, head]")],
+    "two streams": [("1f1b", 3, "")],
+}
+
+PROGRAMS = [*LAYERS, *WIDTHS, *ATTENTION, *POSITIONS, *TABLES, *PARAMETERS, *LOSSES, *CROSSINGS]
 
 
 class Answer:
@@ -677,9 +737,9 @@ def check(name, build, wanted, labelled, tools, folder):
     if said.returncode == 0 and wanted == SAME:
         call = one.forward
         one.forward = lambda input_ids, use_cache: Answer(call(input_ids=input_ids))
-        way = ("gpipe", 1, "") if name in WHOLE else ("1f1b", 2, "")
         try:
-            return check_way(torch, load_file, writer, sources, one, name, way, folder)
+            return all([check_way(torch, load_file, writer, sources, one, name, way, folder)
+                        for way in WAYS.get(name, [("1f1b", 2, "")])])
         except subprocess.CalledProcessError as error:
             print(f"FAILED: {name}: {error}", flush=True)
             return False

@@ -69,18 +69,43 @@ def loss_of(torch, params, settings, tokens, targets, positions):
     def by_head(x):
         return x.unflatten(-1, (heads, width // heads)).transpose(1, 2)
 
+    def attended(name, x, seen):
+        """Of the rows of x to all rows of what is seen."""
+        k, v = linear(name + ".kv", seen).split(width, dim=-1)
+        y = F.scaled_dot_product_attention(by_head(linear(name + ".q", x)), by_head(k), by_head(v))
+        return linear(name + ".projection", y.transpose(1, 2).flatten(-2))
+
+    def fed(name, x):
+        y = F.gelu(linear(name + "mlp.up", norm(name + "norm2", x)), approximate="tanh")
+        return x + linear(name + "mlp.down", y)
+
+    source, encoded = settings["source"], None
+    if source:
+        x = F.embedding(tokens[:, :source], params["encoder.embedding.weight"])
+        x = x + params["encoder.position.weight"]
+        for layer in range(settings["encoder_layers"]):
+            name = f"encoder.layers.{layer}."
+            y = norm(name + "norm1", x)
+            x = fed(name, x + attended(name + "attention", y, y))
+        encoded = norm("encoder.norm", x)
+        tokens, targets = tokens[:, source:], targets[:, source:]
     sight = None if positions is None else sight_of(torch, positions)
     table = params["position.weight"]
     x = F.embedding(tokens, params["embedding.weight"])
     x = x + (table if positions is None else F.embedding(positions, table))
-    for layer in range(settings["layers"]):
+    results = []
+    for layer in range(settings["layers"] - settings["encoder_layers"]):
         name = f"layers.{layer}."
+        if name + "skip.weight" in params:
+            x = x + linear(name + "skip", results[settings["layers"] - 1 - layer])
         q, k, v = linear(name + "attention.qkv", norm(name + "norm1", x)).split(width, dim=-1)
         y = F.scaled_dot_product_attention(by_head(q), by_head(k), by_head(v), attn_mask=sight,
                                            is_causal=sight is None)
         x = x + linear(name + "attention.projection", y.transpose(1, 2).flatten(-2))
-        y = F.gelu(linear(name + "mlp.up", norm(name + "norm2", x)), approximate="tanh")
-        x = x + linear(name + "mlp.down", y)
+        if encoded is not None:
+            x = x + attended(name + "cross", norm(name + "norm3", x), encoded)
+        x = fed(name, x)
+        results.append(x)
     logits = linear("head", norm("norm", x))
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=NO_TARGET)
 

@@ -20,11 +20,35 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 struct WrittenRun {
-  const char* schedule;
+  const char* schedule;  // of the library, or one of those below
   int p;
   RunConfig config;
   std::vector<int> split;  // layers per stage
 };
+
+// Skips go over edges of their own.
+constexpr char kU[] = R"(schedule u(P, M) {
+  stages 2 * P on v;
+  edges s -> s + 1, s -> 2 * P - 1 - s where s < P - 1;
+  rank r greedy { prefer B, F; hold at most 2 * P; }
+}
+)";
+
+// The encoder is stage 0, and all others read its result.
+constexpr char kEncoder[] = R"(schedule encoder(P, M) {
+  stages P on line;
+  edges s -> s + 1, 0 -> d where d > 1;
+  rank r greedy { prefer I, F, W; hold at most 2 * P; }
+}
+)";
+
+Plan PlanOf(const WrittenRun& run) {
+  const absl::string_view name = run.schedule;
+  if (name == "u" || name == "encoder") {
+    return PlanOfSchedule(name == "u" ? kU : kEncoder, run.p, kReferenceMicrobatches);
+  }
+  return LibraryPlan(run.schedule, run.p, kReferenceMicrobatches).value();
+}
 
 class Numbers {
  public:
@@ -44,10 +68,13 @@ class Numbers {
 
 OrderedJson SettingsAsJson(const RunConfig& config) {
   const AdamW& adam = config.optimizer;
-  const GptShape& shape = std::get<GptShape>(config.shape.family);
-  return {{"layers", shape.layers},
-          {"width", shape.width},
-          {"heads", shape.heads},
+  const auto* const gpt = std::get_if<GptShape>(&config.shape.family);
+  const auto* const both = std::get_if<EncoderDecoderShape>(&config.shape.family);
+  return {{"layers", config.shape.layers()},
+          {"width", config.shape.width()},
+          {"heads", gpt != nullptr ? gpt->heads : both->heads},
+          {"encoder_layers", both != nullptr ? both->encoder_layers : 0},
+          {"source", config.shape.source()},
           {"steps", config.steps},
           {"warmup_steps", config.warmup_steps},
           {"learning_rate", adam.learning_rate},
@@ -88,7 +115,7 @@ OrderedJson StepsAsJson(const KeptRun& run, const AnyShape& shape, Numbers* numb
 void Write(const std::string& folder, const WrittenRun& written) {
   RunConfig config = written.config;
   config.layers_per_stage = written.split;
-  const Plan plan = LibraryPlan(written.schedule, written.p, kReferenceMicrobatches).value();
+  const Plan plan = PlanOf(written);
   const std::string text = ReferenceText();
   const Documents documents = Documents::EndingWith(config.data.packed.end);
   const TrainingData data(text);
@@ -116,6 +143,17 @@ int main(int argc, char** argv) {
   }
   RunConfig packed = LongRun();
   packed.data.packed.end = 'e';
+  RunConfig skips = LongRun();
+  std::get<GptShape>(skips.shape.family).layers = 4;
+  std::get<GptShape>(skips.shape.family).skips = true;
+  RunConfig encoder = LongRun();
+  encoder.shape = EncoderDecoderShape{.layers = 4,
+                                      .encoder_layers = 1,
+                                      .width = 24,
+                                      .heads = 3,
+                                      .context = 97,
+                                      .source = 40,
+                                      .microbatch = 2};
   const WrittenRun runs[] = {
       {"zb_h1", 2, packed, {2, 1}},
       {"gpipe", 1, LongRun(), {3}},
@@ -124,6 +162,10 @@ int main(int argc, char** argv) {
       {"dualpipe", 2, LongRun(), {1, 2}},
       {"chimera", 4, LongRun(), {0, 1, 2, 0}},
       {"dualpipe_v", 2, OtherRun(), {0, 1, 1, 0}},
+      {"zb_h2", 2, skips, {3, 1}},
+      {"u", 2, skips, {1, 1, 1, 1}},
+      {"two_bp", 2, encoder, {2, 2}},
+      {"encoder", 3, encoder, {1, 1, 2}},
   };
   for (const WrittenRun& run : runs) {
     Write(absl::StrCat(argv[1], "/", run.schedule, "_p", run.p), run);

@@ -70,6 +70,7 @@ std::string WhyNotInTorch(const RunConfig& config) {
     return absl::StrCat("torch's side of this suite knows gpt and llama, and not ",
                         KindOf(config.shape));
   }
+  if (gpt != nullptr && gpt->skips) return "torch's side of this suite knows no skips";
   if (gpt != nullptr ? gpt->tied : llama->tied) {
     return "torch's side of this suite knows no tied head: it is in another stage";
   }

@@ -339,6 +339,12 @@ void OpCaseMaker::MakeHeadCases(int64_t heads, int64_t kv_heads, int64_t size) {
     const std::vector<Array> of_slice = OnCpu(slice);
     Add(Op::kAttentionPastGrad, {dy, slice.inputs[0], slice.inputs[1], of_slice[0], of_slice[1]},
         both);
+    const OpCase cross = {
+        Op::kCrossAttention, {Random({b, t, heads * size}), slice.inputs[1]}, both};
+    cases_.push_back(cross);
+    const std::vector<Array> of_cross = OnCpu(cross);
+    Add(Op::kCrossAttentionGrad, {dy, cross.inputs[0], cross.inputs[1], of_cross[0], of_cross[1]},
+        both);
   }
 }
 

@@ -106,6 +106,15 @@ Json GraphAsJson(const Graph& graph) {
           {"outputs", PortsAsJson(graph, graph.outputs)}};
 }
 
+Json CrossingsAsJson(const std::vector<Crossing>& crossings) {
+  Json values = Json::array();
+  for (const auto& [type, edge, first] : crossings) {
+    values.push_back(
+        {{"type", PrintType(type)}, {"edge", edge == Crossing::kNoEdge ? Json() : Json(edge)}});
+  }
+  return values;
+}
+
 Json ProgramAsJson(const NamedProgram& named) {
   const StageProgram& program = named.program;
   Json params = Json::array(), saved = Json::array(), stash = Json::array();
@@ -122,8 +131,8 @@ Json ProgramAsJson(const NamedProgram& named) {
           {"first", program.first},
           {"last", program.last},
           {"params", std::move(params)},
-          {"input", PrintType(program.input)},
-          {"output", PrintType(program.output)},
+          {"inputs", CrossingsAsJson(program.inputs)},
+          {"outputs", CrossingsAsJson(program.outputs)},
           {"target", program.last ? Json(PrintType(program.target)) : Json()},
           {"positions", program.positions ? Json(PrintType(*program.positions)) : Json()},
           {"saved", std::move(saved)},

@@ -3,7 +3,8 @@
 // Keys and values of a head are packed into workspace rows padded to whole vectors, once for all
 // heads of queries that share them: those of the past, if there is one, then those of the sequence.
 // All rows of the past come before every query. A document of a packed sequence is a sequence of
-// its own. The queries of a block are transposed. Weights live only for the block at hand; the
+// its own. Cross attention has a past only: queries without keys of their own. The queries of a
+// block are transposed. Weights live only for the block at hand; the
 // backward kernel computes them again from the saved log-sum-exp. The scale 1 / sqrt(D) goes into
 // the queries.
 #include <algorithm>
@@ -24,20 +25,23 @@ struct Head {
   int64_t positions, size;
   int64_t wide;  // `size` rounded up to whole vectors
   float scale;
+  bool own;  // a row has keys and values beside its queries
 
-  // `past_rows` is null where there is no past.
+  // `past_rows` is null where there is no past; `qkv` may have queries only.
   Head(const Type& qkv, const Type* past_rows, absl::Span<const double> attributes)
       : heads(static_cast<int64_t>(attributes[0])),
         kv_heads(static_cast<int64_t>(attributes[1])),
         past(past_rows == nullptr ? 0 : past_rows->shape[1]),
         positions(qkv.shape[1]),
-        size(qkv.shape[2] / (heads + 2 * kv_heads)),
+        size(past_rows == nullptr ? qkv.shape[2] / (heads + 2 * kv_heads)
+                                  : past_rows->shape[2] / (2 * kv_heads)),
         wide(RoundUp(size)),
-        scale(1.0f / std::sqrt(static_cast<float>(size))) {}
+        scale(1.0f / std::sqrt(static_cast<float>(size))),
+        own(qkv.shape[2] > heads * size) {}
 
   int64_t group() const { return heads / kv_heads; }  // heads of queries for one of keys
   int64_t width() const { return heads * size; }      // a row of y
-  int64_t stride() const { return (heads + 2 * kv_heads) * size; }  // a row of qkv
+  int64_t stride() const { return (heads + (own ? 2 * kv_heads : 0)) * size; }  // a row of qkv
   // In a row of qkv, from the first channel of head h of queries to that of its keys and values.
   int64_t to_keys(int64_t h) const { return (heads + h / group() - h) * size; }
   int64_t to_values(int64_t h) const { return to_keys(h) + kv_heads * size; }
@@ -45,10 +49,11 @@ struct Head {
   int64_t past_stride() const { return 2 * kv_heads * size; }
   int64_t past_to_keys(int64_t h) const { return h / group() * size; }
   int64_t past_to_values(int64_t h) const { return past_to_keys(h) + kv_heads * size; }
-  int64_t all() const { return past + positions; }    // keys
-  int64_t block() const { return kBlock * wide; }     // queries
-  int64_t weights() const { return kBlock * all(); }  // for a block, one for every key
-  int64_t keys() const { return all() * wide; }       // packed
+  int64_t keys_of(int64_t rows) const { return own ? rows : 0; }
+  int64_t all() const { return past + keys_of(positions); }  // keys
+  int64_t block() const { return kBlock * wide; }            // queries
+  int64_t weights() const { return kBlock * all(); }         // for a block, one for every key
+  int64_t keys() const { return all() * wide; }              // packed
   int64_t summed() const { return group() > 1 ? keys() : 0; }
 };
 
@@ -107,8 +112,8 @@ void Pack(const Head& head, int64_t h, const float* qkv, const float* past, floa
   PackRows(head, {past, head.past_stride()}, head.past, head.past_to_keys(h),
            head.past_to_values(h), keys, values);
   const int64_t own = head.past * head.wide;
-  PackRows(head, {qkv, head.stride()}, head.positions, head.to_keys(h), head.to_values(h),
-           keys + own, values + own);
+  PackRows(head, {qkv, head.stride()}, head.keys_of(head.positions), head.to_keys(h),
+           head.to_values(h), keys + own, values + own);
 }
 
 // `rows` rows of `to` = those of packed (rows, wide), row i times factor[i].
@@ -177,10 +182,10 @@ void Weigh(float* scores, const Vec (&most)[2], Vec (&weights)[2 * N]) {
 }
 
 // scores become weights: e^(score - the largest of the query), for its keys j <= i. Gives 1 / their
-// sum, and most + log(sum), for each query.
-void Softmax(float* scores, int64_t first, int64_t rows, float* factor, float* lse) {
+// sum, and most + log(sum), for each of `rows` queries, of which `keyed` have keys.
+void Softmax(float* scores, int64_t first, int64_t rows, int64_t keyed, float* factor, float* lse) {
   Vec most[2], sum[2] = {};
-  FindMost(scores, first, rows, most);
+  FindMost(scores, first, keyed, most);
   int64_t j = 0;
   for (; j + 2 <= first; j += 2) {
     Vec weights[4];
@@ -192,7 +197,7 @@ void Softmax(float* scores, int64_t first, int64_t rows, float* factor, float* l
     Weigh<1>(scores + j * kBlock, most, weights);
     for (int i = 0; i < 2; ++i) sum[i] += weights[i];
   }
-  for (int64_t own = 0; own < rows; ++own) {
+  for (int64_t own = 0; own < keyed; ++own) {
     Vec weights[2];
     Weigh<1>(scores + (first + own) * kBlock, most, weights);
     for (int i = 0; i < 2; ++i) sum[i] += Seeing(own, i * kLanes) ? weights[i] : Vec{};
@@ -227,12 +232,17 @@ void ForwardHead(const Head& head, int64_t h, const HeadForward& at, Workspace w
   float* weights = workspace.Take(head.weights());
   if (h % head.group() == 0) Pack(head, h, at.qkv, at.past, keys, values);
   for (int64_t first = 0; first < head.positions; first += kBlock) {
-    const int64_t rows = std::min(kBlock, head.positions - first), before = head.past + first;
+    const int64_t rows = std::min(kBlock, head.positions - first), keyed = head.keys_of(rows);
+    const int64_t before = head.past + head.keys_of(first);
     TakeBlock(head, {at.qkv + first * stride, stride}, rows, head.scale, queries, mixed);
-    Scores(keys, head.wide, queries, head.size, before, rows, weights);
+    Scores(keys, head.wide, queries, head.size, before, keyed, weights);
     float factor[kBlock];
-    Softmax(weights, before, rows, factor, at.lse + first);
-    Mix(weights, values, head.wide, before, rows, mixed);
+    Softmax(weights, before, rows, keyed, factor, at.lse + first);
+    if (head.own) {
+      Mix<true>(weights, values, head.wide, before, rows, mixed);
+    } else {
+      Mix<false>(weights, values, head.wide, before, rows, mixed);
+    }
     Unpack(head, mixed, factor, rows, {at.y + first * width, width});
   }
 }
@@ -303,22 +313,24 @@ void RowsOfBlock(const Head& head, const HeadGrad& at, int64_t first, int64_t ro
 }
 
 // The block of queries from `first` on: its dq, and its part of dk and dv.
+template <bool own>
 void BackwardBlock(const Head& head, const HeadGrad& at, const GradBuffers& to, int64_t first) {
   const int64_t width = head.width(), stride = head.stride(), wide = head.wide;
-  const int64_t rows = std::min(kBlock, head.positions - first), before = head.past + first;
+  const int64_t rows = std::min(kBlock, head.positions - first), keyed = own ? rows : 0;
+  const int64_t before = head.past + head.keys_of(first);
   TakeBlock(head, {at.qkv + first * stride, stride}, rows, head.scale, to.turned_queries,
             to.queries);
   TakeBlock(head, {at.dy + first * width, width}, rows, 1.0f, to.turned_dy, to.dy);
-  Scores(to.keys, wide, to.turned_queries, head.size, before, rows, to.weights);
-  Scores(to.values, wide, to.turned_dy, head.size, before, rows, to.dscores);
+  Scores(to.keys, wide, to.turned_queries, head.size, before, keyed, to.weights);
+  Scores(to.values, wide, to.turned_dy, head.size, before, keyed, to.dscores);
   float lse[kBlock], delta[kBlock], factor[kBlock];
   RowsOfBlock(head, at, first, rows, lse, delta);
-  GradOfSoftmax(to.weights, to.dscores, before + rows, lse, delta);
-  Mix(to.dscores, to.keys, wide, before, rows, to.dqueries);
+  GradOfSoftmax(to.weights, to.dscores, before + keyed, lse, delta);
+  Mix<own>(to.dscores, to.keys, wide, before, rows, to.dqueries);
   std::fill_n(factor, kBlock, head.scale);
   Unpack(head, to.dqueries, factor, rows, {at.dqkv + first * stride, stride});
-  Spread(to.dscores, to.queries, wide, before, rows, to.dkeys);
-  Spread(to.weights, to.dy, wide, before, rows, to.dvalues);
+  Spread<own>(to.dscores, to.queries, wide, before, rows, to.dkeys);
+  Spread<own>(to.weights, to.dy, wide, before, rows, to.dvalues);
 }
 
 // Adds a head's dk or dv, packed, to those of the heads before it in its group.
@@ -339,7 +351,8 @@ void BackwardHead(const Head& head, int64_t h, const HeadGrad& at, Workspace wor
   std::fill_n(buffers.dkeys, own, 0.0f);
   std::fill_n(buffers.dvalues, own, 0.0f);
   for (int64_t first = 0; first < head.positions; first += kBlock) {
-    BackwardBlock(head, at, buffers, first);
+    head.own ? BackwardBlock<true>(head, at, buffers, first)
+             : BackwardBlock<false>(head, at, buffers, first);
   }
   const float *dkeys = buffers.dkeys, *dvalues = buffers.dvalues;
   if (head.group() > 1) {
@@ -351,8 +364,9 @@ void BackwardHead(const Head& head, int64_t h, const HeadGrad& at, Workspace wor
   }
   Unpack(head, dkeys, head.past, {at.dpast + head.past_to_keys(h), past_stride});
   Unpack(head, dvalues, head.past, {at.dpast + head.past_to_values(h), past_stride});
-  Unpack(head, dkeys + own, head.positions, {at.dqkv + head.to_keys(h), stride});
-  Unpack(head, dvalues + own, head.positions, {at.dqkv + head.to_values(h), stride});
+  const int64_t keyed = head.keys_of(head.positions);
+  Unpack(head, dkeys + own, keyed, {at.dqkv + head.to_keys(h), stride});
+  Unpack(head, dvalues + own, keyed, {at.dqkv + head.to_values(h), stride});
 }
 
 // Calls visit(b, first, document) for every document, a head with its number of positions, of every
@@ -465,6 +479,19 @@ void Run_kAttentionPast(const Node& node, In in, Out out, Accumulate, void* work
 // dy (B,T,HD), qkv (B,T,(H+2K)D), past (B,P,2KD), y (B,T,HD), lse (B,H,T) -> dqkv as qkv, dpast as
 // past, both overwritten.
 void Run_kAttentionPastGrad(const Node& node, In in, Out out, Accumulate, void* workspace) {
+  Backward(node, in, &in[2], nullptr, out, workspace);
+}
+
+// As attention, but the queries have no keys of their own: all sums go over the rows of kv.
+//
+// q (B,T,HD), kv (B,S,2KD) -> y (B,T,HD), lse (B,H,T), both overwritten.
+void Run_kCrossAttention(const Node& node, In in, Out out, Accumulate, void* workspace) {
+  Forward(node, in[0], &in[1], nullptr, out, workspace);
+}
+
+// dy (B,T,HD), q (B,T,HD), kv (B,S,2KD), y (B,T,HD), lse (B,H,T) -> dq as q, dkv as kv, both
+// overwritten.
+void Run_kCrossAttentionGrad(const Node& node, In in, Out out, Accumulate, void* workspace) {
   Backward(node, in, &in[2], nullptr, out, workspace);
 }
 

@@ -74,9 +74,9 @@ inline void Scores(const float* keys, int64_t wide, const float* block, int64_t 
   });
 }
 
-// out[r][v] = sum over keys j <= before + r of weights[j][r] values[j][v]: R queries by V vectors
-// of channels.
-template <int R, int V>
+// out[r][v] = sum over keys j < before of weights[j][r] values[j][v], and with `own` over the keys
+// j <= before + r: R queries by V vectors of channels.
+template <int R, int V, bool own>
 inline void MixTile(const float* weights, const float* values, int64_t wide, int64_t before,
                     float* out) {
   Vec sum[R][V];
@@ -99,7 +99,7 @@ inline void MixTile(const float* weights, const float* values, int64_t wide, int
   };
   for (int64_t j = 0; j < before; ++j) add(j, 0);
 #pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) add(before + r, r);
+  for (int r = 0; r < R && own; ++r) add(before + r, r);
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 2
@@ -107,23 +107,25 @@ inline void MixTile(const float* weights, const float* values, int64_t wide, int
   }
 }
 
-template <int V>
+template <int V, bool own>
 inline void MixChannels(const float* weights, const float* values, int64_t wide, int64_t first,
                         int64_t rows, float* out) {
   InTiles(rows, [&]<int R>(int64_t i) {
-    MixTile<R, V>(weights + i, values, wide, first + i, out + i * wide);
+    MixTile<R, V, own>(weights + i, values, wide, own ? first + i : first, out + i * wide);
   });
 }
 
 // out[i][d] = sum over the keys j that query i sees of weights[j][i] values[j][d], with rows of
-// `wide` channels, a multiple of 16.
+// `wide` channels, a multiple of 16: the `first` keys before the block's `rows` queries and, with
+// `own`, its keys up to the query.
+template <bool own>
 inline void Mix(const float* weights, const float* values, int64_t wide, int64_t first,
                 int64_t rows, float* out) {
   int64_t d = 0;
   for (; d + 2 * kLanes <= wide; d += 2 * kLanes) {
-    MixChannels<2>(weights, values + d, wide, first, rows, out + d);
+    MixChannels<2, own>(weights, values + d, wide, first, rows, out + d);
   }
-  if (d < wide) MixChannels<1>(weights, values + d, wide, first, rows, out + d);
+  if (d < wide) MixChannels<1, own>(weights, values + d, wide, first, rows, out + d);
 }
 
 // out[r][v] (+)= sum over queries i < rows of weights[r][i] block[i][v]: R keys by V vectors of
@@ -162,13 +164,13 @@ inline void SpreadTile(const float* weights, const float* block, int64_t wide, i
   }
 }
 
-template <int V>
+template <int V, bool own>
 inline void SpreadChannels(const float* weights, const float* block, int64_t wide, int64_t first,
                            int64_t rows, float* out) {
   InTiles(first, [&]<int R>(int64_t j) {
     SpreadTile<R, V, false>(weights + j * kBlock, block, wide, rows, out + j * wide);
   });
-  InTiles(rows, [&]<int R>(int64_t j) {
+  InTiles(own ? rows : 0, [&]<int R>(int64_t j) {
     SpreadTile<R, V, true>(weights + (first + j) * kBlock + j, block + j * wide, wide, rows - j,
                            out + (first + j) * wide);
   });
@@ -176,14 +178,15 @@ inline void SpreadChannels(const float* weights, const float* block, int64_t wid
 
 // out[j][d] += sum over the queries i that see key j of weights[j][i] block[i][d], with rows of
 // `wide` channels, a multiple of 16. The block's own keys are overwritten: no earlier block sees
-// them.
+// them. Without `own` the block has queries only.
+template <bool own>
 inline void Spread(const float* weights, const float* block, int64_t wide, int64_t first,
                    int64_t rows, float* out) {
   int64_t d = 0;
   for (; d + 2 * kLanes <= wide; d += 2 * kLanes) {
-    SpreadChannels<2>(weights, block + d, wide, first, rows, out + d);
+    SpreadChannels<2, own>(weights, block + d, wide, first, rows, out + d);
   }
-  if (d < wide) SpreadChannels<1>(weights, block + d, wide, first, rows, out + d);
+  if (d < wide) SpreadChannels<1, own>(weights, block + d, wide, first, rows, out + d);
 }
 
 }  // namespace stringline::cpu

@@ -46,8 +46,10 @@ int64_t WorkspaceOfF32(const Graph& graph, const Node& node) {
     case Op::kPackedAttentionGrad:
       return AttentionGradWorkspace(input(1), nullptr, node.attributes);
     case Op::kAttentionPast:
+    case Op::kCrossAttention:
       return AttentionWorkspace(input(0), &input(1), node.attributes);
     case Op::kAttentionPastGrad:
+    case Op::kCrossAttentionGrad:
       return AttentionGradWorkspace(input(1), &input(2), node.attributes);
     case Op::kLayerNormGrad:
       return LayerNormGradWorkspace(input(1));

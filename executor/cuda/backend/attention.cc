@@ -15,13 +15,15 @@ AttentionShape ShapeFor(const Type& qkv, const Type* past, const Node& node) {
   shape.positions = qkv.shape[1];
   shape.heads.queries = static_cast<int64_t>(node.attributes[0]);
   shape.heads.keys = static_cast<int64_t>(node.attributes[1]);
-  shape.heads.size = qkv.shape[2] / shape.heads.all();
+  shape.cross = IsCrossAttention(node.op);
+  shape.heads.size = qkv.shape[2] / (shape.cross ? shape.heads.queries : shape.heads.all());
   if (past != nullptr) shape.past = past->shape[1];
   return shape;
 }
 
 bool IsGradient(Op op) {
-  return op == Op::kAttentionGrad || op == Op::kAttentionPastGrad || op == Op::kPackedAttentionGrad;
+  return op == Op::kAttentionGrad || op == Op::kAttentionPastGrad ||
+         op == Op::kCrossAttentionGrad || op == Op::kPackedAttentionGrad;
 }
 
 AttentionShape ShapeOf(const NodeTypes& types) {
@@ -106,8 +108,10 @@ OpLaunch AttentionLaunch(Op op) {
     case Op::kAttentionGrad:
       return {LaunchAttentionGrad<float>, LaunchAttentionGrad<Bf16>, AttentionGradBytes};
     case Op::kAttentionPast:
+    case Op::kCrossAttention:
       return {LaunchAttentionPast<float>, LaunchAttentionPast<Bf16>};
     case Op::kAttentionPastGrad:
+    case Op::kCrossAttentionGrad:
       return {LaunchAttentionPastGrad<float>, LaunchAttentionPastGrad<Bf16>, AttentionGradBytes};
     case Op::kPackedAttention:
       return {LaunchPackedAttention<float>, LaunchPackedAttention<Bf16>};

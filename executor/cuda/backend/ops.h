@@ -148,9 +148,12 @@ absl::Status ChooseAttention(const NodeTypes& types, AttentionLibrary* library, 
 // Runs the plan once, on zeros: its code is loaded then (own_kernels.h).
 absl::Status LoadAttention(const AttentionLibrary& library, const AttentionPlan* plan);
 inline bool IsAttention(Op op) { return op == Op::kAttention || op == Op::kAttentionGrad; }
-// Attention with a past.
+inline bool IsCrossAttention(Op op) {
+  return op == Op::kCrossAttention || op == Op::kCrossAttentionGrad;
+}
+// Attention with a past, also where queries have no keys of their own.
 inline bool IsAttentionPast(Op op) {
-  return op == Op::kAttentionPast || op == Op::kAttentionPastGrad;
+  return op == Op::kAttentionPast || op == Op::kAttentionPastGrad || IsCrossAttention(op);
 }
 // Attention for which no library has a plan: with a past, or of packed sequences.
 inline bool IsOwnAttention(Op op) {

@@ -7,7 +7,8 @@
 // With a past, P rows of keys and values stand before those of the sequence, and every query sees
 // them: rows are numbered from the first of the past, and the queries are rows P, P + 1, … In a
 // packed sequence query i sees the rows from i - positions[i] on, the beginning of its document.
-// Bodies have a parameter, Sight: no code asks for a past or a document where there is none.
+// Queries of cross attention have no keys of their own, and see all rows of the past. Bodies have a
+// parameter, Sight: no code asks for a past or a document where there is none.
 //
 // A task has a tile of queries and goes through the tiles of keys up to its own; the largest score
 // of a query so far and the sum of e^(score - largest) are kept as it goes, and what was summed
@@ -37,8 +38,9 @@ namespace stringline::cuda {
 constexpr int kMostHeadSize = 256;
 
 // The rows up to its own that a query sees: of its sequence, of the past before it too, or of its
-// document alone.
-enum class Sight { kSequence, kPast, kDocument };
+// document alone; or all rows of the past, without any of its own.
+enum class Sight { kSequence, kPast, kDocument, kCross };
+constexpr bool HasPast(Sight sight) { return sight == Sight::kPast || sight == Sight::kCross; }
 
 // Tiles for heads of up to kSize channels.
 template <int kSize>
@@ -90,6 +92,7 @@ struct AttentionShape {
   int64_t batch, positions;
   PackedHeads heads;
   int64_t past = 0;
+  bool cross = false;  // a row of qkv has queries only
 
   // In qkv, `heads_before` heads into each row; and in y.
   template <typename T>
@@ -104,26 +107,46 @@ struct AttentionShape {
     const int64_t stride = heads.queries * heads.size;
     return {y + sequence * positions * stride + head * heads.size, stride, first, positions};
   }
+  // The queries of a head, or their gradients.
+  template <Sight kSight, typename T>
+  STRINGLINE_BODY HeadRows<T> Queries(T* qkv, const AttentionTask& task, int64_t head,
+                                      int64_t first) const {
+    if constexpr (kSight == Sight::kCross) {
+      return Mixed(qkv, task.sequence, head, first);
+    } else {
+      return Packed(qkv, task, head, first);
+    }
+  }
   // The keys, or values, of a head from row `first` on; `keys_before` heads stand before it among
   // the keys and values of a row, and a row of the past has nothing else.
-  template <bool kPast, typename T>
+  template <Sight kSight, typename T>
   STRINGLINE_BODY auto Keys(T* qkv, T* past_rows, const AttentionTask& task, int64_t keys_before,
                             int64_t first) const {
-    const HeadRows<T> own = Packed(qkv, task, heads.queries + keys_before, first - Before(kPast));
-    if constexpr (kPast) {
-      const int64_t stride = 2 * heads.keys * heads.size;
-      return JoinedRows<T>{{past_rows + task.sequence * past * stride + keys_before * heads.size,
-                            stride, first, past},
-                           own};
+    const int64_t stride = 2 * heads.keys * heads.size;
+    const HeadRows<T> before = {
+        past_rows + task.sequence * past * stride + keys_before * heads.size, stride, first, past};
+    if constexpr (kSight == Sight::kCross) {
+      return before;
     } else {
-      return own;
+      const HeadRows<T> own =
+          Packed(qkv, task, heads.queries + keys_before, first - Before(HasPast(kSight)));
+      if constexpr (kSight == Sight::kPast) {
+        return JoinedRows<T>{before, own};
+      } else {
+        return own;
+      }
     }
   }
   // The rows before the first query; with_past: kPast, a constant.
   STRINGLINE_BODY int64_t Before(bool with_past) const { return with_past ? past : 0; }
   // The end of the rows that a tile of queries sees.
-  STRINGLINE_BODY int64_t SeenFrom(bool with_past, int64_t first, int rows) const {
-    return Before(with_past) + (first + rows < positions ? first + rows : positions);
+  template <Sight kSight>
+  STRINGLINE_BODY int64_t SeenFrom(int64_t first, int rows) const {
+    if constexpr (kSight == Sight::kCross) {
+      return past;
+    } else {
+      return Before(HasPast(kSight)) + (first + rows < positions ? first + rows : positions);
+    }
   }
   STRINGLINE_BODY int64_t KeysOf(int64_t head) const { return head / (heads.queries / heads.keys); }
   STRINGLINE_BODY float scale() const { return 1.0f / std::sqrt(static_cast<float>(heads.size)); }
@@ -132,7 +155,7 @@ struct AttentionShape {
 
 template <typename T>
 struct AttentionArguments {
-  const T* qkv;  // (B,T,(H+2K)D)
+  const T* qkv;  // (B,T,(H+2K)D); of cross attention (B,T,HD)
   T* y;          // (B,T,HD)
   float* lse;    // (B,H,T)
   AttentionShape shape;
@@ -165,7 +188,7 @@ template <typename T, int kSize, Sight kSight = Sight::kSequence>
 struct Attention {
   AttentionArguments<T> at;
 
-  static constexpr bool kPast = kSight == Sight::kPast, kPacked = kSight == Sight::kDocument;
+  static constexpr bool kPast = HasPast(kSight), kPacked = kSight == Sight::kDocument;
 
   using Tiles = AttentionTiles<kSize>;
   static constexpr int kRows = Tiles::kRows, kApart = Tiles::kApart, kColumns = Tiles::kColumns;
@@ -197,7 +220,7 @@ struct Attention {
     const auto positions = block.template scratch<int32_t>(kPositionsAt);
 
     FillTile<kRows, kSize>(block, queries, size, fit, shape.scale(),
-                           shape.Packed(at.qkv, task, task.head, task.first));
+                           shape.Queries<kSight>(at.qkv, task, task.head, task.first));
     // A query may see no row of the first tile: then a difference of infinities would be no number.
     block.each(kRows, [&](int i) {
       most.put(i, kPacked ? -FLT_MAX : -INFINITY);
@@ -209,11 +232,11 @@ struct Attention {
     auto scores = block.template own<Outputs, Tiles::kScores>();
     auto mixed = block.template own<Outputs, Tiles::kChannels>();
     const int64_t key_head = shape.KeysOf(task.head), query_row = shape.Before(kPast) + task.first;
-    const int64_t end = shape.SeenFrom(kPast, task.first, kRows);
+    const int64_t end = shape.SeenFrom<kSight>(task.first, kRows);
     for (int64_t first = FirstTile<kSight>(at.positions, shape, task, task.first, kRows);
          first < end; first += kRows) {
       FillTile<kRows, kSize>(block, keys, size, fit, 1.0f,
-                             shape.Keys<kPast>(at.qkv, at.past, task, key_head, first));
+                             shape.Keys<kSight>(at.qkv, at.past, task, key_head, first));
       block.sync();
       block.each(scores, [&](int i, Outputs& s) {
         const int q = i / kApart, k = i % kApart;
@@ -225,7 +248,7 @@ struct Attention {
           STRINGLINE_UNROLL
           for (int c = 0; c < 4; ++c) {
             const int64_t row = query_row + q + r * kApart, key = first + k + c * kApart;
-            bool sees = key <= row;
+            bool sees = kSight == Sight::kCross ? key < shape.past : key <= row;
             if constexpr (kPacked) sees = sees && row - key <= positions.get(q + r * kApart);
             s.row[r][c] = sees ? s.row[r][c] : -INFINITY;
             largest = std::fmax(largest, s.row[r][c]);
@@ -244,7 +267,7 @@ struct Attention {
       const auto& values = keys;
       FillTile<kRows, kSize>(
           block, values, size, fit, 1.0f,
-          shape.Keys<kPast>(at.qkv, at.past, task, key_head + shape.heads.keys, first));
+          shape.Keys<kSight>(at.qkv, at.past, task, key_head + shape.heads.keys, first));
       block.sync();
       block.each(scores, [&](int i, Outputs& s) {
         const int q = i / kApart, k = i % kApart;
@@ -348,7 +371,7 @@ struct AttentionDelta {
 // scores, and the statistics of each query.
 template <typename T, int kSize, Sight kSight>
 struct AttentionGradTiles {
-  static constexpr bool kPast = kSight == Sight::kPast, kPacked = kSight == Sight::kDocument;
+  static constexpr bool kPast = HasPast(kSight), kPacked = kSight == Sight::kDocument;
   using Tiles = AttentionTiles<kSize>;
   static constexpr int kRows = Tiles::kRows, kApart = Tiles::kApart;
   static constexpr int kLseAt = 4 * Tiles::kRowWords + Tiles::kScoreWords;
@@ -372,7 +395,7 @@ struct AttentionGradTiles {
     const AttentionShape& shape = at.shape;
     const int64_t size = shape.heads.size;
     FillTile<kRows, kSize>(block, Rows(block, 0), size, fit, shape.scale(),
-                           shape.Packed(at.qkv, task, head, first));
+                           shape.Queries<kSight>(at.qkv, task, head, first));
     FillTile<kRows, kSize>(block, Rows(block, 1), size, fit, 1.0f,
                            shape.Mixed(at.dy, task.sequence, head, first));
     const auto known = block.template scratch<float>(kLseAt);
@@ -393,14 +416,14 @@ struct AttentionGradTiles {
                                        bool fit) {
     const AttentionShape& shape = at.shape;
     FillTile<kRows, kSize>(block, Rows(block, 2), shape.heads.size, fit, 1.0f,
-                           shape.Keys<kPast>(at.qkv, at.past, task, key_head, first));
+                           shape.Keys<kSight>(at.qkv, at.past, task, key_head, first));
     FillTile<kRows, kSize>(
         block, Rows(block, 3), shape.heads.size, fit, 1.0f,
-        shape.Keys<kPast>(at.qkv, at.past, task, key_head + shape.heads.keys, first));
+        shape.Keys<kSight>(at.qkv, at.past, task, key_head + shape.heads.keys, first));
   }
 
   // p and ds of item i, for the tiles in scratch memory; `ahead`: the first query's row minus the
-  // first key's.
+  // first key's, or, in cross attention, the number of rows from the first key on.
   template <class Block>
   static STRINGLINE_BODY void Weigh(const Block& block, int i, int wide, int64_t ahead, Outputs& p,
                                     Outputs& ds) {
@@ -417,7 +440,7 @@ struct AttentionGradTiles {
       STRINGLINE_UNROLL
       for (int c = 0; c < 4; ++c) {
         const int64_t row = ahead + q + r * kApart, key = k + c * kApart;
-        bool sees = key <= row;
+        bool sees = kSight == Sight::kCross ? key < ahead : key <= row;
         if constexpr (kPacked) sees = sees && row - key <= positions.get(q + r * kApart);
         const float weight = sees ? std::exp(p.row[r][c] - lse) : 0.0f;
         p.row[r][c] = weight;
@@ -445,7 +468,7 @@ struct AttentionGradQueries {
 
   using Tiles = AttentionTiles<kSize>;
   using Grad = AttentionGradTiles<T, kSize, kSight>;
-  static constexpr bool kPast = Grad::kPast;
+  static constexpr bool kPast = Grad::kPast, kCross = kSight == Sight::kCross;
   static constexpr int kRows = Tiles::kRows, kApart = Tiles::kApart, kColumns = Tiles::kColumns;
 
   int64_t tiles() const { return (at.shape.positions + kRows - 1) / kRows; }
@@ -463,14 +486,14 @@ struct AttentionGradQueries {
     Grad::FillQueries(block, at, task, task.head, task.first, fit);
     auto dq = block.template own<Outputs, Tiles::kChannels>();
     const int64_t query_row = shape.Before(kPast) + task.first;
-    const int64_t end = shape.SeenFrom(kPast, task.first, kRows);
+    const int64_t end = shape.SeenFrom<kSight>(task.first, kRows);
     for (int64_t first = FirstTile<kSight>(at.positions, shape, task, task.first, kRows);
          first < end; first += kRows) {
       Grad::FillKeys(block, at, task, shape.KeysOf(task.head), first, fit);
       block.sync();
       block.each(Tiles::kScores, [&](int i) {
         Outputs p, ds;
-        Grad::Weigh(block, i, wide, query_row - first, p, ds);
+        Grad::Weigh(block, i, wide, (kCross ? shape.past : query_row) - first, p, ds);
         Grad::Put(block, i, ds);
       });
       block.sync();
@@ -481,7 +504,7 @@ struct AttentionGradQueries {
       });
       block.sync();
     }
-    const HeadRows<T> to = shape.Packed(at.dqkv, task, task.head, task.first);
+    const HeadRows<T> to = shape.Queries<kSight>(at.dqkv, task, task.head, task.first);
     const float scale = shape.scale();
     block.each(dq, [&](int i, Outputs& s) {
       STRINGLINE_UNROLL
@@ -503,11 +526,11 @@ struct AttentionGradKeys {
 
   using Tiles = AttentionTiles<kSize>;
   using Grad = AttentionGradTiles<T, kSize, kSight>;
-  static constexpr bool kPast = Grad::kPast;
+  static constexpr bool kPast = Grad::kPast, kCross = kSight == Sight::kCross;
   static constexpr int kRows = Tiles::kRows, kColumns = Tiles::kColumns;
 
   int64_t tiles() const {
-    const int64_t rows = (kPast ? at.shape.past : 0) + at.shape.positions;
+    const int64_t rows = (kPast ? at.shape.past : 0) + (kCross ? 0 : at.shape.positions);
     return (rows + kRows - 1) / kRows;
   }
   int64_t blocks() const { return at.shape.batch * at.shape.heads.keys * tiles(); }
@@ -539,7 +562,7 @@ struct AttentionGradKeys {
         Grad::FillQueries(block, at, task, head, first, fit);
         block.sync();
         block.each(scores, [&](int i, Pair& s) {
-          Grad::Weigh(block, i, wide, before + first - task.first, s.p, s.ds);
+          Grad::Weigh(block, i, wide, before + (kCross ? 0 : first) - task.first, s.p, s.ds);
           Grad::Put(block, i, s.p);
         });
         block.sync();
@@ -551,8 +574,8 @@ struct AttentionGradKeys {
         block.sync();
       }
     }
-    StoreRows(block, shape.Keys<kPast>(at.dqkv, at.dpast, task, task.head, task.first), fit, dk);
-    StoreRows(block, shape.Keys<kPast>(at.dqkv, at.dpast, task, task.head + keys, task.first), fit,
+    StoreRows(block, shape.Keys<kSight>(at.dqkv, at.dpast, task, task.head, task.first), fit, dk);
+    StoreRows(block, shape.Keys<kSight>(at.dqkv, at.dpast, task, task.head + keys, task.first), fit,
               dv);
   }
 
@@ -586,6 +609,8 @@ void WithTiles(const AttentionShape& shape, const int32_t* positions, F f) {
   const auto of_size = [&](auto size) {
     if (positions != nullptr) {
       f(size, OfSight<Sight::kDocument>());
+    } else if (shape.cross) {
+      f(size, OfSight<Sight::kCross>());
     } else if (shape.past > 0) {
       f(size, OfSight<Sight::kPast>());
     } else {

@@ -23,7 +23,8 @@ LAUNCH_DELTA(AttentionDelta<Bf16>)
 #define LAUNCH_ATTENTION_SIZE(body, size)    \
   LAUNCH_ATTENTION_OF(body, size, kSequence) \
   LAUNCH_ATTENTION_OF(body, size, kPast)     \
-  LAUNCH_ATTENTION_OF(body, size, kDocument)
+  LAUNCH_ATTENTION_OF(body, size, kDocument) \
+  LAUNCH_ATTENTION_OF(body, size, kCross)
 #define LAUNCH_ATTENTION(body)     \
   LAUNCH_ATTENTION_SIZE(body, 64)  \
   LAUNCH_ATTENTION_SIZE(body, 128) \

@@ -47,7 +47,8 @@ namespace stringline::cuda {
 #define STRINGLINE_LAUNCH_SIZE(body, size)        \
   STRINGLINE_LAUNCH_SIGHT(body, size, kSequence); \
   STRINGLINE_LAUNCH_SIGHT(body, size, kPast);     \
-  STRINGLINE_LAUNCH_SIGHT(body, size, kDocument)
+  STRINGLINE_LAUNCH_SIGHT(body, size, kDocument); \
+  STRINGLINE_LAUNCH_SIGHT(body, size, kCross)
 #define STRINGLINE_LAUNCH_SIZES(body) \
   STRINGLINE_LAUNCH_SIZE(body, 64);   \
   STRINGLINE_LAUNCH_SIZE(body, 128);  \
