@@ -11,7 +11,10 @@ if(STRINGLINE_HAS_CUDA)
   set_target_properties(stringline_played_kernels PROPERTIES UNITY_BUILD OFF)
   target_include_directories(stringline_played_kernels SYSTEM PUBLIC ${CUDAToolkit_INCLUDE_DIRS})
   target_link_libraries(stringline_played_kernels PUBLIC stringline_executor)
+  # Trainings of a minute each are long tests, and so is every schedule captured: some models are
+  # captured in any case (CudaTraining).
   stringline_test(cuda_test
+    FULL "GpuSections.TrainingPasses:GpuSections.OverlapIsMeasuredOverASlowWire:CudaTrainer.StateThatIsSharedOutIsThatOfWholeCopies:Library/CapturedRun.*"
     SOURCES cuda/copy_group_test.cc executor/group_contract.cc cuda/cuda_allocation_test.cc cuda/cuda_bf16_test.cc cuda/cuda_capture_test.cc cuda/cuda_deadline_test.cc cuda/cuda_device_test.cc cuda/cuda_kernels_test.cc cuda/cuda_parts_test.cc cuda/cuda_run_test.cc cuda/cuda_step_test.cc cuda/cuda_training_test.cc cuda/gpu_check_test.cc cuda/gpu_sections_test.cc cuda/joined_nodes_test.cc cuda/kernel_resources_test.cc cuda/nvtx_test.cc cuda/several_gpus_test.cc cuda/slow_wire_test.cc cuda/sm_groups_test.cc cuda/standin_clock_test.cc cuda/standin_devices_test.cc cuda/standin_test.cc
             cuda/cublas_descriptors_test.cc cuda/cublas_standin_test.cc cuda/known_models.cc cuda/own_products_test.cc cuda/product_shape_test.cc cuda/products_test.cc stages/random_values.cc
     LIBRARIES stringline_gpu_sections stringline_cuda_backend stringline_played_kernels stringline_copies stringline_language stringline_cuda_standin stringline_cublas_standin stringline_cudnn_standin)
