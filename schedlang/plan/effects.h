@@ -196,7 +196,8 @@ class LiveValues {
            MissingOfEdge(action);
   }
   // The same for group[part]. Parts of a group run at once, so values given by earlier parts are
-  // not yet live, and values released by earlier parts are no longer available.
+  // not yet live, and values released by earlier parts are no longer available. Messages over
+  // different edges take values of their own.
   Values Missing(absl::Span<const Action> group, size_t part) const {
     if (part == 0) return Missing(group[0]);
     const Values needs = EffectsOf(plan_, group[part]).needs;
@@ -205,7 +206,9 @@ class LiveValues {
     for (size_t k = 0; k < part; ++k) {
       const bool same =
           group[k].stage == group[part].stage && group[k].microbatch == group[part].microbatch;
-      if (same) there &= static_cast<Values>(~EffectsOf(plan_, group[k]).releases);
+      const bool apart = IsMessage(group[k].kind) && IsMessage(group[part].kind) &&
+                         group[k].other != group[part].other;
+      if (same && !apart) there &= static_cast<Values>(~EffectsOf(plan_, group[k]).releases);
     }
     return (needs & ~there) | MissingOfSliceBefore(group[part]) | MissingOfEdge(group[part]);
   }

@@ -99,25 +99,12 @@ std::string Print(const Split& split) {
 const char* PrintedKind(ActionKind kind) { return kKinds[static_cast<int>(kind)].print; }
 const char* MeaningOfKind(ActionKind kind) { return kKinds[static_cast<int>(kind)].meaning; }
 
-namespace {
-
-// True for the messages at the stage that the edge leaves.
-bool IsAtFrom(ActionKind message) {
-  return message == ActionKind::kSendForward || message == ActionKind::kRecvBackward;
-}
-
-}  // namespace
-
-const Edge* EdgeOf(const Plan& plan, const Action& message) {
-  const bool at_from = IsAtFrom(message.kind);
+const Edge* EdgeByName(const Plan& plan, const Action& message) {
   const StageGraph& graph = plan.GraphOf(message.microbatch);
-  if (plan.graph.is_chain()) {
-    const auto edges = at_from ? graph.Out(message.stage) : graph.In(message.stage);
-    return edges.empty() ? nullptr : &edges[0];
-  }
   const StageId other(message.other);
   if (!other.valid()) return nullptr;
-  return at_from ? graph.Find(message.stage, other) : graph.Find(other, message.stage);
+  return IsAtFrom(message.kind) ? graph.Find(message.stage, other)
+                                : graph.Find(other, message.stage);
 }
 
 StageId PeerStage(const Plan& plan, const Action& action) {

@@ -319,8 +319,18 @@ bool HasSteps(const Plan& plan);
 // Sets Stage::remakes of all stages by the plan's actions.
 void FindRemaking(Plan* plan);
 
+// True for the messages at the stage that the edge leaves.
+constexpr bool IsAtFrom(ActionKind message) {
+  return message == ActionKind::kSendForward || message == ActionKind::kRecvBackward;
+}
 // The edge of a send or a receive; null if there is none.
-const Edge* EdgeOf(const Plan& plan, const Action& message);
+const Edge* EdgeByName(const Plan& plan, const Action& message);
+inline const Edge* EdgeOf(const Plan& plan, const Action& message) {
+  if (!plan.graph.is_chain()) [[unlikely]]
+    return EdgeByName(plan, message);
+  return IsAtFrom(message.kind) ? plan.graph.FirstOut(message.stage)
+                                : plan.graph.FirstIn(message.stage);
+}
 // The other stage of a send or a receive: the message's destination or origin.
 StageId PeerStage(const Plan& plan, const Action& action);
 // The message of this kind over an edge: a send or a receive at its own end, of the microbatch and

@@ -46,6 +46,10 @@ class StageGraph {
   absl::Span<const Edge> Out(StageId stage) const { return RowOf(out_, first_out_, stage); }
   // Null if there is no such edge.
   const Edge* Find(StageId from, StageId to) const;
+  // The first edge that leads to the stage, and that leaves it: of a chain the only one. Null if
+  // there is none.
+  const Edge* FirstIn(StageId stage) const { return FirstInRow(in_, first_in_, stage); }
+  const Edge* FirstOut(StageId stage) const { return FirstInRow(out_, first_out_, stage); }
   // The stages before and behind in a chain; none for its first and its last stage.
   StageId Before(StageId stage) const {
     return In(stage).empty() ? StageId() : in_[first_in_[stage.value]].from;
@@ -76,6 +80,12 @@ class StageGraph {
                                       const std::vector<uint32_t>& first, StageId stage) {
     const uint32_t begin = first[stage.value];
     return absl::MakeConstSpan(edges).subspan(begin, first[stage.value + 1] - begin);
+  }
+
+  static const Edge* FirstInRow(const std::vector<Edge>& edges, const std::vector<uint32_t>& first,
+                                StageId stage) {
+    const uint32_t* const begin = first.data() + stage.value;
+    return begin[0] == begin[1] ? nullptr : edges.data() + begin[0];
   }
 
   template <typename Keeps>
