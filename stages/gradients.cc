@@ -12,6 +12,13 @@ std::vector<double> TurnedBack(const Node& node) {
   return attributes;
 }
 
+// The gradients of an attention whose second input has rows of keys, by the op `gradient`.
+Grads GradientOfAttentionTo(Builder& builder, const Node& node, OutputGrads dy, Op gradient) {
+  return builder.AppendAll(
+      gradient, {dy[0], node.inputs[0], node.inputs[1], node.outputs[0], node.outputs[1]},
+      node.attributes);
+}
+
 }  // namespace
 
 Grads GradientOfLinear(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted) {
@@ -118,15 +125,11 @@ Grads GradientOfSwiglu(Builder& builder, const Node& node, OutputGrads dy, const
 }
 
 Grads GradientOfAttentionPast(Builder& builder, const Node& node, OutputGrads dy, const Wanted&) {
-  return builder.AppendAll(
-      Op::kAttentionPastGrad,
-      {dy[0], node.inputs[0], node.inputs[1], node.outputs[0], node.outputs[1]}, node.attributes);
+  return GradientOfAttentionTo(builder, node, dy, Op::kAttentionPastGrad);
 }
 
 Grads GradientOfCrossAttention(Builder& builder, const Node& node, OutputGrads dy, const Wanted&) {
-  return builder.AppendAll(
-      Op::kCrossAttentionGrad,
-      {dy[0], node.inputs[0], node.inputs[1], node.outputs[0], node.outputs[1]}, node.attributes);
+  return GradientOfAttentionTo(builder, node, dy, Op::kCrossAttentionGrad);
 }
 
 Grads GradientOfPackedAttention(Builder& builder, const Node& node, OutputGrads dy, const Wanted&) {

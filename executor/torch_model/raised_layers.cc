@@ -66,14 +66,12 @@ std::vector<std::string> LargestParts(const RaisedModel& model) {
 
 // A parameter read in two layers would become two parameters.
 absl::Status CheckSharing(const RaisedModel& model) {
-  std::map<ValueId, std::ptrdiff_t> part_of;
+  std::map<ValueId, int> part_of;
   for (const Port& port : model.graph.inputs) {
     if (port.role == Role::kParam) part_of[port.value] = -1;
   }
   for (size_t n = 0; n < model.graph.nodes.size(); ++n) {
-    const std::ptrdiff_t part =
-        std::upper_bound(model.starts.begin(), model.starts.end(), static_cast<int>(n)) -
-        model.starts.begin();
+    const int part = PartOfNode(model, static_cast<int>(n));
     for (const ValueId value : model.graph.nodes[n].inputs) {
       const auto found = part_of.find(value);
       if (found == part_of.end() || found->second == part) continue;

@@ -27,7 +27,7 @@ class StepData {
 
   // The bytes on the device for a stage, and in host memory for its tallies of a chunk.
   int64_t BytesOf(StageId stage) const;
-  // Of a chunk's tokens in host memory, as many as of its targets; with slices a slice's share.
+  // The bytes of a chunk's tokens in host memory, and of its targets; with slices a slice's share.
   int64_t sequence_bytes() const {
     return rows_ * sequence_ / plan_.slices * static_cast<int64_t>(sizeof(int32_t));
   }

@@ -117,20 +117,16 @@ int WidthAt(const Graph& graph, int node) {
 // The values that go from part to part, in the order of the parts that make them.
 std::vector<PartValue> ValuesOf(const RaisedModel& model) {
   const std::vector<int> producers = Producers(model.graph);
-  const auto part_of = [&](int node) {
-    const auto above = std::upper_bound(model.starts.begin(), model.starts.end(), node);
-    return static_cast<int>(above - model.starts.begin());
-  };
   std::vector<bool> crosses(model.graph.values.size(), false);
   for (const int start : model.starts) {
     for (const ValueId value : CrossingsAt(model.graph, start)) crosses[value] = true;
   }
   std::map<ValueId, PartValue> values;
   for (size_t n = 0; n < model.graph.nodes.size(); ++n) {
-    const int reader = part_of(static_cast<int>(n));
+    const int reader = PartOfNode(model, static_cast<int>(n));
     for (const ValueId value : model.graph.nodes[n].inputs) {
       if (!crosses[value]) continue;
-      const int made_in = producers[value] < 0 ? 0 : part_of(producers[value]);
+      const int made_in = producers[value] < 0 ? 0 : PartOfNode(model, producers[value]);
       if (made_in == reader) continue;
       PartValue& of = values.try_emplace(value, PartValue{value, made_in, {}}).first->second;
       if (of.read_in.empty() || of.read_in.back() != reader) of.read_in.push_back(reader);
@@ -167,6 +163,11 @@ std::vector<ValueId> CrossingsAt(const Graph& graph, int node) {
     return IsFloat(graph.values[value].type.dtype);
   });
   return active ? crossings : std::vector<ValueId>();
+}
+
+int PartOfNode(const RaisedModel& model, int node) {
+  const auto above = std::upper_bound(model.starts.begin(), model.starts.end(), node);
+  return static_cast<int>(above - model.starts.begin());
 }
 
 RaisedShape ShapeOf(std::shared_ptr<const RaisedModel> model) {
@@ -248,8 +249,7 @@ std::vector<int> PartOfEachParam(const RaisedModel& model) {
           return std::count(node.inputs.begin(), node.inputs.end(), port.value) > 0;
         });
     const int node = static_cast<int>(reader - model.graph.nodes.begin());
-    part_of[port.index] = static_cast<int>(
-        std::upper_bound(model.starts.begin(), model.starts.end(), node) - model.starts.begin());
+    part_of[port.index] = PartOfNode(model, node);
   }
   return part_of;
 }
@@ -290,10 +290,8 @@ std::vector<double> WorkOfEach(const RaisedShape& shape) {
   const RaisedModel& model = *shape.model;
   std::vector<double> work(model.starts.size() + 1);
   for (size_t n = 0; n < model.graph.nodes.size(); ++n) {
-    const auto part =
-        std::upper_bound(model.starts.begin(), model.starts.end(), static_cast<int>(n)) -
-        model.starts.begin();
-    work[part] += WorkOfNode(model.graph, model.graph.nodes[n], shape);
+    work[PartOfNode(model, static_cast<int>(n))] +=
+        WorkOfNode(model.graph, model.graph.nodes[n], shape);
   }
   return work;
 }

@@ -78,7 +78,10 @@ absl::StatusOr<RaisedShape> CutAtModules(const RaisedShape& shape,
 // CutAtModules: of several modules that begin with the node a layer, or the outermost.
 std::vector<std::pair<int, std::string>> CutPlaces(const RaisedShape& shape);
 
-// By parameter, the part that reads it: 0 the embedding, 1 .. the layers, then the head.
+// The part of a node: 0 the embedding, 1 .. the layers, then the head.
+int PartOfNode(const RaisedModel& model, int node);
+
+// By parameter, the part that reads it.
 std::vector<int> PartOfEachParam(const RaisedModel& model);
 
 // InvalidArgument for a microbatch or a context that the model does not take.

@@ -23,13 +23,6 @@ using testing::HasSubstr;
 
 constexpr int kUPipeline = 4, kUMicrobatches = 6, kUSteps = 3, kULayers = 8;
 
-// A U: the skip of a stage goes to its mirror image on the same rank.
-constexpr char kMirrored[] = R"(schedule mirrored(P, M) {
-  stages 2 * P on v;
-  edges s -> s + 1, s -> 2 * P - 1 - s where s < P - 1;
-  rank r greedy { prefer B, F; hold at most 2 * P; }
-}
-)";
 // The same graph in another order, and with weight gradients of their own.
 constexpr char kMirroredApart[] = R"(schedule apart(P, M) {
   stages 2 * P on v;
@@ -61,13 +54,19 @@ AnyShape WithSkips(const EdgesCase& of) {
   return shape;
 }
 
+std::vector<StageEdge> EdgesOf(const Plan& plan) {
+  std::vector<StageEdge> edges;
+  const StageGraph& graph = plan.WholeGraph();
+  for (const Edge& edge : graph.edges()) {
+    if (!graph.is_chain()) edges.push_back({edge.from.value, edge.to.value});
+  }
+  return edges;
+}
+
 TinyTraining TrainWith(const EdgesCase& of, const AnyShape& shape, const Plan& plan) {
   BuildOptions options;
   options.recompute.what = of.recompute;
-  const StageGraph& graph = plan.WholeGraph();
-  for (const Edge& edge : graph.edges()) {
-    if (!graph.is_chain()) options.edges.push_back({edge.from.value, edge.to.value});
-  }
+  options.edges = EdgesOf(plan);
   const auto stages = static_cast<int>(plan.stages.size());
   auto programs = BuildModelStages(shape, *SplitEven(shape.layers(), stages), options);
   SL_CHECK(programs.ok()) << programs.status();
@@ -92,7 +91,7 @@ TinyTraining TrainWith(const EdgesCase& of, const AnyShape& shape, const Plan& p
 
 class EdgesTraining : public testing::TestWithParam<EdgesCase> {};
 
-// Whether values go over edges or through all stages between: a gradient's terms are added in
+// Values go over edges, or through all stages between: a gradient's terms are added in
 // another order then, and all else is the same.
 TEST_P(EdgesTraining, SkipsAreThoseOfAChain) {
   const AnyShape shape = WithSkips(GetParam());
@@ -100,7 +99,7 @@ TEST_P(EdgesTraining, SkipsAreThoseOfAChain) {
   ASSERT_TRUE(chain.has_value());
   const TinyTraining wanted = TrainWith(GetParam(), shape, *chain);
   const TinyTraining edges =
-      TrainWith(GetParam(), shape, PlanOfSchedule(kMirrored, kUPipeline, kUMicrobatches));
+      TrainWith(GetParam(), shape, PlanOfSchedule(kUShaped, kUPipeline, kUMicrobatches));
   const double close = GetParam().dtype == DType::kF32 ? 1e-6 : 5e-3;
   EXPECT_NEAR(edges.losses[0] / wanted.losses[0], 1, 1e-7);
   EXPECT_NEAR(edges.norms[0] / wanted.norms[0], 1, close);
@@ -157,11 +156,9 @@ TEST_P(EdgesTraining, AnEncoderAndADecoderAreThoseOfAChain) {
 }
 
 TEST(EdgesOfAModel, ThoseThatItDoesNotUseAreRefused) {
-  const Plan plan = PlanOfSchedule(kMirrored, kUPipeline, kUMicrobatches);
+  const Plan plan = PlanOfSchedule(kUShaped, kUPipeline, kUMicrobatches);
   BuildOptions options;
-  for (const Edge& edge : plan.graph.edges()) {
-    options.edges.push_back({edge.from.value, edge.to.value});
-  }
+  options.edges = EdgesOf(plan);
   const auto programs =
       BuildModelStages(TinyModel(TinyFamily::kGpt, kULayers), *SplitEven(kULayers, 8), options);
   EXPECT_THAT(std::string(programs.status().message()),

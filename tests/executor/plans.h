@@ -30,6 +30,14 @@ inline Plan PlanFrom(const std::string& text) {
 
 inline Plan LoweredFrom(const std::string& text) { return Lower(PlanFrom(text)); }
 
+// A U: the skip of a stage goes to its mirror image on the same rank.
+inline constexpr char kUShaped[] = R"(schedule u_shaped(P, M) {
+  stages 2 * P on v;
+  edges s -> s + 1, s -> 2 * P - 1 - s where s < P - 1;
+  rank r greedy { prefer B, F; hold at most 2 * P; }
+}
+)";
+
 // The lowered plan of the schedule in a text.
 inline Plan PlanOfSchedule(const std::string& text, int p, int m) {
   const Source source("test.sched", text);

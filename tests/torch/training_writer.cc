@@ -26,14 +26,6 @@ struct WrittenRun {
   std::vector<int> split;  // layers per stage
 };
 
-// Skips go over edges of their own.
-constexpr char kU[] = R"(schedule u(P, M) {
-  stages 2 * P on v;
-  edges s -> s + 1, s -> 2 * P - 1 - s where s < P - 1;
-  rank r greedy { prefer B, F; hold at most 2 * P; }
-}
-)";
-
 // The encoder is stage 0, and all others read its result.
 constexpr char kEncoder[] = R"(schedule encoder(P, M) {
   stages P on line;
@@ -45,7 +37,7 @@ constexpr char kEncoder[] = R"(schedule encoder(P, M) {
 Plan PlanOf(const WrittenRun& run) {
   const absl::string_view name = run.schedule;
   if (name == "u" || name == "encoder") {
-    return PlanOfSchedule(name == "u" ? kU : kEncoder, run.p, kReferenceMicrobatches);
+    return PlanOfSchedule(name == "u" ? kUShaped : kEncoder, run.p, kReferenceMicrobatches);
   }
   return LibraryPlan(run.schedule, run.p, kReferenceMicrobatches).value();
 }

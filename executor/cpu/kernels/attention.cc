@@ -4,9 +4,8 @@
 // heads of queries that share them: those of the past, if there is one, then those of the sequence.
 // All rows of the past come before every query. A document of a packed sequence is a sequence of
 // its own. Cross attention has a past only: queries without keys of their own. The queries of a
-// block are transposed. Weights live only for the block at hand; the
-// backward kernel computes them again from the saved log-sum-exp. The scale 1 / sqrt(D) goes into
-// the queries.
+// block are transposed. Weights live only for the block at hand; the backward kernel computes them
+// again from the saved log-sum-exp. The scale 1 / sqrt(D) goes into the queries.
 #include <algorithm>
 #include <cmath>
 
