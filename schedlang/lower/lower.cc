@@ -17,9 +17,9 @@ namespace {
 
 // A message, with the receive that takes it.
 struct Message {
-  const Edge* edge;
-  ActionKind recv;
+  int32_t edge;
   MicrobatchId microbatch;
+  ActionKind recv;
 };
 
 // Lowers a plan. Flat arrays indexed by (stage, microbatch) and (edge, microbatch), everything
@@ -98,7 +98,7 @@ class Lowering {
       sent_[i] |= bit;
       auto& position = recv == ActionKind::kRecvForward ? position_activation_ : position_gradient_;
       position[i] = static_cast<uint32_t>(messages_[channel].size());
-      messages_[channel].push_back({&edge, recv, action.microbatch});
+      messages_[channel].push_back({edge.id, action.microbatch, recv});
     });
   }
 
@@ -137,7 +137,8 @@ class Lowering {
       const Message& message = messages_[channel][posted_[channel]];
       Action at = consumer;  // for its place
       at.microbatch = message.microbatch;
-      out->push_back(MessageOver(plan_, *message.edge, message.recv, at));
+      const Edge& edge = plan_.graph.edges()[static_cast<size_t>(message.edge)];
+      out->push_back(MessageOver(plan_, edge, message.recv, at));
     }
   }
 

@@ -39,21 +39,28 @@ Channels ChannelsOf(const Plan& plan) {
     channels.of_activation.push_back(index_of(false));
     channels.of_gradient.push_back(index_of(true));
   }
+  if (plan.graph.is_chain()) {
+    channels.at_stage.assign(plan.stages.size(), {-1, -1, -1, -1});
+    for (const Edge& edge : edges) {
+      const int activation = channels.of_activation[static_cast<size_t>(edge.id)];
+      const int gradient = channels.of_gradient[static_cast<size_t>(edge.id)];
+      const auto set = [&](StageId stage, ActionKind kind, int channel) {
+        channels.at_stage[static_cast<size_t>(stage.value)][Channels::MessageIndex(kind)] = channel;
+      };
+      set(edge.from, ActionKind::kSendForward, activation);
+      set(edge.to, ActionKind::kRecvForward, activation);
+      set(edge.to, ActionKind::kSendBackward, gradient);
+      set(edge.from, ActionKind::kRecvBackward, gradient);
+    }
+  }
   return channels;
 }
 
-bool Match(const Plan& plan, const Action& send, const Action& recv) {
-  return CarriesActivation(send.kind) == CarriesActivation(recv.kind) &&
-         recv.stage == PeerStage(plan, send) && send.stage == PeerStage(plan, recv) &&
-         recv.microbatch == send.microbatch;
-}
-
-int Channels::Of(const Plan& plan, const Action& action) const {
-  if (!IsMessage(action.kind)) return -1;
-  const Edge* const edge = EdgeOf(plan, action);
+int Channels::OfNamedEdge(const Plan& plan, const Action& message) const {
+  const Edge* const edge = EdgeOf(plan, message);
   if (edge == nullptr) return -1;
-  return (CarriesActivation(action.kind) ? of_activation
-                                         : of_gradient)[static_cast<size_t>(edge->id)];
+  return (CarriesActivation(message.kind) ? of_activation
+                                          : of_gradient)[static_cast<size_t>(edge->id)];
 }
 
 }  // namespace stringline

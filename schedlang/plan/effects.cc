@@ -121,17 +121,37 @@ LiveValues::LiveValues(const Plan& plan)
       microbatches_(static_cast<size_t>(plan.microbatches)),
       slices_(plan.slices),
       forward_only_(plan.forward_only),
+      is_chain_(plan.graph.is_chain()),
       live_(plan.stages.size() * microbatches_, 0),
       elsewhere_(live_.size()),
-      data_is_given_((plan.rows.given() & kInput) != 0),
-      loss_is_given_((plan.rows.given() & kOutGrad) != 0) {
+      of_loss_(plan.forward_only || (plan.rows.given() & kOutGrad) != 0 ? Values{0} : kOutGrad) {
   if (!plan.rows.actions.empty()) FindSeats();
-  if (!plan.graph.is_chain()) at_edges_.assign(plan.graph.edges().size() * microbatches_, 0);
-  for (size_t s = 0; s < plan.stages.size() && !data_is_given_; ++s) {
+  if (is_chain_) {
+    FindNeighbours();
+  } else {
+    at_edges_.assign(plan.graph.edges().size() * microbatches_, 0);
+  }
+  const bool data_is_given = (plan.rows.given() & kInput) != 0;
+  for (size_t s = 0; s < plan.stages.size() && !data_is_given; ++s) {
     if (!plan.graph.In(StageId(static_cast<int32_t>(s))).empty()) continue;
     std::fill_n(live_.begin() + static_cast<std::ptrdiff_t>(s * microbatches_),
                 plan.microbatches_of(StageId(static_cast<int32_t>(s))),
                 static_cast<Values>(kInput));
+  }
+}
+
+void LiveValues::FindNeighbours() {
+  neighbours_.resize(plan_.stages.size());
+  for (Neighbours& neighbours : neighbours_) neighbours.left_of_output = of_loss_;
+  for (const Edge& edge : plan_.graph.edges()) {
+    const bool here = plan_.SameRank(edge.from, edge.to);
+    Neighbours& from = neighbours_[static_cast<size_t>(edge.from.value)];
+    Neighbours& to = neighbours_[static_cast<size_t>(edge.to.value)];
+    from.left_of_output = here ? 0 : kOutput;
+    to.left_of_in_grad = here ? 0 : kInGrad;
+    if (!here) continue;
+    from.behind = edge.to.value;
+    to.before = edge.from.value;
   }
 }
 
@@ -161,24 +181,24 @@ void LiveValues::Perform(const Action& action) {
   const Effects& effects = EffectsOfBuiltIn(action);
   Values gives = effects.gives, releases = effects.releases;
   Values& own = live_[Index(action.stage, action.microbatch)];
-  if (!at_edges_.empty()) [[unlikely]]
-    ChangeEdges(action, &gives, &releases);
-  own &= ~releases;
-  if (gives & kOutput) {
-    const auto edges = plan_.GraphOf(action.microbatch).Out(action.stage);
-    gives &= ~kOutput;
-    if (!edges.empty()) {
-      gives |= GiveTo(edges, action.microbatch, kOutput, kInput);
-    } else if (!loss_is_given_ && !forward_only_) {
-      // The loss gives its own gradient, unless an own action does.
-      gives |= kOutGrad;
+  if (is_chain_) [[likely]] {
+    const Neighbours& neighbours = neighbours_[static_cast<size_t>(action.stage.value)];
+    if (gives & kOutput) {
+      gives = (gives & ~kOutput) | neighbours.left_of_output;
+      if (neighbours.behind >= 0) {
+        live_[Index(StageId(neighbours.behind), action.microbatch)] |= kInput;
+      }
     }
+    if (gives & kInGrad) {
+      gives = (gives & ~kInGrad) | neighbours.left_of_in_grad;
+      if (neighbours.before >= 0) {
+        live_[Index(StageId(neighbours.before), action.microbatch)] |= kOutGrad;
+      }
+    }
+  } else {
+    ChangeEdges(action, &gives, &releases);
   }
-  if (gives & kInGrad) {
-    gives &= ~kInGrad;
-    gives |= GiveTo(plan_.GraphOf(action.microbatch).In(action.stage), action.microbatch, kInGrad,
-                    kOutGrad);
-  }
+  own &= ~releases;
   if (gives & kSliceKeyGrad) [[unlikely]] {
     gives &= ~kSliceKeyGrad;
     live_[Index(action.stage, action.microbatch) - 1] |= kSliceKeyGrad;
@@ -196,25 +216,22 @@ Values LiveValues::GiveTo(absl::Span<const Edge> edges, MicrobatchId microbatch,
   for (const Edge& edge : edges) {
     if (plan_.SameRank(edge.from, edge.to)) {
       Arrive(edge, microbatch, taken);
-      continue;
+    } else {
+      sent = given;
+      AtEdge(edge, microbatch) |= given;
     }
-    sent = given;
-    if (!at_edges_.empty()) AtEdge(edge, microbatch) |= given;
   }
   return sent;
 }
 
 void LiveValues::Arrive(const Edge& edge, MicrobatchId microbatch, Values value) {
   const StageId stage = value == kInput ? edge.to : edge.from;
-  if (!at_edges_.empty()) {
-    AtEdge(edge, microbatch) |= value;
-    const StageGraph& graph = plan_.GraphOf(microbatch);
-    const auto all = value == kInput ? graph.In(stage) : graph.Out(stage);
-    const bool whole = std::all_of(
-        all.begin(), all.end(), [&](const Edge& one) { return IsAtEdge(one, microbatch, value); });
-    if (!whole) return;
-  }
-  live_[Index(stage, microbatch)] |= value;
+  AtEdge(edge, microbatch) |= value;
+  const StageGraph& graph = plan_.GraphOf(microbatch);
+  const auto all = value == kInput ? graph.In(stage) : graph.Out(stage);
+  const bool whole = std::all_of(all.begin(), all.end(),
+                                 [&](const Edge& one) { return IsAtEdge(one, microbatch, value); });
+  if (whole) live_[Index(stage, microbatch)] |= value;
 }
 
 Values LiveValues::MissingOfSend(const Action& send) const {
@@ -223,8 +240,8 @@ Values LiveValues::MissingOfSend(const Action& send) const {
   return EffectsOf(send.kind).needs & ~at_edges_[EdgeIndex(*edge, send.microbatch)];
 }
 
-// A computation releases a value of all its edges. A send releases that of its own edge, and a
-// receive gives it: the stage's value follows.
+// A computation releases a value of all its edges, and gives one to all. A send releases that of
+// its own edge, and a receive gives it: the stage's value follows.
 void LiveValues::ChangeEdges(const Action& action, Values* gives, Values* releases) {
   const MicrobatchId m = action.microbatch;
   const StageGraph& graph = plan_.GraphOf(m);
@@ -232,6 +249,15 @@ void LiveValues::ChangeEdges(const Action& action, Values* gives, Values* releas
     for (const Edge& edge : graph.In(action.stage)) AtEdge(edge, m) &= ~(*releases & kInput);
     for (const Edge& edge : graph.Out(action.stage)) {
       AtEdge(edge, m) &= ~(*releases & kOutGrad);
+    }
+    if (*gives & kOutput) {
+      const auto edges = graph.Out(action.stage);
+      *gives &= ~kOutput;
+      *gives |= edges.empty() ? of_loss_ : GiveTo(edges, m, kOutput, kInput);
+    }
+    if (*gives & kInGrad) {
+      *gives &= ~kInGrad;
+      *gives |= GiveTo(graph.In(action.stage), m, kInGrad, kOutGrad);
     }
     return;
   }

@@ -271,19 +271,32 @@ class LiveValues {
   Values MissingOfOwn(const Action& own) const;
   void PerformOwn(const Action& own);
   void FindSeats();
+  void FindNeighbours();
+
+  // The neighbours of a stage of a chain: those on its rank, or -1, and what is left at the stage
+  // of an output and an input gradient that it gives. With a neighbour on another rank that is the
+  // value itself; the F of a last stage leaves the gradient of the loss, unless an own action gives
+  // that.
+  struct Neighbours {
+    int32_t before = -1;
+    int32_t behind = -1;
+    Values left_of_output = 0;
+    Values left_of_in_grad = 0;
+  };
 
   const Plan& plan_;
   size_t microbatches_;
   const int slices_;
   const bool forward_only_;
+  const bool is_chain_;
   // The values on the ranks of the stages, by stage and microbatch; behind them those that each
   // rank has of a stage, by seat, rank and microbatch. The rank of the stage has no part of that.
   std::vector<Values> live_;
-  size_t elsewhere_ = 0;          // the index of the first value on another rank
-  std::vector<Values> at_edges_;  // by edge and microbatch; empty for chains
-  std::vector<int32_t> seats_;    // by stage: its seat there, or -1; empty without own actions
-  const bool data_is_given_;      // by own actions: the input of first stages
-  const bool loss_is_given_;      // and the output gradient of last ones
+  size_t elsewhere_ = 0;                // the index of the first value on another rank
+  std::vector<Neighbours> neighbours_;  // by stage; empty where stages are no chain
+  std::vector<Values> at_edges_;        // by edge and microbatch; empty for chains
+  std::vector<int32_t> seats_;  // by stage: its seat there, or -1; empty without own actions
+  const Values of_loss_;        // given by an F of a last stage, unless an own action gives it
 };
 
 // "activation of stage 1, microbatch 0": the lowest value in `values`, in words. A stage's input is

@@ -70,11 +70,9 @@ class Wirer {
   }
   bool Lives(StageId stage, int rank) const { return plan_.stage(stage).rank.value == rank; }
 
-  // The queue of the message's channel; -1 for a message that stays on its rank.
-  int QueueOf(const Action& message) const {
-    const int channel = channels_.Of(plan_, message);
-    if (channel < 0) return -1;
-    return (IsSend(message.kind) ? wiring_.queues.of_send : wiring_.queues.of_recv)[channel];
+  // The queue of a message of the channel.
+  int QueueOf(int channel, bool send) const {
+    return (send ? wiring_.queues.of_send : wiring_.queues.of_recv)[static_cast<size_t>(channel)];
   }
 
   void CountCalls() {
@@ -82,8 +80,8 @@ class Wirer {
     wiring_.first_call.assign(queues + 1, 0);
     for (const Action& action : plan_.actions) {
       if (!IsMessage(action.kind)) continue;
-      const int queue = QueueOf(action);
-      if (queue >= 0) ++wiring_.first_call[queue + 1];
+      const int channel = channels_.Of(plan_, action);
+      if (channel >= 0) ++wiring_.first_call[QueueOf(channel, IsSend(action.kind)) + 1];
     }
     for (size_t q = 0; q < queues; ++q) wiring_.first_call[q + 1] += wiring_.first_call[q];
     wiring_.calls.resize(wiring_.first_call.back());
@@ -302,7 +300,7 @@ class Wirer {
     }
     Wire& wire = wiring_.wires[i];
     const bool send = IsSend(action.kind);
-    const int queue = QueueOf(action);
+    const int queue = QueueOf(channel, send);
     wire.queue = static_cast<uint32_t>(queue);
     uint32_t& end = filled_[queue];
     if (end > wiring_.first_call[queue]) {

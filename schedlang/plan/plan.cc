@@ -107,22 +107,6 @@ const Edge* EdgeByName(const Plan& plan, const Action& message) {
                                 : graph.Find(other, message.stage);
 }
 
-StageId PeerStage(const Plan& plan, const Action& action) {
-  const Edge* const edge = EdgeOf(plan, action);
-  if (edge == nullptr) return StageId();
-  return IsAtFrom(action.kind) ? edge->to : edge->from;
-}
-
-Action MessageOver(const Plan& plan, const Edge& edge, ActionKind kind, const Action& at) {
-  Action message = at;
-  message.kind = kind;
-  message.joined = false;
-  message.stage = IsAtFrom(kind) ? edge.from : edge.to;
-  const StageId peer = IsAtFrom(kind) ? edge.to : edge.from;
-  message.other = plan.graph.is_chain() ? int16_t{-1} : static_cast<int16_t>(peer.value);
-  return message;
-}
-
 std::string Print(const std::vector<Skip>& skips) {
   if (skips.empty()) return "";
   std::string out = "skip";

@@ -332,10 +332,22 @@ inline const Edge* EdgeOf(const Plan& plan, const Action& message) {
                                 : plan.graph.FirstIn(message.stage);
 }
 // The other stage of a send or a receive: the message's destination or origin.
-StageId PeerStage(const Plan& plan, const Action& action);
+inline StageId PeerStage(const Plan& plan, const Action& action) {
+  const Edge* const edge = EdgeOf(plan, action);
+  if (edge == nullptr) return StageId();
+  return IsAtFrom(action.kind) ? edge->to : edge->from;
+}
 // The message of this kind over an edge: a send or a receive at its own end, of the microbatch and
 // the place of `at`.
-Action MessageOver(const Plan& plan, const Edge& edge, ActionKind kind, const Action& at);
+inline Action MessageOver(const Plan& plan, const Edge& edge, ActionKind kind, const Action& at) {
+  Action message = at;
+  message.kind = kind;
+  message.joined = false;
+  message.stage = IsAtFrom(kind) ? edge.from : edge.to;
+  const StageId peer = IsAtFrom(kind) ? edge.to : edge.from;
+  message.other = plan.graph.is_chain() ? int16_t{-1} : static_cast<int16_t>(peer.value);
+  return message;
+}
 
 // The group that begins at actions[begin]: the action and those joined to it.
 inline absl::Span<const Action> GroupAt(absl::Span<const Action> actions, size_t begin) {

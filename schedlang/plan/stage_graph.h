@@ -78,8 +78,8 @@ class StageGraph {
  private:
   static absl::Span<const Edge> RowOf(const std::vector<Edge>& edges,
                                       const std::vector<uint32_t>& first, StageId stage) {
-    const uint32_t begin = first[stage.value];
-    return absl::MakeConstSpan(edges).subspan(begin, first[stage.value + 1] - begin);
+    const uint32_t* const begin = first.data() + stage.value;
+    return {edges.data() + begin[0], begin[1] - begin[0]};
   }
 
   static const Edge* FirstInRow(const std::vector<Edge>& edges, const std::vector<uint32_t>& first,
