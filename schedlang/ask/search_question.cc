@@ -129,6 +129,12 @@ absl::StatusOr<SearchRequest> SearchRequestOf(const SearchQuestion& question, co
   request.offload = question.offload;
   request.host = question.host;
   if (question.any_split) {
+    if (!costs.spec.microbatches.empty()) {
+      return absl::InvalidArgumentError(
+          "`split=any` and unequal microbatches (microbatch): layers are shared out for equal "
+          "ones; "
+          "find the split without them");
+    }
     request.any_split = true;
     request.layers = question.layers;
     SL_RETURN_IF_ERROR(LayersOfModel(costs, request.layers).status());

@@ -65,20 +65,53 @@ Evaluator::Evaluator(const Problem& problem) : problem_(problem) {
     rank_stages_[work.rank].push_back(s);
   }
   const auto ranks = static_cast<size_t>(problem.ranks);
-  // A queue of messages without transfer time delays nothing.
+  for (int s = 0; s < stages && problem.is_unequal(); ++s) SetEach(s);
+  LeaveOutIdleQueues();
+  front_ = {std::vector<int32_t>(ranks),
+            std::vector<int64_t>(ranks),
+            std::vector<int64_t>(ranks),
+            std::vector<int32_t>(static_cast<size_t>(2 * stages)),
+            std::vector<int64_t>(ranks * ranks),
+            std::vector<int32_t>(ranks),
+            std::vector<int32_t>(problem.is_unequal() ? stages : 0),
+            std::vector<int32_t>(problem.is_unequal() ? stages : 0)};
+  first_start_.assign(ranks, 0);
+  prefix_counts_.resize(ranks);
+}
+
+// A queue of messages without transfer time delays nothing.
+void Evaluator::LeaveOutIdleQueues() {
+  const auto ranks = static_cast<size_t>(problem_.ranks);
   std::vector<bool> holds_up(ranks * ranks, false);
   for (const OfLetter& letter : letters_) {
-    if (letter.transfer > 0) holds_up[letter.queue] = true;
+    if (letter.queue >= 0 && letter.transfer > 0) holds_up[letter.queue] = true;
+  }
+  for (const OfLetter& letter : letters_) {
+    if (letter.queue < 0 || letter.each < 0) continue;
+    const int count = problem_.stages[(&letter - letters_.data()) / 4].microbatches;
+    for (int k = 0; k < count; ++k) {
+      if (each_[letter.each + k].transfer > 0) holds_up[letter.queue] = true;
+    }
   }
   for (OfLetter& letter : letters_) {
     if (letter.queue >= 0 && !holds_up[letter.queue]) letter.queue = -1;
   }
-  front_ = {
-      std::vector<int32_t>(ranks),         std::vector<int64_t>(ranks),
-      std::vector<int64_t>(ranks),         std::vector<int32_t>(static_cast<size_t>(2 * stages)),
-      std::vector<int64_t>(ranks * ranks), std::vector<int32_t>(ranks)};
-  first_start_.assign(ranks, 0);
-  prefix_counts_.resize(ranks);
+}
+
+void Evaluator::SetEach(int stage) {
+  const StageWork& work = problem_.stages[stage];
+  const auto parted = static_cast<int32_t>(deferred_.size());
+  deferred_.resize(deferred_.size() + work.each.size(), 0);
+  for (const ActionKind kind : {ActionKind::kForward, ActionKind::kBackward,
+                                ActionKind::kInputGradient, ActionKind::kWeightGradient}) {
+    OfLetter& letter = letters_[LetterOf(kind, stage)];
+    letter.each = static_cast<int32_t>(each_.size());
+    letter.parted = parted;
+    for (const MicrobatchWork& one : work.each) {
+      const MessageTime& message = kind == ActionKind::kForward ? one.activation : one.gradient;
+      each_.push_back({one.time[Index(kind)], letter.queue >= 0 ? message.transfer : 0});
+    }
+  }
 }
 
 int64_t Evaluator::TimeOf(Group group) const {
@@ -122,9 +155,12 @@ bool Evaluator::Load(const Words& words) {
   }
   std::fill(front_.counts.begin(), front_.counts.end(), 0);
   std::fill(front_.queues.begin(), front_.queues.end(), 0);
-  const bool ends = Run<true>(&there_, kNoLimit);
+  std::fill(front_.parted.begin(), front_.parted.end(), 0);
+  std::fill(front_.weights.begin(), front_.weights.end(), 0);
+  const bool ends = Run<true>(kNoLimit, &there_, &deferred_);
   base_ = ends ? Measure() : Score{};
   trial_there_ = there_;
+  trial_deferred_ = deferred_;
   return ends;
 }
 
@@ -139,7 +175,7 @@ Words Evaluator::words() const {
 
 void Evaluator::CountPrefixes(int rank) {
   std::vector<int32_t>& prefix = prefix_counts_[rank];
-  const size_t width = 3 * rank_stages_[rank].size();
+  const size_t width = 4 * rank_stages_[rank].size();
   prefix.resize((static_cast<size_t>(length(rank)) + 1) * width);
   std::fill_n(prefix.begin(), width, 0);
   int64_t work = 0, held = 0;
@@ -152,12 +188,12 @@ void Evaluator::CountPrefixes(int rank) {
     work += TimeOf(group);
     for (const Letter letter : {group.first, group.second}) {
       if (letter == kNoLetter) break;
-      int32_t* const counts = now + width + 3 * local_[StageOf(letter)];
+      int32_t* const counts = now + width + 4 * local_[StageOf(letter)];
       const ActionKind kind = KindOf(letter);
       held += problem_.stages[StageOf(letter)].after[Index(kind)];
       if (kind == ActionKind::kForward) ++counts[0];
       if (kind == ActionKind::kBackward || kind == ActionKind::kInputGradient) ++counts[1];
-      if (kind == ActionKind::kInputGradient) ++counts[2];
+      if (kind == ActionKind::kInputGradient) ++counts[2], ++counts[3];
       if (kind == ActionKind::kWeightGradient) --counts[2];
     }
   }
@@ -168,6 +204,9 @@ void Evaluator::CountsBefore(int rank, int place) {
     const int32_t* const counts = PrefixOf(rank, place, s);
     front_.counts[2 * s] = counts[0];
     front_.counts[2 * s + 1] = counts[1];
+    if (!is_unequal()) continue;
+    front_.parted[s] = counts[3];
+    front_.weights[s] = counts[3] - counts[2];
   }
 }
 
@@ -197,12 +236,12 @@ void Evaluator::FrontBefore(int rank, int place) {
   }
 }
 
-inline void Evaluator::Give(const OfLetter& letter, int32_t k, int rank, int64_t end,
-                            int64_t* there) {
+inline void Evaluator::Give(const OfLetter& letter, int64_t transfer, int32_t k, int rank,
+                            int64_t end, int64_t* there) {
   int64_t arrives = end;
   if (letter.queue >= 0) {
     int64_t& queue = front_.queues[letter.queue];
-    arrives = queue = std::max(queue, end) + letter.transfer;
+    arrives = queue = std::max(queue, end) + transfer;
   }
   const int32_t at = letter.gives + k;
   there[at] = arrives + letter.latency;
@@ -212,9 +251,25 @@ inline void Evaluator::Give(const OfLetter& letter, int32_t k, int rank, int64_t
   ready_.push_back(letter.to);
 }
 
+inline int64_t Evaluator::TimeOfNext(Letter name, int32_t* deferred) {
+  const OfLetter& letter = letters_[name];
+  const int s = StageOf(name);
+  const int32_t k = letter.counter >= 0 ? front_.counts[letter.counter]
+                                        : deferred[letter.parted + front_.weights[s]++];
+  if (KindOf(name) == ActionKind::kInputGradient) {
+    deferred[letter.parted + front_.parted[s]++] = k;
+  }
+  return each_[letter.each + k].time;
+}
+
 template <bool kWrites>
-bool Evaluator::Run(std::vector<int64_t>* there_list, int64_t limit) {
-  int64_t* const there = there_list->data();
+bool Evaluator::Run(int64_t limit, std::vector<int64_t>* there, std::vector<int32_t>* deferred) {
+  return is_unequal() ? RunOf<kWrites, true>(limit, there->data(), deferred->data())
+                      : RunOf<kWrites, false>(limit, there->data(), nullptr);
+}
+
+template <bool kWrites, bool kUnequal>
+bool Evaluator::RunOf(int64_t limit, int64_t* there, int32_t* deferred) {
   const OfLetter* const letters = letters_.data();
   int32_t* const counts = front_.counts.data();
   int32_t* const blocked = front_.blocked.data();
@@ -250,8 +305,9 @@ bool Evaluator::Run(std::vector<int64_t>* there_list, int64_t limit) {
         start = std::max(start, there[at]);
         time = problem_.TimeOf(group);
       }
-      now = start + time;
       left -= time;
+      if constexpr (kUnequal) time = TimeOfNext(group.first, deferred);
+      now = start + time;
       if (i == first_[r]) first_start_[r] = start;
       if (kWrites) {
         start_[i] = start;
@@ -262,7 +318,9 @@ bool Evaluator::Run(std::vector<int64_t>* there_list, int64_t limit) {
         const OfLetter& letter = letters[name];
         if (letter.counter < 0) break;
         const int32_t k = counts[letter.counter]++;
-        if (letter.gives >= 0) Give(letter, k, r, now, there);
+        if (letter.gives < 0) continue;
+        const int64_t transfer = kUnequal ? each_[letter.each + k].transfer : letter.transfer;
+        Give(letter, transfer, k, r, now, there);
       }
     }
     front_.place[r] = i - first_[r];
@@ -437,6 +495,7 @@ void Evaluator::ForgetBehindFront(std::vector<int64_t>* there) const {
 Score Evaluator::Try(const Move& move, int64_t limit) {
   FrontBefore(move.rank, std::min(move.from, move.to));
   touched_ = front_.counts;
+  touched_parted_ = front_.parted;
   ForgetBehindFront(&trial_there_);
   FindWindow(move);
   ExchangeWindow();
@@ -445,12 +504,19 @@ Score Evaluator::Try(const Move& move, int64_t limit) {
   }
   // With spans a later start may make up for a rank's later end.
   const bool spans = problem_.objective != Objective::kMakespan;
-  const bool ends = Run<false>(&trial_there_, spans || limit >= kNoLimit ? kNoLimit : limit);
+  const bool ends =
+      Run<false>(spans || limit >= kNoLimit ? kNoLimit : limit, &trial_there_, &trial_deferred_);
   ExchangeWindow();
   for (size_t c = 0; c < touched_.size(); ++c) {
     if (given_first_[c] < 0) continue;
     std::copy(there_.begin() + given_first_[c] + touched_[c], there_.begin() + given_end_[c],
               trial_there_.begin() + given_first_[c] + touched_[c]);
+  }
+  for (size_t s = 0; s < touched_parted_.size(); ++s) {
+    const int32_t first = letters_[4 * s].parted;
+    std::copy(deferred_.begin() + first + touched_parted_[s],
+              deferred_.begin() + first + problem_.stages[s].microbatches,
+              trial_deferred_.begin() + first + touched_parted_[s]);
   }
   return ends ? Measure() : Score{};
 }
@@ -461,9 +527,10 @@ void Evaluator::Keep(const Move& move) {
   FindWindow(move);
   ExchangeWindow();
   CountPrefixes(move.rank);
-  Run<true>(&there_, kNoLimit);
+  Run<true>(kNoLimit, &there_, &deferred_);
   base_ = Measure();
   trial_there_ = there_;
+  trial_deferred_ = deferred_;
 }
 
 }  // namespace stringline::search

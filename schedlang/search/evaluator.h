@@ -68,13 +68,20 @@ class Evaluator {
 
  private:
   struct OfLetter {
-    int64_t time = 0;
+    int64_t time = 0;      // of unequal microbatches the least
     int32_t counter = -1;  // index into counts_: F of a stage, its B and I; -1 for W
     int32_t needs = -1;    // place in there_ of its need of microbatch 0; -1: no need
     int32_t gives = -1;    // place of its value of microbatch 0; -1: no consumer
     int32_t to = -1;       // the consumer's rank
     int32_t queue = -1;    // the message's; -1: none in which anything waits
     int64_t latency = 0;
+    int64_t transfer = 0;
+    int32_t each = -1;    // place in each_ of microbatch 0; -1: microbatches are alike
+    int32_t parted = -1;  // of unequal ones: the place in deferred_ of the stage's first I
+  };
+  // An action, and its message, for one of several unequal microbatches.
+  struct OfMicrobatch {
+    int64_t time = 0;
     int64_t transfer = 0;
   };
   // The state of all ranks at places of theirs.
@@ -85,6 +92,8 @@ class Evaluator {
     std::vector<int32_t> counts;   // by counter
     std::vector<int64_t> queues;   // by sender and receiver: when the last transfer ends
     std::vector<int32_t> blocked;  // by rank: the index in `there` that it waits for; -1: none
+    // By stage, its I and its W: only for unequal microbatches.
+    std::vector<int32_t> parted, weights;
   };
 
   // The stretch of a rank's word that a move rewrites.
@@ -95,8 +104,13 @@ class Evaluator {
     std::vector<Group> groups;  // the groups that replace them
   };
 
+  // The least times of unequal microbatches, whose sums are no more than the work.
   int64_t TimeOf(Group group) const;
   int64_t TimeOf(const std::vector<Group>& groups) const;
+  void SetEach(int stage);
+  void LeaveOutIdleQueues();
+  // The time of an unequal microbatch that the letter is for; counts I and W.
+  int64_t TimeOfNext(Letter name, int32_t* deferred);
   // True if the move has a pair to part, or two groups to join.
   bool HasGroups(const Move& move) const;
   void FindWindow(const Move& move);
@@ -110,14 +124,18 @@ class Evaluator {
   const int32_t* PrefixOf(int rank, int place, int stage) const {
     return prefix_counts_[rank].data() + (static_cast<size_t>(place) * rank_stages_[rank].size() +
                                           static_cast<size_t>(local_[stage])) *
-                                             3;
+                                             4;
   }
   bool KeepsOrder(int stage) const;
   bool KeepsCapacity() const;
   // Gives the value of a finished letter for microbatch k, and readies the rank that waits for it.
-  void Give(const OfLetter& letter, int32_t k, int rank, int64_t end, int64_t* there);
+  void Give(const OfLetter& letter, int64_t transfer, int32_t k, int rank, int64_t end,
+            int64_t* there);
   template <bool kWrites>
-  bool Run(std::vector<int64_t>* there, int64_t limit);
+  bool Run(int64_t limit, std::vector<int64_t>* there, std::vector<int32_t>* deferred);
+  template <bool kWrites, bool kUnequal>
+  bool RunOf(int64_t limit, int64_t* there, int32_t* deferred);
+  bool is_unequal() const { return !each_.empty(); }
   Score Measure() const;
   void CountPrefixes(int rank);
 
@@ -134,16 +152,20 @@ class Evaluator {
   std::vector<int64_t> prefix_work_;  // by group: the work before it on its rank
   std::vector<int64_t> prefix_held_;  // by group: the memory held by its rank before it
   // By rank, place and stage of the rank, counts before the place: F done, B and I done, W
-  // deferred.
+  // deferred, I done.
   std::vector<std::vector<int32_t>> prefix_counts_;
   std::vector<int64_t> there_;        // the arrival of every microbatch's value
   std::vector<int64_t> trial_there_;  // the same, with -1 for values that a trial has not reached
+  std::vector<OfMicrobatch> each_;    // of unequal microbatches, by letter and microbatch
+  std::vector<int32_t> deferred_;     // by stage: the microbatches of its I, in their order
+  std::vector<int32_t> trial_deferred_;
   std::vector<int64_t> first_start_;  // by rank
   std::vector<int32_t> ready_;
   Front front_;
   Window window_;
   std::vector<Group> exchanged_;
-  std::vector<int32_t> touched_;  // by counter: its count at the start of a trial
+  std::vector<int32_t> touched_;         // by counter: its count at the start of a trial
+  std::vector<int32_t> touched_parted_;  // by stage
   Score base_;
 };
 

@@ -42,6 +42,11 @@ uint64_t KeyOf(const Problem& problem, const Effort& effort) {
     hash.AddAll(stage.time);
     hash.AddAll(stage.during);
     hash.AddAll(stage.after);
+    for (const MicrobatchWork& one : stage.each) {
+      hash.AddAll(one.time);
+      hash.Add(one.activation.latency, one.activation.transfer, one.gradient.latency,
+               one.gradient.transfer);
+    }
   }
   return hash.value();
 }

@@ -183,12 +183,23 @@ class ListRun {
   void Perform(int r) {
     RankState& rank = ranks_[static_cast<size_t>(r)];
     const Group group = rank.choice;
-    const int64_t end = rank.start + problem_.TimeOf(group);
+    const int64_t end = rank.start + (group.is_pair() ? problem_.TimeOf(group) : TimeAlone(group));
     words_[static_cast<size_t>(r)].push_back(group);
     rank.now = end;
     Give(group.first, end, &rank);
     if (group.is_pair()) Give(group.second, end, &rank);
     Choose(r);
+  }
+
+  // Of a W about: the time of the microbatch whose number is that of its W.
+  int64_t TimeAlone(Group group) const {
+    const int s = StageOf(group.first);
+    const StageState& stage = stages_[static_cast<size_t>(s)];
+    const ActionKind kind = KindOf(group.first);
+    const int32_t k = kind == ActionKind::kForward          ? stage.forwards
+                      : kind == ActionKind::kWeightGradient ? stage.inputs - stage.deferred
+                                                            : stage.inputs;
+    return problem_.stages[static_cast<size_t>(s)].TimeOf(kind, static_cast<size_t>(k));
   }
 
   void Give(Letter letter, int64_t end, RankState* rank) {
@@ -200,7 +211,7 @@ class ListRun {
     if (kind == ActionKind::kForward) {
       const auto k = static_cast<size_t>(stage.forwards++);
       if (work.next < 0) stage.gradients[k] = TurnOf(s, k, end);
-      if (work.next >= 0) Send(s, work.next, work.activation, end, true, k);
+      if (work.next >= 0) Send(s, work.next, work.ActivationOf(k), end, true, k);
       return;
     }
     --rank->left;
@@ -211,7 +222,7 @@ class ListRun {
     const auto k = static_cast<size_t>(stage.inputs++);
     if (kind == ActionKind::kInputGradient) ++stage.deferred;
     if (kind == ActionKind::kBackward) --rank->left;
-    if (work.previous >= 0) Send(s, work.previous, work.gradient, end, false, k);
+    if (work.previous >= 0) Send(s, work.previous, work.GradientOf(k), end, false, k);
   }
 
   // The earliest start of the way back of a microbatch whose last forward ends at `end`.

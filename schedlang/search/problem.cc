@@ -27,7 +27,8 @@ class Walk {
     const auto stages = static_cast<size_t>(problem.stage_count());
     forwards_.assign(stages, 0);
     inputs_.assign(stages, 0);
-    deferred_.assign(stages, 0);
+    weights_.assign(stages, 0);
+    deferred_.resize(stages);
     queues_.assign(static_cast<size_t>(problem.ranks) * static_cast<size_t>(problem.ranks), 0);
     place_.assign(static_cast<size_t>(problem.ranks), 0);
     now_ = std::vector<int64_t>(static_cast<size_t>(problem.ranks), 0);
@@ -60,10 +61,25 @@ class Walk {
       case ActionKind::kForward:
         return forwards_[s] < activations_[s].size() ? activations_[s][forwards_[s]] : kNotThere;
       case ActionKind::kWeightGradient:
-        return deferred_[s] > 0 ? 0 : kNotThere;
+        return weights_[s] < deferred_[s].size() ? 0 : kNotThere;
       default:
         return inputs_[s] < forwards_[s] ? gradients_[s][inputs_[s]] : kNotThere;
     }
+  }
+
+  // The time of the letter, whose needs have arrived, for its microbatch.
+  int64_t TimeAlone(Letter letter) const {
+    const auto s = static_cast<size_t>(StageOf(letter));
+    const ActionKind kind = KindOf(letter);
+    const size_t k = kind == ActionKind::kForward          ? forwards_[s]
+                     : kind == ActionKind::kWeightGradient ? deferred_[s][weights_[s]]
+                                                           : inputs_[s];
+    return problem_.stages[s].TimeOf(kind, OfStep(s, k));
+  }
+
+  // The number of a microbatch in its step.
+  size_t OfStep(size_t stage, size_t k) const {
+    return k % static_cast<size_t>(problem_.stages[stage].microbatches);
   }
 
   bool Advance(int r) {
@@ -79,7 +95,7 @@ class Walk {
       start = std::max(start, other);
     }
     start = std::max(start, now_[static_cast<size_t>(r)]);
-    const int64_t time = problem_.TimeOf(group);
+    const int64_t time = group.is_pair() ? problem_.TimeOf(group) : TimeAlone(group.first);
     if (time < 0) return false;
     const int64_t end = start + time;
     Give(group.first, end);
@@ -98,13 +114,15 @@ class Walk {
     const ActionKind kind = KindOf(letter);
     if (kind == ActionKind::kForward) {
       const size_t k = forwards_[index]++;
-      if (stage.next >= 0) Send(s, stage.next, stage.activation, end, &activations_, k);
+      if (stage.next < 0) return;
+      Send(s, stage.next, stage.ActivationOf(OfStep(index, k)), end, &activations_, k);
     } else if (kind == ActionKind::kWeightGradient) {
-      --deferred_[index];
+      ++weights_[index];
     } else {
       const size_t k = inputs_[index]++;
-      if (kind == ActionKind::kInputGradient) ++deferred_[index];
-      if (stage.previous >= 0) Send(s, stage.previous, stage.gradient, end, &gradients_, k);
+      if (kind == ActionKind::kInputGradient) deferred_[index].push_back(k);
+      if (stage.previous < 0) return;
+      Send(s, stage.previous, stage.GradientOf(OfStep(index, k)), end, &gradients_, k);
     }
   }
 
@@ -125,7 +143,8 @@ class Walk {
   const int steps_;
   std::vector<std::vector<int64_t>> activations_;  // by stage and microbatch: arrival times
   std::vector<std::vector<int64_t>> gradients_;
-  std::vector<size_t> forwards_, inputs_, deferred_;  // by stage: counts done
+  std::vector<size_t> forwards_, inputs_, weights_;  // by stage: counts done
+  std::vector<std::vector<size_t>> deferred_;        // by stage: the microbatches of its I
   std::vector<int64_t> queues_;  // by sender and receiver: when the last transfer ends
   std::vector<size_t> place_;    // by rank
   std::vector<int64_t> now_;     // by rank
@@ -171,6 +190,23 @@ std::optional<Objective> ObjectiveOf(absl::string_view name) {
     if (name == NameOf(objective)) return objective;
   }
   return std::nullopt;
+}
+
+void StageWork::SetEach(std::vector<MicrobatchWork> microbatches) {
+  each = std::move(microbatches);
+  if (each.empty()) return;
+  time = each[0].time;
+  activation = each[0].activation;
+  gradient = each[0].gradient;
+  const auto take_less = [](const MessageTime& one, MessageTime* least) {
+    least->latency = std::min(least->latency, one.latency);
+    least->transfer = std::min(least->transfer, one.transfer);
+  };
+  for (const MicrobatchWork& one : each) {
+    for (size_t k = 0; k < time.size(); ++k) time[k] = std::min(time[k], one.time[k]);
+    take_less(one.activation, &activation);
+    take_less(one.gradient, &gradient);
+  }
 }
 
 int64_t Problem::TimeOf(Group group) const {
@@ -229,11 +265,14 @@ int64_t LeastWork(const Problem& problem, int rank) {
     const StageWork& stage = problem.stages[static_cast<size_t>(s)];
     if (stage.rank != rank) continue;
     stages.push_back(s);
-    const int64_t parted = stage.time[2] + stage.time[3];
-    const int64_t back = !problem.split   ? stage.time[1]
-                         : !problem.whole ? parted
-                                          : std::min(parted, stage.time[1]);
-    work += stage.microbatches * (stage.time[0] + back);
+    const auto work_of = [&problem](const std::array<int64_t, 4>& time) {
+      const int64_t parted = time[kInputAt] + time[kWeightAt];
+      return time[kForwardAt] + (!problem.split   ? time[kWholeAt]
+                                 : !problem.whole ? parted
+                                                  : std::min(parted, time[kWholeAt]));
+    };
+    if (stage.each.empty()) work += stage.microbatches * work_of(stage.time);
+    for (const MicrobatchWork& one : stage.each) work += work_of(one.time);
     forwards += stage.microbatches;
   }
   for (const int a : stages) {

@@ -1,11 +1,14 @@
 // The optimiser's problem in flat numbers: the stages of every rank, with the times and the memory
 // of their actions.
 //
-// Microbatches are alike. So only letters matter: the k-th F of a stage is for microbatch k, the
-// k-th of its B and I together likewise, and a W takes the oldest I of its stage. Nothing is lost:
+// Only letters matter: the k-th F of a stage is for microbatch k, the k-th of its B and I together
+// likewise, and a W takes the oldest I of its stage. Where microbatches are alike nothing is lost:
 // the k-th letter of a stage in an order can take microbatch k, and every value is then available
 // at least as early (of k available values, the k-th is). An order is a word of letters for every
 // rank, numbered by the counters of the language.
+//
+// Unequal microbatches have times of their own (StageWork::each), and go through all stages in the
+// order of their numbers. Bounds are on any order of them: those of the least times, and of sums.
 //
 // Time is counted as in the simulator for the layout `edge` (sim/simulate.h), without receive
 // buffers, shared links and collectives: a message waits for the message before it with the same
@@ -73,18 +76,39 @@ struct MessageTime {
   int64_t all() const { return latency + transfer; }
 };
 
+// The times of one of several unequal microbatches, as in StageWork.
+struct MicrobatchWork {
+  std::array<int64_t, 4> time = {};
+  MessageTime activation;
+  MessageTime gradient;
+};
+
 struct StageWork {
   int rank = 0;
   int previous = -1;  // stage of the same pipe, or -1
   int next = -1;
   int microbatches = 0;
+  // Of unequal microbatches the least:
   std::array<int64_t, 4> time = {};  // by ActionKind F, B, I, W: nanoseconds
   MessageTime activation;            // from F, to `next`
   MessageTime gradient;              // from B and I, to `previous`
+  std::vector<MicrobatchWork> each;  // by microbatch, where they are unequal; else empty
   // The change of the rank's held memory, in activations or bytes, while the action runs, and from
   // its end on. B holds the memory of its F until its end.
   std::array<int64_t, 4> during = {};
   std::array<int64_t, 4> after = {};
+
+  int64_t TimeOf(ActionKind kind, size_t microbatch) const {
+    return (each.empty() ? time : each[microbatch].time)[Index(kind)];
+  }
+  const MessageTime& ActivationOf(size_t microbatch) const {
+    return each.empty() ? activation : each[microbatch].activation;
+  }
+  const MessageTime& GradientOf(size_t microbatch) const {
+    return each.empty() ? gradient : each[microbatch].gradient;
+  }
+  // Gives the stage unequal microbatches, and the least of their times.
+  void SetEach(std::vector<MicrobatchWork> microbatches);
 };
 
 struct Problem {
@@ -94,7 +118,7 @@ struct Problem {
   bool whole = false;             // B may be used
   bool split = true;              // I and W may be used
   // The times of `F a & B b` and `F a & I b`, at [a * stages + b]; -1: not allowed. Empty: no
-  // pairs.
+  // pairs, as with unequal microbatches.
   std::vector<int64_t> whole_pairs;
   std::vector<int64_t> input_pairs;
   Objective objective = Objective::kMakespan;
@@ -103,7 +127,9 @@ struct Problem {
   const Stop* stop = nullptr;
 
   int stage_count() const { return static_cast<int>(stages.size()); }
-  // The group's time, for a pair by the tables above; -1 if the pair is not allowed.
+  bool is_unequal() const { return !stages.empty() && !stages[0].each.empty(); }
+  // The group's time, for a pair by the tables above; -1 if the pair is not allowed. Of unequal
+  // microbatches the least.
   int64_t TimeOf(Group group) const;
 };
 

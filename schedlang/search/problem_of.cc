@@ -17,8 +17,9 @@ int64_t ResidentBytes(const StageMemory& memory) {
          memory[MemoryClass::kOptimizer] + memory.unreduced;
 }
 
-MessageTime TimeOfMessage(const Plan& stages, const CostModel& costs, ActionKind send, int stage) {
-  const Action message{.kind = send, .stage = StageId(stage)};
+MessageTime TimeOfMessage(const Plan& stages, const CostModel& costs, ActionKind send, int stage,
+                          MicrobatchId microbatch) {
+  const Action message{.kind = send, .stage = StageId(stage), .microbatch = microbatch};
   if (EdgeOf(stages, message) == nullptr) return {};
   const Hop hop = HopOf(stages, costs, message);
   return {hop.latency_ns, hop.transfer_ns};
@@ -26,6 +27,20 @@ MessageTime TimeOfMessage(const Plan& stages, const CostModel& costs, ActionKind
 
 constexpr ActionKind kKinds[] = {ActionKind::kForward, ActionKind::kBackward,
                                  ActionKind::kInputGradient, ActionKind::kWeightGradient};
+
+// The stage's times for the microbatch; for the usual one if that is none.
+MicrobatchWork WorkOf(const Plan& stages, const CostModel& costs, int stage,
+                      MicrobatchId microbatch) {
+  const auto cost = [&](ActionKind kind, const std::vector<int64_t>& of) {
+    const Action alone[] = {{.kind = kind, .stage = StageId(stage), .microbatch = microbatch}};
+    return of.empty() ? 0 : GroupCost(costs, alone);
+  };
+  return {{cost(ActionKind::kForward, costs.forward), cost(ActionKind::kBackward, costs.backward),
+           cost(ActionKind::kInputGradient, costs.input_gradient),
+           cost(ActionKind::kWeightGradient, costs.weight_gradient)},
+          TimeOfMessage(stages, costs, ActionKind::kSendForward, stage, microbatch),
+          TimeOfMessage(stages, costs, ActionKind::kSendBackward, stage, microbatch)};
+}
 
 // Every group that an order of these stages may have: actions alone, and every F beside every B and
 // I of its rank.
@@ -149,10 +164,10 @@ std::string WhyTooLarge(const Plan& stages) {
 
 absl::StatusOr<Problem> ProblemOf(const Plan& stages, const CostModel& costs,
                                   const Limits& limits) {
-  if (!costs.shares.tokens.empty()) {
+  if (!costs.shares.tokens.empty() && limits.pairs) {
     return absl::InvalidArgumentError(
-        "the costs have unequal microbatches (microbatch), and a search orders equal ones; search "
-        "without, and give them to 'sim' of the order that is found");
+        "the costs have unequal microbatches (microbatch), and a search makes no pairs of them; "
+        "search without pairs");
   }
   SL_RETURN_IF_ERROR(CheckStepLength(stages, costs, kMostSearchedNs));
   const bool in_bytes = !limits.memory.empty();
@@ -179,18 +194,19 @@ absl::StatusOr<Problem> ProblemOf(const Plan& stages, const CostModel& costs,
   bool knows_split = false;  // for any stage: a stage without layers takes no time
   for (size_t s = 0; s < stages.stages.size(); ++s) {
     StageWork work = WorkOf(stages, StageId(static_cast<int32_t>(s)));
-    const auto cost = [&](ActionKind kind, const std::vector<int64_t>& of) {
-      const Action alone[] = {{.kind = kind, .stage = StageId(static_cast<int32_t>(s))}};
-      return of.empty() ? 0 : GroupCost(priced, alone);
-    };
-    work.time = {cost(ActionKind::kForward, costs.forward),
-                 cost(ActionKind::kBackward, costs.backward),
-                 cost(ActionKind::kInputGradient, costs.input_gradient),
-                 cost(ActionKind::kWeightGradient, costs.weight_gradient)};
-    knows_split = knows_split || work.time[kInputAt] > 0 || work.time[kWeightAt] > 0;
     const int id = static_cast<int>(s);
-    work.activation = TimeOfMessage(stages, costs, ActionKind::kSendForward, id);
-    work.gradient = TimeOfMessage(stages, costs, ActionKind::kSendBackward, id);
+    const MicrobatchWork usual = WorkOf(stages, priced, id, MicrobatchId());
+    work.time = usual.time;
+    work.activation = usual.activation;
+    work.gradient = usual.gradient;
+    knows_split = knows_split || work.time[kInputAt] > 0 || work.time[kWeightAt] > 0;
+    if (!costs.shares.tokens.empty()) {
+      std::vector<MicrobatchWork> each;
+      for (int m = 0; m < work.microbatches; ++m) {
+        each.push_back(WorkOf(stages, priced, id, MicrobatchId(m)));
+      }
+      work.SetEach(std::move(each));
+    }
     if (in_bytes) {
       const StageMemory& memory = costs.memory[s];
       HoldBytes(HeldOf(stages, costs.memory, StageId(id)), &work);

@@ -59,9 +59,10 @@ void ExploreMoves(const Problem& problem, int64_t bound, int64_t iterations, Ran
 // Searches exactly below the found value, with at most `nodes` nodes.
 void Solve(const Problem& problem, int64_t nodes, Found* found) {
   Proven proven = SolveExactly(problem, found->value, nodes);
-  if (!proven.words.empty()) {
+  const int64_t value = proven.words.empty() ? kNoLimit : ValueOf(problem, proven.words);
+  if (value < found->value) {
     found->words = std::move(proven.words);
-    found->value = ValueOf(problem, found->words);
+    found->value = value;
   }
   found->bound = std::max(found->bound, std::min(proven.bound, found->value));
 }

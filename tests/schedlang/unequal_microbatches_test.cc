@@ -124,16 +124,20 @@ TEST(UnequalMicrobatches, AnotherNumberThanAStepHasIsRefused) {
             "x.yaml:3: microbatch: a step has 4 microbatches, and 3 are listed; give each its own");
 }
 
-TEST(UnequalMicrobatches, AreRefusedWhereCostsAreOfPartsAndInSearches) {
+TEST(UnequalMicrobatches, AreRefusedWhereCostsAreOfPartsAndInPairs) {
   const Plan plan = LoweredSchedule("gpipe", "P=2 M=2");
   const auto parts = ResolveCosts(*ParseCosts("F.attn=1,B.attn=1,W.attn=1,microbatch=[1,2]"), plan);
   EXPECT_NE(
       parts.status().message().find("microbatch: microbatches are unequal, and costs of parts"),
       std::string::npos)
       << parts.status();
-  const auto problem =
-      search::ProblemOf(plan, UnequalCosts(plan, "F=1,B=2,I=1,W=1,microbatch=[1,2]"), {});
-  EXPECT_NE(problem.status().message().find("unequal microbatches"), std::string::npos);
+  const CostModel costs = UnequalCosts(plan, "F=1,B=2,I=1,W=1,microbatch=[1,2]");
+  EXPECT_NE(search::ProblemOf(plan, costs, {.pairs = true})
+                .status()
+                .message()
+                .find("unequal microbatches (microbatch), and a search makes no pairs"),
+            std::string::npos);
+  EXPECT_TRUE(search::ProblemOf(plan, costs, {}).ok());
 }
 
 // --- times ---------------------------------------------------------------------------------------

@@ -19,15 +19,16 @@ std::string PrintDifference(int64_t ns, int64_t from_ns) {
 
 }  // namespace
 
-void PrintBalance(const MicrobatchBalance& balance, int64_t makespan_ns, std::ostream& out) {
-  out << absl::StreamFormat("\n  equal microbatches would take %s, %s\n",
+void PrintBalance(const MicrobatchBalance& balance, int64_t makespan_ns, absl::string_view indent,
+                  std::ostream& out) {
+  out << absl::StreamFormat("%sequal microbatches would take %s, %s\n", indent,
                             PrintTime(balance.equal_ns),
                             PrintDifference(balance.equal_ns, makespan_ns));
   const bool longest = balance.longest_first_ns <= balance.shortest_first_ns;
   const int64_t sorted_ns = std::min(balance.longest_first_ns, balance.shortest_first_ns);
   if (sorted_ns >= makespan_ns) return;
   const double saved = static_cast<double>(makespan_ns - sorted_ns);
-  out << absl::StreamFormat("  sorting (%s first) would save %.2f %%\n",
+  out << absl::StreamFormat("%ssorting (%s first) would save %.2f %%\n", indent,
                             longest ? "longest" : "shortest",
                             100 * saved / static_cast<double>(makespan_ns));
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <ostream>
 
+#include "absl/strings/string_view.h"
 #include "schedlang/report/balance.h"
 #include "tools/io/json.h"
 
@@ -11,7 +12,8 @@ namespace stringline {
 
 // "equal microbatches would take 412 us, 8.30 % less", and the better of the two sorted orders if
 // it is shorter than the given order, which takes `makespan_ns`.
-void PrintBalance(const MicrobatchBalance& balance, int64_t makespan_ns, std::ostream& out);
+void PrintBalance(const MicrobatchBalance& balance, int64_t makespan_ns, absl::string_view indent,
+                  std::ostream& out);
 
 void AddBalance(const MicrobatchBalance& balance, Json* json);
 

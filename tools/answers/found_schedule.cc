@@ -14,6 +14,7 @@
 #include "schedlang/costs/order_fit.h"
 #include "schedlang/report/memory_curve.h"
 #include "schedlang/write/write_schedule.h"
+#include "tools/answers/balance_line.h"
 #include "tools/io/json.h"
 #include "tools/view/words.h"
 
@@ -96,6 +97,12 @@ std::vector<std::string> HeaderOf(const std::string& asked, const FoundSchedule&
   return lines;
 }
 
+std::optional<MicrobatchBalance> BalanceOf(const FoundSchedule& found) {
+  return stringline::BalanceOf(
+      found.lowered, WiringOf(found.lowered, CommLayout::kEdge, found.costs.receive_buffers),
+      found.costs);
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> EmittedText(const FoundQuestion& question, const FoundSchedule& found,
@@ -127,27 +134,29 @@ Json FoundAsJson(const FoundSchedule& found) {
   for (int r = 0; r < found.lowered.ranks(); ++r) {
     activations.push_back(PeakActivationsOf(found.lowered, RankId(r)).count);
   }
-  return {{"ok", true},
-          {"minimize", search::NameOf(found.objective)},
-          {"value_us", Microseconds(found.value)},
-          {"bound_us", Microseconds(found.least)},
-          {"bound", PrintBound(found)},
-          {"gap", found.gap()},
-          {"proven", found.IsProven()},
-          {"iterations", found.iterations},
-          {"makespan_us", Microseconds(bubbles.makespan_ns)},
-          {"span_us", Microseconds(bubbles.span_ns)},
-          {"place", found.place.empty() ? Json() : Json(found.place)},
-          {"places", found.places},
-          {"stages", found.plan.stages.size()},
-          {"activations", std::move(activations)},
-          {"layers", found.plan.split.layers},
-          {"recompute", found.recomputing},
-          {"remade", found.remaking},
-          {"offload", found.offloading},
-          {"bytes", found.bytes},
-          {"host_bytes", found.host_bytes},
-          {"library", std::move(library)}};
+  Json json = {{"ok", true},
+               {"minimize", search::NameOf(found.objective)},
+               {"value_us", Microseconds(found.value)},
+               {"bound_us", Microseconds(found.least)},
+               {"bound", PrintBound(found)},
+               {"gap", found.gap()},
+               {"proven", found.IsProven()},
+               {"iterations", found.iterations},
+               {"makespan_us", Microseconds(bubbles.makespan_ns)},
+               {"span_us", Microseconds(bubbles.span_ns)},
+               {"place", found.place.empty() ? Json() : Json(found.place)},
+               {"places", found.places},
+               {"stages", found.plan.stages.size()},
+               {"activations", std::move(activations)},
+               {"layers", found.plan.split.layers},
+               {"recompute", found.recomputing},
+               {"remade", found.remaking},
+               {"offload", found.offloading},
+               {"bytes", found.bytes},
+               {"host_bytes", found.host_bytes},
+               {"library", std::move(library)}};
+  if (const auto balance = BalanceOf(found)) AddBalance(*balance, &json);
+  return json;
 }
 
 void PrintFound(const FoundSchedule& found, std::ostream& out) {
@@ -170,6 +179,9 @@ void PrintFound(const FoundSchedule& found, std::ostream& out) {
   if (!found.host_bytes.empty()) {
     out << PrintMostBytes(found.bytes, found.memory, "") << "\n"
         << PrintMostBytes(found.host_bytes, found.host, " on its host") << "\n";
+  }
+  if (const auto balance = BalanceOf(found)) {
+    PrintBalance(*balance, bubbles.makespan_ns, "", out);
   }
   const int most = MostActivationsOf(found.lowered);
   out << "a rank holds at most " << most << (most == 1 ? " activation" : " activations") << "\n";

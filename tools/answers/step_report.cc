@@ -159,7 +159,10 @@ void PrintReport(const Session& step, const TimeReport& report, std::ostream& ou
   PrintBubbles(step, report.bubbles, out);
   PrintPeriod(report, out);
   PrintBound(report, out);
-  if (report.balance) PrintBalance(*report.balance, report.analysis.makespan_ns, out);
+  if (report.balance) {
+    out << "\n";
+    PrintBalance(*report.balance, report.analysis.makespan_ns, "  ", out);
+  }
   PrintReady(step, out);
   PrintCauses(report.analysis, out);
   PrintCausesOfRanks(report.analysis, out);

@@ -41,7 +41,8 @@ void PrintSummary(const Session& step, std::ostream& out) {
   PrintBubbles(step, MeasureBubbles(*step.timeline), out);
   PrintCauses(AnalysisOf(step), out);
   if (const auto balance = BalanceOf(step)) {
-    PrintBalance(*balance, MakespanOf(*step.timeline), out);
+    out << "\n";
+    PrintBalance(*balance, MakespanOf(*step.timeline), "  ", out);
   }
   PrintReady(step, out);
   const KnownMemory memory = MemoryOf(step);

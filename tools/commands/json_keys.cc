@@ -374,6 +374,9 @@ constexpr JsonKey kSearch[] = {
     {"host_bytes[]", "bytes", "the same of copies on its host, if any stage copies"},
     {"library[].schedule", "text", "a schedule of the library that fits, the best first"},
     {"library[].value_us", "us", ""},
+    {"balance_us.equal", "us", "with unequal microbatches: the makespan with equal ones"},
+    {"balance_us.longest_first", "us", "with the same ones, sorted so"},
+    {"balance_us.shortest_first", "us", "with the same ones, sorted so"},
 };
 
 constexpr JsonKey kExplain[] = {

@@ -46,12 +46,13 @@ Words Moved(Words words, const Move& move) {
 }
 
 TEST(EvaluatorTest, MovesAreEvaluatedAsThePlainEvaluationDoes) {
-  int tried = 0, ended = 0, joined = 0, parted = 0;
-  for (uint64_t seed = 1; seed <= 200; ++seed) {
+  int tried = 0, ended = 0, joined = 0, parted = 0, unequal = 0;
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(seed);
     std::mt19937_64 draws(seed);
-    const Problem problem = RandomProblem(draws, 4, 7);
+    Problem problem = RandomProblem(draws, 4, 7);
+    if (seed % 3 == 0) problem = WithUnequalMicrobatches(std::move(problem), draws);
     const std::vector<Policy> policies = PlainPolicies(problem);
     const Policy& policy =
         policies[static_cast<size_t>(random.Below(static_cast<int64_t>(policies.size())))];
@@ -82,6 +83,7 @@ TEST(EvaluatorTest, MovesAreEvaluatedAsThePlainEvaluationDoes) {
       ASSERT_EQ(evaluator.IsPossible(move), IsComplete(problem, moved)) << "trial " << trial;
       if (!evaluator.IsPossible(move)) continue;
       ++tried;
+      unequal += problem.is_unequal();
       joined += move.kind == Move::Kind::kJoin;
       parted += move.kind != Move::Kind::kJoin && move.kind != Move::Kind::kShift;
       const Score plain = PlainScore(problem, moved);
@@ -100,6 +102,7 @@ TEST(EvaluatorTest, MovesAreEvaluatedAsThePlainEvaluationDoes) {
   }
   EXPECT_GT(tried, 1000);
   EXPECT_GT(ended, 500);
+  EXPECT_GT(unequal, 1000);
   EXPECT_GT(joined, 100);
   EXPECT_GT(parted, 50);
 }
@@ -109,7 +112,8 @@ TEST(EvaluatorTest, ThePathBackLeadsToAStartAtZero) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(seed);
     std::mt19937_64 draws(seed);
-    const Problem problem = RandomProblem(draws, 4, 7);
+    Problem problem = RandomProblem(draws, 4, 7);
+    if (seed % 3 == 0) problem = WithUnequalMicrobatches(std::move(problem), draws);
     const Words words = ListOrders(problem, PlainPolicies(problem).front());
     if (words.empty()) continue;
     Evaluator evaluator(problem);

@@ -152,6 +152,16 @@ TEST(KeptOrdersTest, EveryNumberIsInTheKey) {
       [](Problem* p) { ++p->stages[2].gradient.transfer; },
       [](Problem* p) { ++p->stages[2].during[0]; },
       [](Problem* p) { ++p->stages[2].after[0]; },
+      [](Problem* p) { p->stages[2].each.resize(4); },
+      [](Problem* p) {
+        p->stages[2].each.resize(4, {.time = {0, 0, 1, 0}});
+      },
+      [](Problem* p) {
+        p->stages[2].each.resize(4, {.activation = {0, 1}});
+      },
+      [](Problem* p) {
+        p->stages[2].each.resize(4, {.gradient = {0, 1}});
+      },
   };
   for (const auto& change : kChanges) {
     Problem changed = problem;

@@ -219,6 +219,23 @@ Problem BindingProblem(std::mt19937_64& random, int most_ranks, int most_microba
   return problem;
 }
 
+Problem WithUnequalMicrobatches(Problem problem, std::mt19937_64& random) {
+  problem.whole_pairs.clear();
+  problem.input_pairs.clear();
+  for (StageWork& stage : problem.stages) {
+    std::vector<MicrobatchWork> each;
+    for (int m = 0; m < stage.microbatches; ++m) {
+      MicrobatchWork one{stage.time, stage.activation, stage.gradient};
+      for (int64_t& time : one.time) time += Upto(random, 3);
+      one.activation.transfer += Upto(random, 2);
+      one.gradient.transfer += Upto(random, 2);
+      each.push_back(one);
+    }
+    stage.SetEach(std::move(each));
+  }
+  return problem;
+}
+
 std::string Print(const Problem& problem) {
   std::string text = absl::StrCat(NameOf(problem.objective), problem.whole ? " B" : "",
                                   problem.split ? " I W" : "", ", ranks that hold ",
@@ -230,6 +247,10 @@ std::string Print(const Problem& problem) {
                     stage.gradient.latency, "+", stage.gradient.transfer, " during ",
                     absl::StrJoin(stage.during, " "), " after ", absl::StrJoin(stage.after, " "),
                     "\n");
+    for (const MicrobatchWork& one : stage.each) {
+      absl::StrAppend(&text, "    F B I W ", absl::StrJoin(one.time, " "), " transfers ",
+                      one.activation.transfer, " ", one.gradient.transfer, "\n");
+    }
   }
   if (!problem.whole_pairs.empty()) {
     absl::StrAppend(&text, "whole pairs ", absl::StrJoin(problem.whole_pairs, " "),

@@ -26,6 +26,8 @@ Problem RandomProblem(std::mt19937_64& random, int most_ranks, int most_microbat
 // A problem with tight limits: ranks hold their least need or one more, or messages take longer
 // than computation, or both.
 Problem BindingProblem(std::mt19937_64& random, int most_ranks, int most_microbatches);
+// The problem with unequal microbatches, of times about those that it has, and without pairs.
+Problem WithUnequalMicrobatches(Problem problem, std::mt19937_64& random);
 std::string Print(const Problem& problem);
 
 // An order in which everything could be done, group by group; empty where a memory filled up.
