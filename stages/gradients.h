@@ -54,6 +54,19 @@ Grads GradientOfPackKeys(Builder& builder, const Node& node, OutputGrads dy, con
 Grads GradientOfAppendPositions(Builder& builder, const Node& node, OutputGrads dy,
                                 const Wanted& wanted);
 
+// Gradients of the ops on tensors of any shape: tensor_gradients.cc.
+Grads GradientOfMap(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfZip(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfReshape(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfPermute(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfExpand(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfSumTo(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfTake(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfPut(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfJoin(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfMatMul(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfSoftmax(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+
 // Gradients of the experts' ops: experts_gradients.cc.
 Grads GradientOfRoute(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
 Grads GradientOfBalanceLoss(Builder& builder, const Node& node, OutputGrads dy,

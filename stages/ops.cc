@@ -7,15 +7,29 @@
 
 namespace stringline {
 
+namespace {
+
+// A last name with a * is that of an attribute that repeats.
+std::vector<OpRow> WithRepeats(std::vector<OpRow> rows) {
+  for (OpRow& row : rows) {
+    if (row.attributes.empty() || row.attributes.back().back() != '*') continue;
+    row.attributes.back().pop_back();
+    row.repeats = true;
+  }
+  return rows;
+}
+
+}  // namespace
+
 const std::vector<OpRow>& AllOps() {
-  static const std::vector<OpRow>& rows = *new std::vector<OpRow>{
+  static const std::vector<OpRow>& rows = *new std::vector<OpRow>(WithRepeats({
 #define X(op, name, attributes, inputs, outputs, accumulates, shape, gradient) \
-  {Op::op, name,    absl::StrSplit(attributes, ' ', absl::SkipEmpty()),        \
-   inputs, outputs, accumulates,                                               \
-   shape,  gradient},
+  {Op::op, name,     absl::StrSplit(attributes, ' ', absl::SkipEmpty()),       \
+   inputs, outputs,  accumulates,                                              \
+   shape,  gradient, false},
 #include "stages/ops.def"
 #undef X
-  };
+  }));
   return rows;
 }
 
@@ -28,6 +42,8 @@ const OpRow* OpNamed(absl::string_view name) {
   return nullptr;
 }
 
+bool IsOfAnyTensor(Op op) { return op >= Op::kMap && op <= Op::kNumbers; }
+
 bool IsCut(Op op) { return op == Op::kDispatch || op == Op::kCombine; }
 
 bool IsCollective(Op op) { return IsCut(op) || op == Op::kAllToAllCounts; }
@@ -39,7 +55,7 @@ absl::StatusOr<std::vector<Type>> InferTypes(Op op, absl::Span<const Type> input
     return absl::InvalidArgumentError(
         absl::StrCat(row.name, " has ", inputs.size(), " inputs instead of ", row.inputs));
   }
-  if (attributes.size() != row.attributes.size()) {
+  if (!row.TakesAttributes(attributes.size())) {
     return absl::InvalidArgumentError(absl::StrCat(
         row.name, " has ", attributes.size(), " attributes instead of ", row.attributes.size()));
   }

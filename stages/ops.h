@@ -34,6 +34,16 @@ struct OpRow {
   uint32_t accumulates;
   ShapeRule shape;
   GradientRule gradient;
+  bool repeats = false;  // the last attribute comes any number of times
+
+  bool TakesAttributes(size_t count) const {
+    return repeats ? count + 1 >= attributes.size() : count == attributes.size();
+  }
+  // The name of a node's attribute; "" behind the last.
+  std::string AttributeAt(size_t index) const {
+    if (index < attributes.size()) return attributes[index];
+    return repeats ? attributes.back() : "";
+  }
 
   bool CanAccumulate(int output) const { return (accumulates >> output & 1) != 0; }
 };
@@ -43,6 +53,8 @@ const OpRow& RowOf(Op op);
 // nullptr: no op has this name.
 const OpRow* OpNamed(absl::string_view name);
 
+// An op on tensors of any shape, which computes in F32 and on CPUs alone.
+bool IsOfAnyTensor(Op op);
 // Performed together by all ranks that share out the experts.
 bool IsCollective(Op op);
 // A collective with much data, at which a graph is cut (cut.h); not the exchange of counts.

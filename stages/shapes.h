@@ -55,6 +55,23 @@ InferredTypes ShapeOfPackedAttention(InputTypes in, Attributes attributes);
 InferredTypes ShapeOfPackedAttentionGrad(InputTypes in, Attributes attributes);
 InferredTypes ShapeOfPackedRotary(InputTypes in, Attributes attributes);
 
+// Shapes of the ops on tensors of any shape: tensor_shapes.cc.
+InferredTypes ShapeOfMap(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfMapGrad(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfZip(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfZipGrad(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfReshape(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfPermute(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfExpand(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfSumTo(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfTake(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfPut(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfJoin(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfMatMul(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfSoftmax(InputTypes in, Attributes);
+InferredTypes ShapeOfSoftmaxGrad(InputTypes in, Attributes);
+InferredTypes ShapeOfNumbers(InputTypes, Attributes attributes);
+
 // Shapes of the experts' ops: experts_shapes.cc.
 InferredTypes ShapeOfRoute(InputTypes in, Attributes attributes);
 InferredTypes ShapeOfRouteGrad(InputTypes in, Attributes);

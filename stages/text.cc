@@ -162,7 +162,7 @@ absl::Status Reader::ReadAttributes(absl::string_view text, const OpRow& row, No
     const std::pair<absl::string_view, absl::string_view> sides =
         absl::StrSplit(part, absl::MaxSplits('=', 1));
     const size_t index = node->attributes.size();
-    if (index >= row.attributes.size() || sides.first != row.attributes[index]) {
+    if (sides.first != row.AttributeAt(index) || sides.first.empty()) {
       return absl::InvalidArgumentError(
           absl::StrCat("'", sides.first, "' is not attribute ", index, " of ", row.name));
     }
@@ -267,7 +267,7 @@ std::string PrintGraph(const Graph& graph) {
     for (ValueId value : node.inputs) absl::StrAppend(&text, " ", graph.values[value].name);
     std::vector<std::string> attributes;
     for (size_t i = 0; i < node.attributes.size(); ++i) {
-      attributes.push_back(absl::StrCat(row.attributes[i], "=", PrintNumber(node.attributes[i])));
+      attributes.push_back(absl::StrCat(row.AttributeAt(i), "=", PrintNumber(node.attributes[i])));
     }
     if (!attributes.empty()) absl::StrAppend(&text, " {", absl::StrJoin(attributes, " "), "}");
     absl::StrAppend(&text, "\n");

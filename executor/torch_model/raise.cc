@@ -10,17 +10,15 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "executor/checkpoint/tensor_header.h"
-#include "executor/torch_model/raised_layers.h"
-#include "executor/torch_model/raised_params.h"
+#include "executor/torch_model/raise_ops.h"
+#include "executor/torch_model/raised_nodes.h"
 #include "executor/torch_model/torch_attention.h"
 #include "executor/torch_model/torch_effects.h"
 #include "executor/torch_model/torch_loss.h"
 #include "schedlang/base/status.h"
-#include "stages/ops.h"
 
 namespace stringline {
 namespace {
@@ -38,84 +36,37 @@ struct Columns {
 class Raiser {
  public:
   Raiser(const TorchProgram& program, const Pt2Archive& archive)
-      : constants_(program, archive),
-        graph_(program, &constants_),
-        archive_(archive),
-        attention_(graph_),
-        params_(graph_, archive, &builder_) {}
+      : nodes_(program, archive), archive_(archive), attention_(nodes_.graph()) {}
 
   absl::StatusOr<RaisedModel> Raise() {
-    SL_RETURN_IF_ERROR(FindTokens());
+    SL_RETURN_IF_ERROR(nodes_.FindTokens());
+    values_[nodes_.tokens()] = nodes_.token_value();
     SL_ASSIGN_OR_RETURN(const TorchLoss end, FindLoss(graph_));
     logits_ = end.logits;
     std::vector<std::string> ends = {logits_};
     if (!end.loss.empty()) ends.push_back(end.loss);
     SL_RETURN_IF_ERROR(CheckEffects(graph_, archive_, ends));
     SL_ASSIGN_OR_RETURN(const ValueId logits, Rows(logits_));
-    if (builder_.TypeOf(logits).shape.size() != 3)
+    if (nodes_.TypeOf(logits).shape.size() != 3)
       return graph_.UnknownValue(logits_, "these are no logits");
-    const ValueId target = builder_.Input(Role::kTarget, 0, Tokens(), "target");
-    SL_ASSIGN_OR_RETURN(const auto loss,
-                        Append({}, Op::kCrossEntropy, {logits, target}, {}, "loss"));
-    builder_.Output(Role::kLoss, 0, loss[0]);
-    RaisedModel model;
-    model.name = graph_.program().model;
-    model.graph = builder_.Finish();
-    model.modules = std::move(modules_);
-    model.params = std::move(params_).Finish();
-    SL_RETURN_IF_ERROR(FindLayers(&model));
-    return model;
+    return std::move(nodes_).Finish(logits);
   }
 
  private:
   using Rule = absl::StatusOr<ValueId> (Raiser::*)(const TorchNode& node);
 
-  Type Tokens() const { return {DType::kI32, graph_.Sizes(tokens_)}; }
-
-  // The tokens are the input that indexes an embedding; labels and the like are other inputs.
-  absl::Status FindTokens() {
-    const std::vector<std::string>& inputs = graph_.program().inputs;
-    for (const TorchNode& node : graph_.program().nodes) {
-      if (node.op != "embedding") continue;
-      tokens_ = graph_.Strip(node.Tensor("indices"));
-      if (std::count(inputs.begin(), inputs.end(), tokens_) == 0) continue;
-      if (graph_.Sizes(tokens_).size() != 2) break;
-      values_[tokens_] = builder_.Input(Role::kInput, 0, Tokens(), "tokens");
-      return absl::OkStatus();
-    }
-    return absl::InvalidArgumentError(
-        "the program has no input of token numbers, of two dimensions, for an embedding");
-  }
-
-  // Appends a node of ours in place of a node of the program; "" of no module.
-  absl::StatusOr<std::vector<ValueId>> Append(const TorchNode& from, Op op,
-                                              std::vector<ValueId> inputs,
-                                              std::vector<double> attributes,
-                                              const std::string& name = "") {
-    std::vector<Type> types;
-    for (const ValueId input : inputs) types.push_back(builder_.TypeOf(input));
-    const auto fits = InferTypes(op, types, attributes);
-    if (!fits.ok()) return graph_.Unknown(from, fits.status().message());
-    std::string called = name.empty() ? from.module : name;
-    for (char& c : called) {
-      if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '.') c = '_';
-    }
-    modules_.push_back(from.module);
-    return builder_.AppendAll(op, std::move(inputs), std::move(attributes), called);
-  }
+  Type Tokens() const { return nodes_.TypeOfTokens(); }
 
   absl::StatusOr<ValueId> AppendOne(const TorchNode& from, Op op, std::vector<ValueId> inputs,
                                     std::vector<double> attributes = {}) {
-    SL_ASSIGN_OR_RETURN(const std::vector<ValueId> values,
-                        Append(from, op, std::move(inputs), std::move(attributes)));
-    return values.front();
+    return nodes_.Append(from, op, std::move(inputs), std::move(attributes));
   }
 
   absl::StatusOr<ValueId> Rows(const std::string& given) {
     const std::string value = graph_.StripRows(given);
     if (const auto known = values_.find(value); known != values_.end()) return known->second;
     const TorchNode* const node = graph_.Producer(value);
-    if (node == nullptr || constants_.Is(value)) {
+    if (node == nullptr || nodes_.constants().Is(value)) {
       return graph_.UnknownValue(value, "as an activation");
     }
     static const std::map<std::string, Rule>& rules =
@@ -150,7 +101,7 @@ class Raiser {
     const auto count = [](const std::vector<int64_t>& sizes) {
       return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
     };
-    const std::vector<int64_t>&ours = builder_.TypeOf(raised).shape, &theirs = graph_.Sizes(value);
+    const std::vector<int64_t>&ours = nodes_.TypeOf(raised).shape, &theirs = graph_.Sizes(value);
     return !theirs.empty() && ours.back() == theirs.back() && count(ours) == count(theirs);
   }
 
@@ -162,11 +113,12 @@ class Raiser {
 
   absl::StatusOr<ValueId> Embedding(const TorchNode& node) {
     const std::string table = graph_.Strip(node.Tensor("weight"));
-    if (graph_.Strip(node.Tensor("indices")) != tokens_ || !graph_.IsParam(table)) {
+    if (graph_.Strip(node.Tensor("indices")) != nodes_.tokens() || !graph_.IsParam(table)) {
       return graph_.Unknown(node, "neither of the tokens nor of positions that are added");
     }
-    SL_ASSIGN_OR_RETURN(const ValueId weight, params_.Take({table}, ParamUse::kTable, node.module));
-    return AppendOne(node, Op::kEmbedding, {values_.at(tokens_), weight});
+    SL_ASSIGN_OR_RETURN(const ValueId weight,
+                        nodes_.params().Take({table}, ParamUse::kTable, node.module));
+    return AppendOne(node, Op::kEmbedding, {nodes_.token_value(), weight});
   }
 
   absl::StatusOr<ValueId> LayerNorm(const TorchNode& node) {
@@ -177,8 +129,10 @@ class Raiser {
     if (node.Ints("normalized_shape").size() != 1)
       return graph_.Unknown(node, "over more than the last dimension");
     SL_ASSIGN_OR_RETURN(const ValueId x, Rows(node.Tensor("input")));
-    SL_ASSIGN_OR_RETURN(const ValueId scale, params_.Take({gamma}, ParamUse::kNorm, node.module));
-    SL_ASSIGN_OR_RETURN(const ValueId shift, params_.Take({beta}, ParamUse::kBias, node.module));
+    SL_ASSIGN_OR_RETURN(const ValueId scale,
+                        nodes_.params().Take({gamma}, ParamUse::kNorm, node.module));
+    SL_ASSIGN_OR_RETURN(const ValueId shift,
+                        nodes_.params().Take({beta}, ParamUse::kBias, node.module));
     return AppendOne(node, Op::kLayerNorm, {x, scale, shift}, {node.Number("eps", 1e-5)});
   }
 
@@ -209,11 +163,11 @@ class Raiser {
     SL_ASSIGN_OR_RETURN(inputs[0], Rows(first.input));
     const bool head = graph_.StripRows(logits_) == first.node->outputs.front();
     SL_ASSIGN_OR_RETURN(inputs.emplace_back(),
-                        params_.Take(weights, head ? ParamUse::kHead : ParamUse::kProduct,
-                                     first.node->module, first.transposed));
+                        nodes_.params().Take(weights, head ? ParamUse::kHead : ParamUse::kProduct,
+                                             first.node->module, first.transposed));
     if (!biases.empty()) {
       SL_ASSIGN_OR_RETURN(inputs.emplace_back(),
-                          params_.Take(biases, ParamUse::kBias, first.node->module));
+                          nodes_.params().Take(biases, ParamUse::kBias, first.node->module));
     }
     const bool biased = !biases.empty(), adds = !behind.empty();
     inputs.insert(inputs.end(), behind.begin(), behind.end());
@@ -228,7 +182,7 @@ class Raiser {
     if (!pair) return graph_.Unknown(node, "with a number, or with a factor");
     for (const auto& [x, positions] : {std::pair(pair->a, pair->b), std::pair(pair->b, pair->a)}) {
       const TorchNode* const table = graph_.Match(positions, "embedding");
-      if (table != nullptr && constants_.Is(table->Tensor("indices")))
+      if (table != nullptr && nodes_.constants().Is(table->Tensor("indices")))
         return Positions(node, x, *table);
     }
     if (graph_.Sizes(pair->a) != graph_.Sizes(pair->b))
@@ -258,7 +212,7 @@ class Raiser {
         graph_.Sizes(x)[1] != Tokens().shape[1]) {
       return graph_.Unknown(node, "positions of other rows than the tokens'");
     }
-    SL_ASSIGN_OR_RETURN(const auto indices, constants_.Value(table.Tensor("indices")));
+    SL_ASSIGN_OR_RETURN(const auto indices, nodes_.constants().Value(table.Tensor("indices")));
     const int64_t positions = Tokens().shape[1];
     for (size_t i = 0; i < indices->values.size(); ++i) {
       if (indices->values[i] == static_cast<double>(static_cast<int64_t>(i) % positions)) continue;
@@ -269,8 +223,8 @@ class Raiser {
       return graph_.Unknown(table, "of other positions than the tokens'");
     }
     SL_ASSIGN_OR_RETURN(const ValueId rows, Rows(x));
-    SL_ASSIGN_OR_RETURN(const ValueId taken, params_.Take({weight}, ParamUse::kPositions,
-                                                          table.module, false, positions));
+    SL_ASSIGN_OR_RETURN(const ValueId taken, nodes_.params().Take({weight}, ParamUse::kPositions,
+                                                                  table.module, false, positions));
     return AppendOne(node, Op::kPositionAdd, {rows, taken}, {0});
   }
 
@@ -279,7 +233,7 @@ class Raiser {
     if (const auto norm = graph_.MatchRmsNorm(value)) {
       SL_ASSIGN_OR_RETURN(const ValueId x, Rows(norm->input));
       SL_ASSIGN_OR_RETURN(const ValueId gamma,
-                          params_.Take({norm->gamma}, ParamUse::kNorm, node.module));
+                          nodes_.params().Take({norm->gamma}, ParamUse::kNorm, node.module));
       return AppendOne(node, Op::kRmsNorm, {x, gamma}, {norm->epsilon});
     }
     if (const std::string x = graph_.MatchGelu(value); !x.empty()) {
@@ -331,9 +285,9 @@ class Raiser {
     const auto heads = static_cast<double>(q.heads), kv_heads = static_cast<double>(k.heads);
     if (!q.gamma.empty()) {
       SL_ASSIGN_OR_RETURN(const ValueId of_queries,
-                          params_.Take({q.gamma}, ParamUse::kNorm, found->node->module));
+                          nodes_.params().Take({q.gamma}, ParamUse::kNorm, found->node->module));
       SL_ASSIGN_OR_RETURN(const ValueId of_keys,
-                          params_.Take({k.gamma}, ParamUse::kNorm, found->node->module));
+                          nodes_.params().Take({k.gamma}, ParamUse::kNorm, found->node->module));
       SL_ASSIGN_OR_RETURN(x, AppendOne(*found->node, Op::kHeadNorm, {x, of_queries, of_keys},
                                        {heads, kv_heads, q.epsilon}));
     }
@@ -404,24 +358,22 @@ class Raiser {
     }
   }
 
-  TorchConstants constants_;
-  const TorchGraph graph_;
+  RaisedNodes nodes_;
+  const TorchGraph& graph_ = nodes_.graph();
   const Pt2Archive& archive_;
   AttentionMatcher attention_;
-  Builder builder_;
-  RaisedParams params_;
-  std::string tokens_;
   std::string logits_;
   std::map<std::string, ValueId> values_;
-  int depth_ = 0;                     // rules that wait for their operands
-  std::vector<std::string> modules_;  // by node of the builder's graph
+  int depth_ = 0;  // rules that wait for their operands
 };
 
 }  // namespace
 
 absl::StatusOr<RaisedModel> RaiseTorchProgram(const TorchProgram& program,
                                               const Pt2Archive& archive) {
-  return Raiser(program, archive).Raise();
+  absl::StatusOr<RaisedModel> model = Raiser(program, archive).Raise();
+  if (!absl::IsUnimplemented(model.status())) return model;
+  return RaiseOps(program, archive);
 }
 
 }  // namespace stringline

@@ -11,6 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
+#include "stages/models/batch_sizes.h"
+#include "stages/ops.h"
 
 namespace stringline {
 namespace {
@@ -36,7 +38,13 @@ class RaisedStage : public StageBuilder {
       : StageBuilder(shape.microbatch, shape.context, shape.width, options),
         shape_(shape),
         model_(*shape.model),
-        dtype_(options.dtype) {}
+        dtype_(options.dtype) {
+    const int64_t sequences =
+        model_.graph.values[InputOf(model_.graph, Role::kInput).value].type.shape[0];
+    if (sequences == shape.microbatch) return;
+    of_batch_ = *SizesOfBatch(model_.graph);  // CheckShape
+    sequences_ = sequences;
+  }
 
   void Part(int part) override {
     const std::vector<int>& starts = model_.starts;
@@ -63,9 +71,34 @@ class RaisedStage : public StageBuilder {
         inputs.push_back(Carried(value));
       }
       const std::string& name = model_.graph.values[node.outputs.front()].name;
+      if (!of_batch_.empty()) MakeAlike(node.op, &inputs);
       const std::vector<ValueId> outputs =
-          builder_.AppendAll(node.op, std::move(inputs), node.attributes, name);
+          builder_.AppendAll(node.op, std::move(inputs), AttributesOf(n), name);
       for (size_t i = 0; i < outputs.size(); ++i) Carry(node.outputs[i], outputs[i]);
+    }
+  }
+
+  // With the sizes of the run's microbatch.
+  std::vector<double> AttributesOf(int node) const {
+    std::vector<double> attributes = model_.graph.nodes[node].attributes;
+    if (of_batch_.empty() || of_batch_[node] < 0) return attributes;
+    double& size = attributes[static_cast<size_t>(of_batch_[node])];
+    size = size / static_cast<double>(sequences_) * shape_.microbatch;
+    return attributes;
+  }
+
+  // What is the same for all sequences had their number where the program has one.
+  void MakeAlike(Op op, std::vector<ValueId>* inputs) {
+    const bool pairs = op == Op::kAdd || op == Op::kMul || op == Op::kZip || op == Op::kMatMul;
+    if (!pairs) return;
+    const auto shape_of = [&](size_t i) { return builder_.TypeOf((*inputs)[i]).shape; };
+    std::vector<int64_t> a = shape_of(0), b = shape_of(1);
+    for (size_t d = 0; d + (op == Op::kMatMul ? 2 : 0) < a.size(); ++d) {
+      a[d] = b[d] = std::max(a[d], b[d]);
+    }
+    for (const auto& [i, shape] : {std::pair(size_t{0}, a), std::pair(size_t{1}, b)}) {
+      if (shape_of(i) == shape) continue;
+      (*inputs)[i] = builder_.Append(Op::kExpand, {(*inputs)[i]}, {shape.begin(), shape.end()});
     }
   }
 
@@ -84,6 +117,8 @@ class RaisedStage : public StageBuilder {
   const RaisedShape& shape_;
   const RaisedModel& model_;
   const DType dtype_;
+  std::vector<int> of_batch_;  // SizesOfBatch; empty for the program's own microbatch
+  int64_t sequences_ = 0;      // that of the program
 };
 
 // Additions and multiplications of a node with `tokens` rows.
@@ -99,6 +134,10 @@ double WorkOfNode(const Graph& graph, const Node& node, const RaisedShape& shape
       return 2 * static_cast<double>(graph.values[node.inputs[1]].type.elements()) * tokens;
     case Op::kAttention:
       return 4 * tokens * shape.context * columns;
+    case Op::kMatMul: {
+      const auto of_a = static_cast<double>(graph.values[node.inputs[0]].type.elements());
+      return 2 * of_a * columns;
+    }
     default:
       return tokens * columns;
   }
@@ -254,6 +293,33 @@ std::vector<int> PartOfEachParam(const RaisedModel& model) {
   return part_of;
 }
 
+namespace {
+
+// The first node on tensors of any shape, whose attributes are sizes of the program; null: none.
+const Node* FindSized(const Graph& graph) {
+  const auto sized = std::find_if(graph.nodes.begin(), graph.nodes.end(),
+                                  [](const Node& node) { return IsOfAnyTensor(node.op); });
+  return sized == graph.nodes.end() ? nullptr : &*sized;
+}
+
+absl::Status CheckSizesOfOps(const RaisedShape& shape) {
+  const Graph& graph = shape.model->graph;
+  const std::vector<int64_t>& tokens = graph.values[InputOf(graph, Role::kInput).value].type.shape;
+  const Node* const sized = FindSized(graph);
+  if (sized == nullptr) return absl::OkStatus();
+  const auto fixed = [&](absl::string_view what, int64_t wanted, int64_t has) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a ", what, " of ", wanted, ", of a program whose sizes are those of ", has,
+                     " ('", graph.values[sized->outputs.front()].name, "' is a ",
+                     RowOf(sized->op).name, "): export the model with the ", what, " of the run"));
+  };
+  if (shape.context != tokens[1]) return fixed("context", shape.context, tokens[1]);
+  if (shape.microbatch == tokens[0] || SizesOfBatch(graph)) return absl::OkStatus();
+  return fixed("microbatch", shape.microbatch, tokens[0]);
+}
+
+}  // namespace
+
 absl::Status CheckShape(const RaisedShape& shape) {
   if (shape.microbatch < 1 || shape.microbatch > kMostSequences || shape.context < 1) {
     return absl::InvalidArgumentError(absl::StrCat("a microbatch of ", shape.microbatch,
@@ -265,6 +331,7 @@ absl::Status CheckShape(const RaisedShape& shape) {
     return absl::InvalidArgumentError(
         absl::StrCat("a context of ", shape.context, " tokens, of a program with ", longest));
   }
+  SL_RETURN_IF_ERROR(CheckSizesOfOps(shape));
   int64_t widest = 1;
   const std::vector<int> producers = Producers(graph);
   for (size_t v = 0; v < producers.size(); ++v) {
@@ -321,6 +388,12 @@ absl::StatusOr<std::vector<StageProgram>> BuildRaisedStages(
     return absl::InvalidArgumentError(
         absl::StrCat("the schedule cuts sequences into ", options.slices,
                      " slices, and the program of an exported model is of whole ones"));
+  }
+  const Node* const sized = FindSized(shape.model->graph);
+  if (sized != nullptr && options.dtype != DType::kF32) {
+    return absl::InvalidArgumentError(absl::StrCat("precision ", NameOf(options.dtype),
+                                                   ": the model has a ", RowOf(sized->op).name,
+                                                   ", which computes in f32; give precision: f32"));
   }
   if (options.packed) {
     return absl::InvalidArgumentError(

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "stages/functions.h"
 #include "stages/ops.h"
 #include "stages/text.h"
 #include "tests/stages/experts_ops.h"
@@ -87,6 +88,26 @@ std::vector<NanCase> OtherCases() {
       {Op::kMul, {F32({3, 7}), F32({3, 7})}, {}},
       {Op::kScale, {F32({3, 7})}, {-1.5}},
       {Op::kCast, {F32({3, 7})}, {32}},
+      {Op::kMap, {F32({3, 7})}, {static_cast<double>(MapFunction::relu), 0, 0}},
+      {Op::kMap, {F32({3, 7})}, {static_cast<double>(MapFunction::clamp), -1, 1}},
+      {Op::kMapGrad, {F32({3, 7}), F32({3, 7})}, {static_cast<double>(MapFunction::tanh), 0, 0}},
+      {Op::kZip, {F32({3, 7}), F32({3, 7})}, {static_cast<double>(ZipFunction::maximum), 0}},
+      {Op::kZip, {F32({3, 7}), F32({3, 7})}, {static_cast<double>(ZipFunction::minimum), 0}},
+      {Op::kZip, {F32({3, 7}), F32({3, 7})}, {static_cast<double>(ZipFunction::divide), 0}},
+      {Op::kZipGrad,
+       {F32({3, 7}), F32({3, 7}), F32({3, 7})},
+       {static_cast<double>(ZipFunction::divide), 0}},
+      {Op::kReshape, {F32({3, 7})}, {7, 3}},
+      {Op::kPermute, {F32({3, 7, 2})}, {2, 0, 1}},
+      {Op::kExpand, {F32({3, 1})}, {2, 3, 4}},
+      {Op::kSumTo, {F32({2, 3, 4})}, {3, 1}},
+      {Op::kTake, {F32({3, 7})}, {1, 1, 2, 3}},
+      {Op::kPut, {F32({3, 3})}, {1, 1, 2, 7}},
+      {Op::kJoin, {F32({3, 2}), F32({3, 5})}, {1}},
+      {Op::kMatMul, {F32({2, 3, 5}), F32({2, 5, 4})}, {0, 0}},
+      {Op::kSoftmax, {F32({3, 7})}, {0}},
+      {Op::kSoftmax, {F32({3, 7})}, {1}},
+      {Op::kSoftmaxGrad, {F32({3, 7}), F32({3, 7})}, {0}},
       {Op::kLayerNorm, {F32({3, 5}), F32({5}), F32({5})}, {1e-5}},
       {Op::kLayerNorm, {F32({2, 37}), F32({37}), F32({37})}, {1e-5}},
       {Op::kLayerNormGrad, {F32({3, 5}), F32({3, 5}), F32({5}), F32({3}), F32({3})}, {}},

@@ -143,6 +143,7 @@ TEST(PaperTest, EveryOpHasARow) {
   ASSERT_NE(table, std::string::npos);
   const std::string rows = script.substr(table, script.find("\n}", table) - table);
   for (const OpRow& op : AllOps()) {
+    if (IsOfAnyTensor(op.op)) continue;  // of CPUs alone
     EXPECT_TRUE(absl::StrContains(rows, absl::StrCat("\n    '", op.name, "': "))) << op.name;
   }
 }

@@ -93,7 +93,11 @@ Json GraphAsJson(const Graph& graph) {
     Json types = Json::array(), attributes = Json::object();
     for (const ValueId value : node.outputs) types.push_back(PrintType(graph.values[value].type));
     for (size_t a = 0; a < node.attributes.size(); ++a) {
-      attributes[row.attributes[a]] = node.attributes[a];
+      if (row.repeats && a + 1 >= row.attributes.size()) {
+        attributes[row.attributes.back()].push_back(node.attributes[a]);
+      } else {
+        attributes[row.attributes[a]] = node.attributes[a];
+      }
     }
     nodes.push_back({{"op", row.name},
                      {"operands", NamesOf(graph, node.inputs)},

@@ -1,0 +1,293 @@
+// Functions of one tensor are a table; the others broadcast their operands, and a truth is 0 or 1.
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "executor/torch_model/op_rules.h"
+#include "schedlang/base/status.h"
+
+namespace stringline {
+namespace {
+
+using Sizes = TensorNodes::Sizes;
+using Made = TensorNodes::Made;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// A function of one tensor: its numbers are arguments of the op, or fixed.
+struct Unary {
+  MapFunction function;
+  const char* a = "";
+  double a_default = 0;
+  const char* b = "";
+  double b_default = 0;
+};
+
+const std::map<std::string, Unary>& UnaryOps() {
+  using M = MapFunction;
+  static const auto& ops = *new std::map<std::string, Unary>{
+      {"exp", {M::exp}},
+      {"expm1", {M::expm1}},
+      {"log", {M::log}},
+      {"log1p", {M::log1p}},
+      {"sqrt", {M::sqrt}},
+      {"rsqrt", {M::rsqrt}},
+      {"reciprocal", {M::inverse}},
+      {"sin", {M::sin}},
+      {"cos", {M::cos}},
+      {"tanh", {M::tanh}},
+      {"sigmoid", {M::sigmoid}},
+      {"log_sigmoid", {M::log_sigmoid}},
+      {"erf", {M::erf}},
+      {"abs", {M::abs}},
+      {"sign", {M::sign}},
+      {"floor", {M::floor}},
+      {"ceil", {M::ceil}},
+      {"round", {M::round}},
+      {"square", {M::power, "", 2}},
+      {"relu", {M::relu}},
+      {"relu6", {M::hard_tanh, "", 0, "", 6}},
+      {"leaky_relu", {M::leaky_relu, "negative_slope", 0.01}},
+      {"elu", {M::elu, "alpha", 1}},
+      {"selu", {M::selu}},
+      {"silu", {M::silu}},
+      {"softplus", {M::softplus, "beta", 1, "threshold", 20}},
+      {"mish", {M::mish}},
+      {"clamp", {M::clamp, "min", -kInfinity, "max", kInfinity}},
+      {"clamp_min", {M::clamp, "min", -kInfinity, "", kInfinity}},
+      {"clamp_max", {M::clamp, "", -kInfinity, "max", kInfinity}},
+      {"hardtanh", {M::hard_tanh, "min_val", -1, "max_val", 1}},
+      {"hardsigmoid", {M::hard_sigmoid}},
+      {"hardswish", {M::hard_swish}},
+      {"softsign", {M::softsign}},
+      {"logical_not", {M::is_zero}},
+      {"bitwise_not", {M::is_zero}},
+  };
+  return ops;
+}
+
+Made OfUnary(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
+  const Unary& op = UnaryOps().at(node.op);
+  SL_ASSIGN_OR_RETURN(const ValueId x, in.Value(node.Tensor("self")));
+  return in.tensors().Map(op.function, x, node.Number(op.a, op.a_default),
+                          node.Number(op.b, op.b_default));
+}
+
+// Arithmetic
+
+Made Sum(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
+  const double alpha = node.Number("alpha", 1) * (node.op == "sub" ? -1 : 1);
+  SL_ASSIGN_OR_RETURN(ValueId x, in.Operand(node, "self"));
+  if (const auto number = NumberOf(node, "other")) {
+    return in.tensors().Map(MapFunction::add_number, x, alpha * *number);
+  }
+  SL_ASSIGN_OR_RETURN(ValueId y, in.Loose(node.Tensor("other")));
+  SL_ASSIGN_OR_RETURN(y, in.tensors().Scale(y, alpha));
+  return in.tensors().Add(x, y);
+}
+
+// other - self
+Made Difference(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
+  SL_ASSIGN_OR_RETURN(ValueId x, in.Loose(node.Tensor("self")));
+  SL_ASSIGN_OR_RETURN(x, in.tensors().Scale(x, -1));
+  if (const auto number = NumberOf(node, "other")) {
+    return in.tensors().Map(MapFunction::add_number, x, *number);
+  }
+  SL_ASSIGN_OR_RETURN(const ValueId y, in.Loose(node.Tensor("other")));
+  return in.tensors().Add(x, y);
+}
+
+Made Product(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
+  SL_ASSIGN_OR_RETURN(const ValueId x, in.Operand(node, "self"));
+  if (const auto number = NumberOf(node, "other")) return in.tensors().Scale(x, *number);
+  SL_ASSIGN_OR_RETURN(const ValueId y, in.Loose(node.Tensor("other")));
+  return in.tensors().Multiply(x, y);
+}
+
+Made Quotient(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
+  SL_ASSIGN_OR_RETURN(const ValueId x, in.Operand(node, "self"));
+  const auto number = NumberOf(node, "other");
+  if (number && *number != 0) return in.tensors().Scale(x, 1 / *number);
+  SL_ASSIGN_OR_RETURN(const ValueId y, in.Operand(node, "other"));
+  return in.tensors().Zip(ZipFunction::divide, x, y);
+}
+
+Made Power(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
+  if (const auto base = NumberOf(node, "self")) {
+    SL_ASSIGN_OR_RETURN(const ValueId x, in.Loose(node.Tensor("exponent")));
+    return in.tensors().Map(MapFunction::power_of, x, *base);
+  }
+  SL_ASSIGN_OR_RETURN(const ValueId x, in.Loose(node.Tensor("self")));
+  if (const auto number = NumberOf(node, "exponent")) {
+    return in.tensors().Map(MapFunction::power, x, *number);
+  }
+  SL_ASSIGN_OR_RETURN(const ValueId y, in.Loose(node.Tensor("exponent")));
+  return in.tensors().Zip(ZipFunction::power_both, x, y);
+}
+
+Made Negative(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
+  SL_ASSIGN_OR_RETURN(const ValueId x, in.Loose(node.Tensor("self")));
+  return in.tensors().Scale(x, -1);
+}
+
+// Truths are 0 and 1.
+Made Comparison(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
+  SL_ASSIGN_OR_RETURN(ValueId x, in.Operand(node, "self"));
+  SL_ASSIGN_OR_RETURN(ValueId y, in.Operand(node, "other"));
+  if (node.op == "gt" || node.op == "ge") std::swap(x, y);
+  if (node.op == "maximum") return in.tensors().Zip(ZipFunction::maximum, x, y);
+  if (node.op == "minimum") return in.tensors().Zip(ZipFunction::minimum, x, y);
+  if (node.op == "eq") return in.tensors().Zip(ZipFunction::equal, x, y);
+  if (node.op == "ne") {
+    SL_ASSIGN_OR_RETURN(const ValueId equal, in.tensors().Zip(ZipFunction::equal, x, y));
+    return in.tensors().Map(MapFunction::is_zero, equal);
+  }
+  const bool strict = node.op == "lt" || node.op == "gt";
+  return in.tensors().Zip(strict ? ZipFunction::less : ZipFunction::less_or_equal, x, y);
+}
+
+Made Truths(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
+  SL_ASSIGN_OR_RETURN(const ValueId x, in.Loose(node.Tensor("self")));
+  SL_ASSIGN_OR_RETURN(const ValueId y, in.Operand(node, "other"));
+  const bool either = node.op == "__or__" || node.op == "bitwise_or" || node.op == "logical_or";
+  return either ? in.tensors().Zip(ZipFunction::maximum, x, y) : in.tensors().Multiply(x, y);
+}
+
+Made Where(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
+  SL_ASSIGN_OR_RETURN(const ValueId condition, in.Loose(node.Tensor("condition")));
+  SL_ASSIGN_OR_RETURN(const ValueId x, in.Operand(node, "self"));
+  SL_ASSIGN_OR_RETURN(const ValueId y, in.Operand(node, "other"));
+  SL_ASSIGN_OR_RETURN(const ValueId held, in.tensors().Zip(ZipFunction::where, x, condition));
+  SL_ASSIGN_OR_RETURN(const ValueId rest, in.tensors().Zip(ZipFunction::where_not, y, condition));
+  return in.tensors().Add(held, rest);
+}
+
+Made MaskedFill(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
+  SL_ASSIGN_OR_RETURN(const ValueId x, in.Loose(node.Tensor("self")));
+  SL_ASSIGN_OR_RETURN(const ValueId mask, in.Loose(node.Tensor("mask")));
+  if (const auto number = NumberOf(node, "value")) {
+    return in.tensors().Zip(ZipFunction::where_not, x, mask, *number);
+  }
+  SL_ASSIGN_OR_RETURN(const ValueId fill, in.Loose(node.Tensor("value")));
+  SL_ASSIGN_OR_RETURN(const ValueId kept, in.tensors().Zip(ZipFunction::where_not, x, mask));
+  SL_ASSIGN_OR_RETURN(const ValueId filled, in.tensors().Zip(ZipFunction::where, fill, mask));
+  return in.tensors().Add(kept, filled);
+}
+
+Made Gelu(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
+  SL_ASSIGN_OR_RETURN(const ValueId x, in.Value(node.Tensor("self")));
+  const TorchArgument* const by = node.Find("approximate");
+  if (by != nullptr && by->text == "tanh") return in.tensors().Append(Op::kGelu, {x});
+  return in.tensors().Map(MapFunction::gelu_erf, x);
+}
+
+// Casts: between floats without effect; a truth is whether a number is not 0.
+Made Cast(TorchOperands& in, const TorchNode& node, size_t output) {
+  SL_ASSIGN_OR_RETURN(ValueId x, in.Value(node.Tensor("self")));
+  const auto type_of = [&](const std::string& value) {
+    return in.graph().program().values.at(value).type;
+  };
+  const TorchType from = type_of(node.Tensor("self")), to = type_of(node.outputs[output]);
+  if (to != TorchType::kBool || from == TorchType::kBool) return x;
+  SL_ASSIGN_OR_RETURN(x, in.tensors().Map(MapFunction::is_zero, x));
+  return in.tensors().Map(MapFunction::is_zero, x);
+}
+
+// Reductions
+
+// The dimensions that the op reduces: those of `dim`, or all.
+absl::StatusOr<Sizes> Reduced(TorchOperands& in, const TorchNode& node, ValueId x) {
+  const size_t all = in.tensors().SizesOf(x).size();
+  Sizes dims;
+  for (const int64_t dim : node.Ints("dim")) {
+    dims.push_back(DimensionOf(dim, all));
+    if (dims.back() < 0) return in.graph().Unknown(node, "along a dimension that is not there");
+  }
+  if (!dims.empty()) return dims;
+  dims.resize(all);
+  std::iota(dims.begin(), dims.end(), 0);
+  return dims;
+}
+
+// And its root, the standard deviation.
+Made Variance(TorchOperands& in, const TorchNode& node, ValueId x, const Sizes& dims) {
+  SL_ASSIGN_OR_RETURN(ValueId mean, in.tensors().Mean(x, dims));
+  SL_ASSIGN_OR_RETURN(mean, in.tensors().Scale(mean, -1));
+  SL_ASSIGN_OR_RETURN(ValueId square, in.tensors().Add(x, mean));
+  SL_ASSIGN_OR_RETURN(square, in.tensors().Multiply(square, square));
+  SL_ASSIGN_OR_RETURN(square, in.tensors().Mean(square, dims));
+  double count = 1;
+  for (const int64_t dim : dims) {
+    count *= static_cast<double>(in.tensors().SizesOf(x)[static_cast<size_t>(dim)]);
+  }
+  const double less = node.Number("correction", node.Number("unbiased", 1));
+  SL_ASSIGN_OR_RETURN(square, in.tensors().Scale(square, count / (count - less)));
+  return node.op == "std" ? in.tensors().Map(MapFunction::sqrt, square) : Made(square);
+}
+
+Made Reduction(TorchOperands& in, const TorchNode& node, size_t output) {
+  SL_ASSIGN_OR_RETURN(const ValueId x, in.Value(node.Tensor("self")));
+  SL_ASSIGN_OR_RETURN(const Sizes dims, Reduced(in, node, x));
+  Made made = node.op == "mean"  ? in.tensors().Mean(x, dims)
+              : node.op == "sum" ? in.tensors().Sum(x, dims)
+                                 : Variance(in, node, x, dims);
+  if (!made.ok()) return made;
+  return in.tensors().Reshape(*made, in.graph().Sizes(node.outputs[output]));
+}
+
+Made Softmax(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
+  SL_ASSIGN_OR_RETURN(const ValueId x, in.Value(node.Tensor("self")));
+  const int64_t dim =
+      DimensionOf(static_cast<int64_t>(node.Number("dim", -1)), in.tensors().SizesOf(x).size());
+  if (dim < 0) return in.graph().Unknown(node, "along a dimension that is not there");
+  return in.tensors().Softmax(x, dim, node.op == "log_softmax" || node.op == "_log_softmax");
+}
+
+}  // namespace
+
+const OpRules& ArithmeticRules() {
+  static const OpRules& rules = *new OpRules([] {
+    OpRules all = {
+        {"add", Sum},
+        {"sub", Sum},
+        {"rsub", Difference},
+        {"mul", Product},
+        {"div", Quotient},
+        {"pow", Power},
+        {"neg", Negative},
+        {"eq", Comparison},
+        {"ne", Comparison},
+        {"lt", Comparison},
+        {"le", Comparison},
+        {"gt", Comparison},
+        {"ge", Comparison},
+        {"maximum", Comparison},
+        {"minimum", Comparison},
+        {"__and__", Truths},
+        {"bitwise_and", Truths},
+        {"logical_and", Truths},
+        {"__or__", Truths},
+        {"bitwise_or", Truths},
+        {"logical_or", Truths},
+        {"where", Where},
+        {"masked_fill", MaskedFill},
+        {"gelu", Gelu},
+        {"to", Cast},
+        {"_to_copy", Cast},
+        {"type_as", Cast},
+        {"mean", Reduction},
+        {"sum", Reduction},
+        {"var", Reduction},
+        {"std", Reduction},
+        {"softmax", Softmax},
+        {"_softmax", Softmax},
+        {"log_softmax", Softmax},
+        {"_log_softmax", Softmax},
+    };
+    for (const auto& [name, op] : UnaryOps()) all[name] = OfUnary;
+    return all;
+  }());
+  return rules;
+}
+
+}  // namespace stringline

@@ -1,0 +1,92 @@
+// The nodes on which the logits depend are raised in the order of the program, each by the rule of
+// its op. What depends on neither tokens nor parameters becomes numbers (constants.h).
+#include "executor/torch_model/raise_ops.h"
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "executor/torch_model/op_rules.h"
+#include "executor/torch_model/torch_effects.h"
+#include "executor/torch_model/torch_loss.h"
+#include "schedlang/base/status.h"
+
+namespace stringline {
+namespace {
+
+OpRule RuleOf(const TorchNode& node) {
+  for (const OpRules* const rules : {&LayerRules(), &LayoutRules(), &ArithmeticRules()}) {
+    if (const auto rule = rules->find(node.op); rule != rules->end()) return rule->second;
+  }
+  return nullptr;
+}
+
+// The nodes on which the value depends and whose results are neither constants nor another value
+// unchanged.
+std::set<const TorchNode*> NodesBehind(const RaisedNodes& nodes, const std::string& end) {
+  const TorchGraph& graph = nodes.graph();
+  std::set<const TorchNode*> needed;
+  std::vector<std::string> open = {end};
+  while (!open.empty()) {
+    const std::string value = graph.Strip(open.back());
+    open.pop_back();
+    const TorchNode* const node = graph.Producer(value);
+    if (node == nullptr || nodes.constants().Is(value) || !needed.insert(node).second) continue;
+    for (const auto& [name, argument] : node->inputs) {
+      for (const std::string& tensor : argument.tensors) {
+        if (!tensor.empty()) open.push_back(tensor);
+      }
+    }
+  }
+  return needed;
+}
+
+std::string WhyUnknown(const TorchNode& node) {
+  if (node.op != "dropout") return "";
+  return absl::StrCat("dropout of ", node.Number("p", 0), ": export the model after eval()");
+}
+
+absl::Status RaiseNode(const TorchNode& node, TorchOperands* operands) {
+  const TorchGraph& graph = operands->graph();
+  const OpRule rule = RuleOf(node);
+  if (rule == nullptr) return graph.Unknown(node, WhyUnknown(node));
+  operands->tensors().From(node);
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    const std::string& output = node.outputs[i];
+    if (output.empty()) continue;
+    SL_ASSIGN_OR_RETURN(const ValueId made, rule(*operands, node, i));
+    TensorNodes::Sizes sizes = operands->tensors().SizesOf(made);
+    const TensorNodes::Sizes& wanted = graph.Sizes(output);
+    if (!sizes.empty() && sizes.size() == wanted.size() && sizes[0] == 1) sizes[0] = wanted[0];
+    if (sizes != wanted) {
+      return graph.Unknown(node, "its result has other sizes than the program's");
+    }
+    operands->Set(output, made);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<RaisedModel> RaiseOps(const TorchProgram& program, const Pt2Archive& archive) {
+  RaisedNodes nodes(program, archive);
+  SL_RETURN_IF_ERROR(nodes.FindTokens());
+  SL_ASSIGN_OR_RETURN(const TorchLoss end, FindLoss(nodes.graph()));
+  std::vector<std::string> ends = {end.logits};
+  if (!end.loss.empty()) ends.push_back(end.loss);
+  SL_RETURN_IF_ERROR(CheckEffects(nodes.graph(), archive, ends));
+  TorchOperands operands(&nodes, end.logits);
+  const std::set<const TorchNode*> needed = NodesBehind(nodes, end.logits);
+  for (const TorchNode& node : program.nodes) {
+    if (needed.count(&node) > 0) SL_RETURN_IF_ERROR(RaiseNode(node, &operands));
+  }
+  SL_ASSIGN_OR_RETURN(ValueId logits, operands.Value(end.logits));
+  TensorNodes::Sizes sizes = nodes.TypeOfTokens().shape;
+  sizes.push_back(nodes.graph().Sizes(end.logits).back());
+  SL_ASSIGN_OR_RETURN(logits, operands.tensors().Reshape(logits, sizes));
+  return std::move(nodes).Finish(logits);
+}
+
+}  // namespace stringline

@@ -1,0 +1,57 @@
+// The graph of a model while it is raised from a torch program: nodes appended one by one, each
+// with the module that it came from, and the loss behind the logits.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "executor/torch_model/constants.h"
+#include "executor/torch_model/raised_params.h"
+#include "executor/torch_model/torch_graph.h"
+#include "stages/builder.h"
+#include "stages/models/raised.h"
+
+namespace stringline {
+
+class RaisedNodes {
+ public:
+  // Both outlive the object.
+  RaisedNodes(const TorchProgram& program, const Pt2Archive& archive);
+
+  const TorchGraph& graph() const { return graph_; }
+  const TorchConstants& constants() const { return constants_; }
+  RaisedParams& params() { return params_; }
+  const Type& TypeOf(ValueId value) const { return builder_.TypeOf(value); }
+
+  // Takes the program's input that indexes an embedding as the tokens; labels and the like are
+  // other inputs. InvalidArgument without one.
+  absl::Status FindTokens();
+  const std::string& tokens() const { return tokens_; }
+  ValueId token_value() const { return token_value_; }
+  Type TypeOfTokens() const { return {DType::kI32, graph_.Sizes(tokens_)}; }
+
+  // Appends a node of ours in place of a node of the program. Unimplemented, with the program's
+  // node, where the op does not take these operands.
+  absl::StatusOr<std::vector<ValueId>> AppendAll(const TorchNode& from, Op op,
+                                                 std::vector<ValueId> inputs,
+                                                 std::vector<double> attributes,
+                                                 const std::string& name = "");
+  absl::StatusOr<ValueId> Append(const TorchNode& from, Op op, std::vector<ValueId> inputs,
+                                 std::vector<double> attributes = {});
+
+  // Puts the cross-entropy of the logits, (B,T,V), and the targets behind the nodes, and cuts the
+  // model into layers.
+  absl::StatusOr<RaisedModel> Finish(ValueId logits) &&;
+
+ private:
+  TorchConstants constants_;
+  const TorchGraph graph_;
+  Builder builder_;
+  RaisedParams params_;
+  std::string tokens_;
+  ValueId token_value_ = kNone;
+  std::vector<std::string> modules_;  // by node of the builder's graph
+};
+
+}  // namespace stringline

@@ -1,0 +1,56 @@
+// The operands of a program's nodes while it is raised op by op: values already made, constants as
+// numbers, and parameters.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "executor/torch_model/tensor_nodes.h"
+
+namespace stringline {
+
+class TorchOperands {
+ public:
+  using Made = absl::StatusOr<ValueId>;
+
+  // `nodes` outlives the object. `logits`: the value that the loss takes.
+  TorchOperands(RaisedNodes* nodes, std::string logits);
+
+  const TorchGraph& graph() const { return nodes_.graph(); }
+  RaisedNodes& nodes() { return nodes_; }
+  TensorNodes& tensors() { return tensors_; }
+  // True for the node whose result is the logits.
+  bool GivesLogits(const TorchNode& node) const;
+  void Set(const std::string& output, ValueId made) { values_[output] = made; }
+
+  // The value with its own sizes. Unimplemented for whole numbers that depend on tokens, and for
+  // parameters of more than two dimensions.
+  Made Value(const std::string& value);
+  // The same for ops that broadcast: what is alike along the first dimension may have size 1 there.
+  // So constants of every sequence do not tie a program to its number of them.
+  Made Loose(const std::string& value);
+  // A tensor operand; nothing where it is left out.
+  absl::StatusOr<std::optional<ValueId>> Optional(const TorchNode& node, const char* name);
+  // A loose tensor operand, or a number as a tensor without dimensions.
+  Made Operand(const TorchNode& node, const char* name);
+  // The numbers of a constant.
+  Made NumbersOf(const std::string& value, bool integer);
+  // `value` expanded to the sizes of the result.
+  Made Sized(Made value, const TorchNode& node, size_t output);
+
+ private:
+  Made Parameter(const std::string& value);
+  const TorchNode* Reader(const std::string& value) const;
+
+  RaisedNodes& nodes_;
+  TensorNodes tensors_;
+  const std::string logits_;
+  std::map<std::string, ValueId> values_;  // by the program's names of them
+};
+
+// The number of an operand that is no tensor.
+std::optional<double> NumberOf(const TorchNode& node, const char* name);
+
+}  // namespace stringline

@@ -1,0 +1,226 @@
+// Shape rules of the ops on tensors of any shape.
+#include <cmath>
+#include <numeric>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "schedlang/base/status.h"
+#include "stages/functions.h"
+#include "stages/shapes.h"
+#include "stages/text.h"
+
+namespace stringline {
+namespace {
+
+using Shape = std::vector<int64_t>;
+
+constexpr double kMostOfTensor = 2147483648.0;
+
+absl::Status TensorMisfit(absl::string_view what, InputTypes in) {
+  std::string seen;
+  for (const Type& type : in) absl::StrAppend(&seen, seen.empty() ? "" : ", ", PrintType(type));
+  return absl::InvalidArgumentError(absl::StrCat(what, ", seen: ", seen));
+}
+
+absl::Status CheckF32(absl::string_view op, InputTypes in) {
+  for (const Type& type : in) {
+    if (type.dtype != DType::kF32) return TensorMisfit(absl::StrCat(op, " computes in f32"), in);
+  }
+  return absl::OkStatus();
+}
+
+bool IsCount(double value, double least) {
+  return value >= least && value <= kMostOfTensor && value == std::floor(value);
+}
+
+absl::Status CheckFunction(absl::string_view op, double function, int functions) {
+  if (IsCount(function, 0) && function < functions) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(op, " with function ", function));
+}
+
+absl::StatusOr<Shape> SizesIn(absl::string_view op, Attributes attributes) {
+  Shape shape;
+  double elements = 1;
+  for (const double size : attributes) {
+    if (!IsCount(size, 1)) return absl::InvalidArgumentError(absl::StrCat(op, " to size ", size));
+    shape.push_back(static_cast<int64_t>(size));
+    elements *= size;
+  }
+  if (elements <= kMostOfTensor) return shape;
+  return absl::InvalidArgumentError(absl::StrCat(op, " to more than 2^31 elements"));
+}
+
+absl::StatusOr<size_t> DimensionIn(absl::string_view op, double dim, InputTypes in) {
+  if (IsCount(dim, 0) && dim < static_cast<double>(in[0].shape.size())) {
+    return static_cast<size_t>(dim);
+  }
+  return TensorMisfit(absl::StrCat(op, " along dimension ", dim), in);
+}
+
+InferredTypes One(Shape shape) { return std::vector<Type>{{DType::kF32, std::move(shape)}}; }
+
+// True if `small` can be expanded to `large`.
+bool Expands(const Shape& small, const Shape& large) {
+  if (small.size() > large.size()) return false;
+  const size_t before = large.size() - small.size();
+  for (size_t d = 0; d < small.size(); ++d) {
+    if (small[d] != 1 && small[d] != large[before + d]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+InferredTypes ShapeOfMap(InputTypes in, Attributes attributes) {
+  SL_RETURN_IF_ERROR(CheckF32("map", in));
+  SL_RETURN_IF_ERROR(CheckFunction("map", attributes[0], kMapFunctions));
+  return std::vector<Type>{in[0]};
+}
+
+InferredTypes ShapeOfMapGrad(InputTypes in, Attributes attributes) {
+  SL_RETURN_IF_ERROR(CheckF32("map_grad", in));
+  SL_RETURN_IF_ERROR(CheckFunction("map_grad", attributes[0], kMapFunctions));
+  if (in[0] != in[1]) return TensorMisfit("map_grad wants dy and x of one shape", in);
+  return std::vector<Type>{in[0]};
+}
+
+InferredTypes ShapeOfZip(InputTypes in, Attributes attributes) {
+  SL_RETURN_IF_ERROR(CheckF32("zip", in));
+  SL_RETURN_IF_ERROR(CheckFunction("zip", attributes[0], kZipFunctions));
+  if (in[0] != in[1]) return TensorMisfit("zip wants two inputs of one shape", in);
+  return std::vector<Type>{in[0]};
+}
+
+InferredTypes ShapeOfZipGrad(InputTypes in, Attributes attributes) {
+  SL_RETURN_IF_ERROR(CheckF32("zip_grad", in));
+  SL_RETURN_IF_ERROR(CheckFunction("zip_grad", attributes[0], kZipFunctions));
+  if (in[0] != in[1] || in[0] != in[2])
+    return TensorMisfit("zip_grad wants inputs of one shape", in);
+  return std::vector<Type>{in[0], in[0]};
+}
+
+InferredTypes ShapeOfReshape(InputTypes in, Attributes attributes) {
+  SL_RETURN_IF_ERROR(CheckF32("reshape", in));
+  SL_ASSIGN_OR_RETURN(Shape shape, SizesIn("reshape", attributes));
+  const Type made{DType::kF32, shape};
+  if (made.elements() == in[0].elements()) return One(std::move(shape));
+  return TensorMisfit(absl::StrCat("reshape to ", PrintType(made), " wants as many numbers"), in);
+}
+
+InferredTypes ShapeOfPermute(InputTypes in, Attributes attributes) {
+  SL_RETURN_IF_ERROR(CheckF32("permute", in));
+  Shape shape;
+  std::vector<bool> met(in[0].shape.size(), false);
+  for (const double dim : attributes) {
+    SL_ASSIGN_OR_RETURN(const size_t d, DimensionIn("permute", dim, in));
+    if (met[d]) return TensorMisfit("permute wants each dimension once", in);
+    met[d] = true;
+    shape.push_back(in[0].shape[d]);
+  }
+  if (shape.size() != met.size()) return TensorMisfit("permute wants every dimension", in);
+  return One(std::move(shape));
+}
+
+InferredTypes ShapeOfExpand(InputTypes in, Attributes attributes) {
+  SL_RETURN_IF_ERROR(CheckF32("expand", in));
+  SL_ASSIGN_OR_RETURN(Shape shape, SizesIn("expand", attributes));
+  if (Expands(in[0].shape, shape)) return One(std::move(shape));
+  return TensorMisfit(
+      absl::StrCat("expand to ", PrintType({DType::kF32, shape}), " wants sizes of 1 or the same"),
+      in);
+}
+
+InferredTypes ShapeOfSumTo(InputTypes in, Attributes attributes) {
+  SL_RETURN_IF_ERROR(CheckF32("sum_to", in));
+  SL_ASSIGN_OR_RETURN(Shape shape, SizesIn("sum_to", attributes));
+  if (Expands(shape, in[0].shape)) return One(std::move(shape));
+  return TensorMisfit(absl::StrCat("sum_to ", PrintType({DType::kF32, shape}),
+                                   " wants sizes that expand to the input's"),
+                      in);
+}
+
+InferredTypes ShapeOfTake(InputTypes in, Attributes attributes) {
+  SL_RETURN_IF_ERROR(CheckF32("take", in));
+  SL_ASSIGN_OR_RETURN(const size_t dim, DimensionIn("take", attributes[0], in));
+  const double first = attributes[1], step = attributes[2], count = attributes[3];
+  if (!IsCount(first, 0) || !IsCount(step, 1) || !IsCount(count, 1) ||
+      first + step * (count - 1) >= static_cast<double>(in[0].shape[dim])) {
+    return TensorMisfit(absl::StrCat("take of ", count, " parts from ", first, " by ", step), in);
+  }
+  Shape shape = in[0].shape;
+  shape[dim] = static_cast<int64_t>(count);
+  return One(std::move(shape));
+}
+
+InferredTypes ShapeOfPut(InputTypes in, Attributes attributes) {
+  SL_RETURN_IF_ERROR(CheckF32("put", in));
+  SL_ASSIGN_OR_RETURN(const size_t dim, DimensionIn("put", attributes[0], in));
+  const double first = attributes[1], step = attributes[2], size = attributes[3];
+  const auto count = static_cast<double>(in[0].shape[dim]);
+  if (!IsCount(first, 0) || !IsCount(step, 1) || !IsCount(size, 1) ||
+      first + step * (count - 1) >= size) {
+    return TensorMisfit(absl::StrCat("put from ", first, " by ", step, " into ", size, " parts"),
+                        in);
+  }
+  Shape shape = in[0].shape;
+  shape[dim] = static_cast<int64_t>(size);
+  return One(std::move(shape));
+}
+
+InferredTypes ShapeOfJoin(InputTypes in, Attributes attributes) {
+  SL_RETURN_IF_ERROR(CheckF32("join", in));
+  SL_ASSIGN_OR_RETURN(const size_t dim, DimensionIn("join", attributes[0], in));
+  Shape a = in[0].shape, b = in[1].shape;
+  if (a.size() != b.size()) return TensorMisfit("join wants as many dimensions", in);
+  const int64_t size = a[dim] + b[dim];
+  a[dim] = b[dim] = size;
+  if (a != b) return TensorMisfit("join wants the same sizes in the other dimensions", in);
+  return One(std::move(a));
+}
+
+InferredTypes ShapeOfMatMul(InputTypes in, Attributes attributes) {
+  SL_RETURN_IF_ERROR(CheckF32("matmul", in));
+  Shape a = in[0].shape, b = in[1].shape;
+  if (a.size() < 2 || a.size() != b.size())
+    return TensorMisfit("matmul wants stacks of matrices", in);
+  const size_t row = a.size() - 2, column = a.size() - 1;
+  if (attributes[0] != 0) std::swap(a[row], a[column]);
+  if (attributes[1] != 0) std::swap(b[row], b[column]);
+  const int64_t columns = b[column];
+  if (a[column] != b[row] || Shape(a.begin(), a.end() - 2) != Shape(b.begin(), b.end() - 2)) {
+    return TensorMisfit("matmul wants (..,M,K) and (..,K,N)", in);
+  }
+  a[column] = columns;
+  return One(std::move(a));
+}
+
+InferredTypes ShapeOfSoftmax(InputTypes in, Attributes) {
+  SL_RETURN_IF_ERROR(CheckF32("softmax", in));
+  if (in[0].shape.empty()) return TensorMisfit("softmax wants a dimension", in);
+  return std::vector<Type>{in[0]};
+}
+
+InferredTypes ShapeOfSoftmaxGrad(InputTypes in, Attributes) {
+  SL_RETURN_IF_ERROR(CheckF32("softmax_grad", in));
+  if (in[0] != in[1] || in[0].shape.empty()) {
+    return TensorMisfit("softmax_grad wants dy and y of one shape", in);
+  }
+  return std::vector<Type>{in[0]};
+}
+
+InferredTypes ShapeOfNumbers(InputTypes, Attributes attributes) {
+  const Attributes rest = attributes.subspan(2);
+  if (!IsCount(attributes[1], 0) || attributes[1] > static_cast<double>(rest.size())) {
+    return absl::InvalidArgumentError(absl::StrCat("numbers of ", attributes[1], " dimensions"));
+  }
+  const auto dims = static_cast<size_t>(attributes[1]);
+  SL_ASSIGN_OR_RETURN(Shape shape, SizesIn("numbers", rest.subspan(0, dims)));
+  const Type made{attributes[0] != 0 ? DType::kI32 : DType::kF32, std::move(shape)};
+  if (made.elements() != static_cast<int64_t>(rest.size() - dims)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(rest.size() - dims, " numbers for ", PrintType(made)));
+  }
+  return std::vector<Type>{made};
+}
+
+}  // namespace stringline

@@ -1,0 +1,351 @@
+"""A zoo of small random models, of torch and of transformers' configurations: each is exported by
+torch.export, cut into two stages and trained by us for a step. Its loss and all its gradients are
+torch's, or it is refused by name.
+
+    zoo_test.py EXPORT_WRITER STRINGLINE SOURCES [NAMES]
+
+The last line counts the models that are right, refused, and wrong. The exit status is 0 if none is
+wrong and no fewer are right than RIGHT; 77, with a line of explanation, without torch or
+transformers: skipped, for ctest.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import warnings
+
+from export_test import CONTEXT, LIMIT, ROWS, VOCABULARY, load_torch, write_run
+
+torch, transformers, load_file = load_torch()
+nn, F = torch.nn, torch.nn.functional
+RIGHT = 0
+WIDTH, HEADS, DEPTH = 16, 4, 2
+SIZES = dict(vocab_size=VOCABULARY, hidden_size=WIDTH, intermediate_size=24, num_hidden_layers=DEPTH,
+             num_attention_heads=HEADS, max_position_embeddings=32)
+GPT = dict(vocab_size=VOCABULARY, n_embd=WIDTH, n_layer=DEPTH, n_head=HEADS, n_positions=32)
+KEYS = dict(num_key_value_heads=2)
+EXPERTS = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=12)
+
+# Configurations of transformers, by the names of their classes, for AutoModelForCausalLM …
+CAUSAL = {
+    "GPT2": GPT, "OpenAIGPT": GPT, "GPTBigCode": GPT, "ImageGPT": GPT,
+    "GPTJ": dict(GPT, rotary_dim=4), "CodeGen": dict(GPT, rotary_dim=4),
+    "CTRL": dict(vocab_size=VOCABULARY, n_embd=WIDTH, n_layer=DEPTH, n_head=HEADS, dff=24,
+                 n_positions=32),
+    "GPTNeo": dict(vocab_size=VOCABULARY, hidden_size=WIDTH, num_layers=DEPTH, num_heads=HEADS,
+                   attention_types=[[["global", "local"], 1]], window_size=4,
+                   max_position_embeddings=32),
+    "GPTNeoX": SIZES, "GPTNeoXJapanese": SIZES,
+    "OPT": dict(vocab_size=VOCABULARY, hidden_size=WIDTH, ffn_dim=24, num_hidden_layers=DEPTH,
+                num_attention_heads=HEADS, max_position_embeddings=32, word_embed_proj_dim=WIDTH),
+    "Bloom": dict(vocab_size=VOCABULARY, hidden_size=WIDTH, n_layer=DEPTH, n_head=HEADS),
+    "Mpt": dict(vocab_size=VOCABULARY, d_model=WIDTH, n_layers=DEPTH, n_heads=HEADS, max_seq_len=32),
+    "Falcon": dict(vocab_size=VOCABULARY, hidden_size=WIDTH, num_hidden_layers=DEPTH,
+                   num_attention_heads=HEADS),
+    "Llama": dict(SIZES, **KEYS), "Mistral": dict(SIZES, **KEYS),
+    "Ministral": dict(SIZES, **KEYS, head_dim=4),
+    "Qwen2": dict(SIZES, **KEYS), "Qwen3": dict(SIZES, **KEYS, head_dim=4),
+    "Phi": SIZES, "Phi3": dict(SIZES, pad_token_id=0), "Gemma": dict(SIZES, **KEYS, head_dim=4),
+    "Gemma2": dict(SIZES, **KEYS, head_dim=4), "Gemma3Text": dict(SIZES, **KEYS, head_dim=4),
+    "Olmo": dict(SIZES, **KEYS), "Olmo2": dict(SIZES, **KEYS), "Olmo3": dict(SIZES, **KEYS),
+    "StableLm": dict(SIZES, **KEYS), "Starcoder2": dict(SIZES, **KEYS),
+    "Persimmon": SIZES, "Cohere": dict(SIZES, **KEYS), "Cohere2": dict(SIZES, **KEYS),
+    "Granite": dict(SIZES, **KEYS), "Nemotron": dict(SIZES, **KEYS),
+    "Glm": dict(SIZES, **KEYS, head_dim=4, pad_token_id=0),
+    "Glm4": dict(SIZES, **KEYS, head_dim=4, pad_token_id=0),
+    "Helium": dict(SIZES, **KEYS, head_dim=4), "SmolLM3": dict(SIZES, **KEYS, pad_token_id=0),
+    "Exaone4": dict(SIZES, **KEYS), "SeedOss": dict(SIZES, **KEYS, head_dim=4),
+    "Arcee": dict(SIZES, **KEYS), "Apertus": dict(SIZES, **KEYS), "BitNet": dict(SIZES, **KEYS),
+    "DiffLlama": dict(SIZES, **KEYS), "Ernie4_5": dict(SIZES, **KEYS, head_dim=4),
+    "HunYuanDenseV1": dict(SIZES, **KEYS, head_dim=4), "Doge": dict(SIZES, **KEYS),
+    "Lfm2": dict(SIZES, **KEYS), "NanoChat": dict(SIZES, **KEYS),
+    "BioGpt": SIZES, "XGLM": dict(vocab_size=VOCABULARY, d_model=WIDTH, ffn_dim=24,
+                                  num_layers=DEPTH, attention_heads=HEADS),
+    "Mixtral": dict(SIZES, **KEYS, num_local_experts=4), "Qwen2Moe": dict(SIZES, **KEYS, **EXPERTS),
+    "Qwen3Moe": dict(SIZES, **KEYS, **EXPERTS, head_dim=4),
+    "Olmoe": dict(SIZES, **KEYS, num_experts=4, num_experts_per_tok=2),
+    "Mamba": dict(vocab_size=VOCABULARY, hidden_size=WIDTH, num_hidden_layers=DEPTH, state_size=4),
+    "BertGeneration": dict(SIZES, is_decoder=True),
+    "MegatronBert": dict(SIZES, is_decoder=True), "RemBert": dict(
+        SIZES, is_decoder=True, input_embedding_size=12, output_embedding_size=20),
+    "RoFormer": dict(SIZES, is_decoder=True, embedding_size=WIDTH),
+    "Ernie": dict(SIZES, is_decoder=True), "Data2VecText": dict(SIZES, is_decoder=True),
+}
+# … and for AutoModelForMaskedLM.
+MASKED = {
+    "Bert": SIZES, "Roberta": SIZES, "XLMRoberta": SIZES, "Camembert": SIZES,
+    "RobertaPreLayerNorm": SIZES, "Electra": dict(SIZES, embedding_size=12),
+    "Albert": dict(SIZES, embedding_size=12),
+    "DistilBert": dict(vocab_size=VOCABULARY, dim=WIDTH, hidden_dim=24, n_layers=DEPTH,
+                       n_heads=HEADS, max_position_embeddings=32),
+    "MobileBert": dict(SIZES, embedding_size=WIDTH, true_hidden_size=WIDTH, intra_bottleneck_size=WIDTH,
+                       trigram_input=True),
+    "ConvBert": dict(SIZES, embedding_size=WIDTH), "SqueezeBert": dict(SIZES, embedding_size=WIDTH),
+    "MPNet": SIZES, "Nystromformer": dict(SIZES, num_landmarks=2), "FNet": SIZES,
+    "LayoutLM": SIZES, "Deberta": SIZES, "DebertaV2": SIZES, "Esm": dict(SIZES, pad_token_id=1),
+    "YosoModel": SIZES, "ModernBert": dict(SIZES, pad_token_id=0), "IBert": SIZES,
+    "Flaubert": dict(n_words=VOCABULARY, emb_dim=WIDTH, n_layers=DEPTH, n_heads=HEADS),
+}
+
+
+class OfTransformers(nn.Module):
+    def __init__(self, model, options):
+        super().__init__()
+        self.model, self.options = model, options
+
+    def forward(self, input_ids):
+        return self.model(input_ids=input_ids, **self.options).logits
+
+
+def of_transformers(auto, name, sizes, options):
+    def made():
+        config = getattr(transformers, f"{name}Config")(**sizes)
+        return OfTransformers(getattr(transformers, auto).from_config(config), options)
+    return made
+
+
+class Tokens(nn.Module):
+    """A table, some layers on (rows, positions, WIDTH), and a head."""
+
+    def __init__(self, *layers):
+        super().__init__()
+        self.table = nn.Embedding(VOCABULARY, WIDTH)
+        self.places = nn.Parameter(torch.zeros(CONTEXT, WIDTH))
+        self.layers = nn.ModuleList(layers)
+        self.head = nn.Linear(WIDTH, VOCABULARY)
+
+    def forward(self, input_ids):
+        x = self.table(input_ids) + self.places
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x)
+
+
+def tokens(*layers):
+    """Each layer is made twice."""
+    return lambda: Tokens(*(layer() for _ in range(DEPTH) for layer in layers))
+
+
+class Residual(nn.Module):
+    def __init__(self, *parts):
+        super().__init__()
+        self.parts = nn.Sequential(*parts)
+
+    def forward(self, x):
+        return x + self.parts(x)
+
+
+def feed(activation):
+    """A residual feed-forward with the activation."""
+    return lambda: Residual(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 24), activation(),
+                            nn.Linear(24, WIDTH))
+
+
+class Attended(nn.Module):
+    """nn.MultiheadAttention of a value to itself."""
+
+    def __init__(self, causal, **options):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True, **options)
+        self.causal = causal
+
+    def forward(self, x):
+        mask = nn.Transformer.generate_square_subsequent_mask(CONTEXT) if self.causal else None
+        return x + self.attention(x, x, x, attn_mask=mask, need_weights=False)[0]
+
+
+class Weighed(Attended):
+    """The same, and its weights are asked for: torch writes the attention out."""
+
+    def forward(self, x):
+        return x + self.attention(x, x, x, need_weights=True)[0]
+
+
+class Applied(nn.Module):
+    """A function of the value and of a matrix of the layer's own."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(WIDTH, WIDTH))
+        self.function = function
+
+    def forward(self, x):
+        return x + self.function(x, self.weight)
+
+
+def applied(function):
+    return lambda: Applied(function)
+
+
+class Mixed(nn.Module):
+    """MLP-Mixer: a feed-forward over the positions, then one over the channels."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(WIDTH)
+        self.over = nn.Sequential(nn.Linear(CONTEXT, 20), nn.GELU(), nn.Linear(20, CONTEXT))
+
+    def forward(self, x):
+        return x + self.over(self.norm(x).transpose(1, 2)).transpose(1, 2)
+
+
+def encoder(**options):
+    return tokens(lambda: nn.TransformerEncoderLayer(WIDTH, HEADS, 24, dropout=0.0, batch_first=True,
+                                                     **options))
+
+
+def low_rank(x, w):
+    u, v = w.chunk(2, dim=1)
+    return (x @ u) @ v.t()
+
+
+ACTIVATIONS = [nn.ReLU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.ELU, nn.SELU, nn.CELU, nn.ReLU6,
+               nn.LeakyReLU, nn.Softplus, nn.Mish, nn.Hardswish, nn.Hardsigmoid, nn.Hardtanh,
+               nn.LogSigmoid, nn.Softsign, nn.Tanhshrink, nn.Softshrink, nn.PReLU]
+FUNCTIONS = {
+    "a softmax over positions": lambda x, w: (x @ w).softmax(1) * x,
+    "a softmax of scores": lambda x, w: (x @ x.transpose(1, 2) / 4).softmax(-1) @ (x @ w),
+    "a logarithm of softmax": lambda x, w: (x @ w).log_softmax(-1),
+    "a mean of positions": lambda x, w: (x @ w).mean(1, keepdim=True).expand_as(x),
+    "a variance": lambda x, w: x @ w / (x.var(-1, keepdim=True) + 1).sqrt(),
+    "a standard deviation": lambda x, w: x @ w / (x.std(-1, keepdim=True) + 1),
+    "a normalised direction": lambda x, w: F.normalize(x, dim=-1) @ w,
+    "cosine and sine": lambda x, w: (x @ w).cos() * x.sin(),
+    "a root of a square": lambda x, w: ((x @ w).pow(2) + 1).sqrt(),
+    "an absolute value": lambda x, w: (x @ w).abs(),
+    "a clamp": lambda x, w: (x @ w).clamp(-0.5, 0.5),
+    "a maximum of two": lambda x, w: torch.maximum(x @ w, x),
+    "a choice": lambda x, w: torch.where(x @ w > 0, x, -x),
+    "a mask of a comparison": lambda x, w: (x @ w).masked_fill(x < 0, 0.5),
+    "a window of positions": lambda x, w: F.pad(x @ w, (0, 0, 1, 0))[:, :-1],
+    "positions turned": lambda x, w: torch.roll(x @ w, 2, 1),
+    "halves exchanged": lambda x, w: torch.cat((x @ w).chunk(2, -1)[::-1], -1),
+    "a stack and its sum": lambda x, w: torch.stack([x @ w, x], 0).sum(0),
+    "an einsum": lambda x, w: torch.einsum("btc,cd->btd", x, w),
+    "an einsum of heads": lambda x, w: torch.einsum(
+        "bthc,hcd->bthd", x.view(*x.shape[:2], 4, 4), w.view(4, 4, 4).tanh()).flatten(2),
+    "a matrix of low rank": low_rank,
+    "an exponential": lambda x, w: torch.exp(-(x @ w).square()),
+    "a quotient": lambda x, w: (x @ w) / (1 + x.abs()),
+    "a cumulative sum": lambda x, w: (x @ w).cumsum(1) / 12,
+    "a product over groups": lambda x, w: F.group_norm(
+        (x @ w).transpose(1, 2), 4).transpose(1, 2),
+}
+
+
+def builders():
+    """Pairs of a name and a function that makes the model."""
+    for name, sizes in CAUSAL.items():
+        yield name, of_transformers("AutoModelForCausalLM", name, sizes, {"use_cache": False})
+    for name, sizes in MASKED.items():
+        yield name, of_transformers("AutoModelForMaskedLM", name, sizes, {})
+    for first in (False, True):
+        for activation in ("relu", "gelu"):
+            yield (f"TransformerEncoderLayer, {activation}{', norm first' if first else ''}",
+                   encoder(norm_first=first, activation=activation))
+    yield "TransformerEncoderLayer without biases", encoder(bias=False)
+    yield "MultiheadAttention", tokens(lambda: Attended(False))
+    yield "MultiheadAttention, causal", tokens(lambda: Attended(True))
+    yield "MultiheadAttention with biases of keys", tokens(lambda: Attended(False, add_bias_kv=True))
+    yield "MultiheadAttention with its weights", tokens(lambda: Weighed(False))
+    yield "MLP-Mixer", tokens(Mixed, feed(nn.GELU))
+    yield "LSTM", tokens(lambda: type("Recurrent", (nn.LSTM,), {
+        "forward": lambda self, x: nn.LSTM.forward(self, x)[0]})(WIDTH, WIDTH, batch_first=True))
+    for activation in ACTIVATIONS:
+        yield activation.__name__, tokens(feed(activation))
+    for name, function in FUNCTIONS.items():
+        yield name, tokens(applied(function), feed(nn.ReLU))
+
+
+def make(build):
+    """Values that every formula depends on: norms other than 1, biases other than 0."""
+    torch.manual_seed(5)
+    one = build().eval()
+    with torch.no_grad():
+        for name, param in one.named_parameters():
+            is_norm = param.dim() < 2 and "bias" not in name
+            param.copy_((1.0 if is_norm else 0.0) + 0.2 * torch.randn(param.shape))
+    one(torch.zeros(ROWS, CONTEXT, dtype=torch.long)).sum().backward()
+    for name, param in list(one.named_parameters(remove_duplicate=False)):
+        if param.grad is None:  # read by nothing, so in no program
+            owner, _, last = name.rpartition(".")
+            setattr(one.get_submodule(owner), last, None)
+    one.zero_grad()
+    return one
+
+
+def trained(writer, sources, one, folder):
+    """How far the loss and the gradients of a step are off, and which is the furthest."""
+    write_run(folder, sources, "1f1b", 2, "")
+    out = tempfile.mkdtemp(dir=folder)
+    subprocess.run([writer, os.path.join(folder, "run.yaml"), out], check=True, timeout=300,
+                   capture_output=True)
+    with open(os.path.join(out, "batch.json")) as file:
+        said = json.load(file)
+    rows, targets = (torch.tensor(said[key]).reshape(-1, ROWS, CONTEXT)
+                     for key in ("tokens", "targets"))
+    total = 0.0
+    for row, target in zip(rows, targets):
+        loss = F.cross_entropy(one(row).flatten(0, 1), target.flatten(), reduction="sum")
+        loss.backward()
+        total += loss.item()
+    found = load_file(os.path.join(out, "gradients", "model.safetensors"))
+    largest = max(param.grad.abs().max().item() for param in one.parameters())
+    worst, where = abs(said["loss"] * targets.numel() / total - 1), "the loss"
+    for name, param in one.named_parameters(remove_duplicate=False):
+        size = max(param.grad.abs().max().item(), 1e-3 * largest)
+        off = (found[name] - param.grad).abs().max().item() / size
+        if not off <= worst:
+            worst, where = off, name
+    return worst, where
+
+
+def check(build, tools, folder):
+    """"right", "refused" or "wrong", and a line about it."""
+    writer, tool, sources = tools
+    one = make(build)
+    tokens_seen = torch.arange(ROWS * CONTEXT).reshape(ROWS, CONTEXT) % VOCABULARY
+    try:
+        torch.export.save(torch.export.export(one, (tokens_seen,)), os.path.join(folder, "model.pt2"))
+    except Exception as error:
+        return "refused", f"torch does not export it: {str(error).splitlines()[0][:150]}"
+    said = subprocess.run([tool, "import", "model.pt2"], cwd=folder, capture_output=True,
+                          timeout=120, text=True)
+    if said.returncode == 2 and said.stderr.startswith("stringline: model.pt2: "):
+        return "refused", said.stderr.strip()[:260]
+    if said.returncode != 0:
+        return "wrong", said.stderr[-300:]
+    try:
+        off, where = trained(writer, sources, one, folder)
+    except subprocess.CalledProcessError as error:
+        return "wrong", error.stderr.decode()[-300:]
+    return ("right" if off <= LIMIT else "wrong"), f"off by {off:.1e} at most, in {where}"
+
+
+def main():
+    tools, wanted = sys.argv[1:4], sys.argv[4:]
+    warnings.filterwarnings("ignore")
+    torch.set_num_threads(1)  # of tiny models
+    counts = {"right": 0, "refused": 0, "wrong": 0}
+    for name, build in builders():
+        if wanted and name not in wanted:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            torch.manual_seed(7)
+            torch.randint(VOCABULARY, (3000,), dtype=torch.int16).numpy().tofile(
+                os.path.join(folder, "tokens"))
+            try:
+                result, line = check(build, tools, folder)
+            except Exception as error:  # transformers does not make it
+                result, line = "refused", f"not made: {type(error).__name__}: {str(error)[:200]}"
+        counts[result] += 1
+        print(f"{result}: {name}: {line}", flush=True)
+    print(", ".join(f"{count} {result}" for result, count in counts.items()))
+    enough = bool(wanted) or counts["right"] >= RIGHT
+    sys.exit(0 if counts["wrong"] == 0 and enough else 1)
+
+
+if __name__ == "__main__":
+    main()
