@@ -66,6 +66,8 @@ Grads GradientOfPut(Builder& builder, const Node& node, OutputGrads dy, const Wa
 Grads GradientOfJoin(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
 Grads GradientOfMatMul(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
 Grads GradientOfSoftmax(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfPaddedEmbedding(Builder& builder, const Node& node, OutputGrads dy,
+                                const Wanted& wanted);
 
 // Gradients of the experts' ops: experts_gradients.cc.
 Grads GradientOfRoute(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);

@@ -70,6 +70,8 @@ InferredTypes ShapeOfJoin(InputTypes in, Attributes attributes);
 InferredTypes ShapeOfMatMul(InputTypes in, Attributes attributes);
 InferredTypes ShapeOfSoftmax(InputTypes in, Attributes);
 InferredTypes ShapeOfSoftmaxGrad(InputTypes in, Attributes);
+InferredTypes ShapeOfPaddedEmbedding(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfPaddedEmbeddingGrad(InputTypes in, Attributes attributes);
 InferredTypes ShapeOfNumbers(InputTypes, Attributes attributes);
 
 // Shapes of the experts' ops: experts_shapes.cc.

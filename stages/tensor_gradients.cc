@@ -88,4 +88,12 @@ Grads GradientOfSoftmax(Builder& builder, const Node& node, OutputGrads dy, cons
   return {builder.Append(Op::kSoftmaxGrad, {dy[0], node.outputs[0]}, node.attributes)};
 }
 
+Grads GradientOfPaddedEmbedding(Builder& builder, const Node& node, OutputGrads dy,
+                                const Wanted& wanted) {
+  if (!wanted[1]) return {kNone, kNone};
+  const auto rows = static_cast<double>(builder.TypeOf(node.inputs[1]).shape[0]);
+  return {kNone, builder.Append(Op::kPaddedEmbeddingGrad, {node.inputs[0], dy[0]},
+                                {rows, node.attributes[0]})};
+}
+
 }  // namespace stringline

@@ -208,6 +208,23 @@ InferredTypes ShapeOfSoftmaxGrad(InputTypes in, Attributes) {
   return std::vector<Type>{in[0]};
 }
 
+InferredTypes ShapeOfPaddedEmbedding(InputTypes in, Attributes attributes) {
+  SL_RETURN_IF_ERROR(CheckF32("padded_embedding", in.subspan(1)));
+  if (in[1].shape.empty() || !IsCount(attributes[0], 0) ||
+      attributes[0] >= static_cast<double>(in[1].shape[0])) {
+    return TensorMisfit(absl::StrCat("padded_embedding of row ", attributes[0]), in);
+  }
+  return ShapeOfEmbedding(in, {});
+}
+
+InferredTypes ShapeOfPaddedEmbeddingGrad(InputTypes in, Attributes attributes) {
+  SL_RETURN_IF_ERROR(CheckF32("padded_embedding_grad", in.subspan(1)));
+  if (!IsCount(attributes[1], 0) || attributes[1] >= attributes[0]) {
+    return TensorMisfit(absl::StrCat("padded_embedding_grad of row ", attributes[1]), in);
+  }
+  return ShapeOfEmbeddingGrad(in, attributes.subspan(0, 1));
+}
+
 InferredTypes ShapeOfNumbers(InputTypes, Attributes attributes) {
   const Attributes rest = attributes.subspan(2);
   if (!IsCount(attributes[1], 0) || attributes[1] > static_cast<double>(rest.size())) {

@@ -49,6 +49,9 @@ const std::map<std::string, Unary>& UnaryOps() {
       {"relu6", {M::hard_tanh, "", 0, "", 6}},
       {"leaky_relu", {M::leaky_relu, "negative_slope", 0.01}},
       {"elu", {M::elu, "alpha", 1}},
+      {"celu", {M::celu, "alpha", 1}},
+      {"softshrink", {M::soft_shrink, "lambd", 0.5}},
+      {"hardshrink", {M::hard_shrink, "lambd", 0.5}},
       {"selu", {M::selu}},
       {"silu", {M::silu}},
       {"softplus", {M::softplus, "beta", 1, "threshold", 20}},
@@ -181,6 +184,22 @@ Made Gelu(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
   return in.tensors().Map(MapFunction::gelu_erf, x);
 }
 
+// Below 0 times the weight, one for all or for each channel (dimension 1).
+Made PRelu(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
+  TensorNodes& tensors = in.tensors();
+  SL_ASSIGN_OR_RETURN(const ValueId x, in.Value(node.Tensor("self")));
+  SL_ASSIGN_OR_RETURN(ValueId weight, in.Value(node.Tensor("weight")));
+  Sizes sizes(tensors.SizesOf(x).size(), 1);
+  if (sizes.size() > 1) sizes[1] = tensors.ElementsOf(weight);
+  SL_ASSIGN_OR_RETURN(weight, tensors.Reshape(weight, sizes));
+  SL_ASSIGN_OR_RETURN(const ValueId above, tensors.Map(MapFunction::relu, x));
+  SL_ASSIGN_OR_RETURN(ValueId below, tensors.Scale(x, -1));
+  SL_ASSIGN_OR_RETURN(below, tensors.Map(MapFunction::relu, below));
+  SL_ASSIGN_OR_RETURN(below, tensors.Multiply(below, weight));
+  SL_ASSIGN_OR_RETURN(below, tensors.Scale(below, -1));
+  return tensors.Add(above, below);
+}
+
 // Casts: between floats without effect; a truth is whether a number is not 0.
 Made Cast(TorchOperands& in, const TorchNode& node, size_t output) {
   SL_ASSIGN_OR_RETURN(ValueId x, in.Value(node.Tensor("self")));
@@ -225,12 +244,21 @@ Made Variance(TorchOperands& in, const TorchNode& node, ValueId x, const Sizes& 
   return node.op == "std" ? in.tensors().Map(MapFunction::sqrt, square) : Made(square);
 }
 
+// The root of the sum of squares.
+Made Norm(TorchOperands& in, const TorchNode& node, ValueId x, const Sizes& dims) {
+  if (node.Number("ord", 2) != 2) return in.graph().Unknown(node, "its ord is not 2");
+  SL_ASSIGN_OR_RETURN(x, in.tensors().Multiply(x, x));
+  SL_ASSIGN_OR_RETURN(x, in.tensors().Sum(x, dims));
+  return in.tensors().Map(MapFunction::sqrt, x);
+}
+
 Made Reduction(TorchOperands& in, const TorchNode& node, size_t output) {
   SL_ASSIGN_OR_RETURN(const ValueId x, in.Value(node.Tensor("self")));
   SL_ASSIGN_OR_RETURN(const Sizes dims, Reduced(in, node, x));
-  Made made = node.op == "mean"  ? in.tensors().Mean(x, dims)
-              : node.op == "sum" ? in.tensors().Sum(x, dims)
-                                 : Variance(in, node, x, dims);
+  Made made = node.op == "mean"                 ? in.tensors().Mean(x, dims)
+              : node.op == "sum"                ? in.tensors().Sum(x, dims)
+              : node.op == "linalg_vector_norm" ? Norm(in, node, x, dims)
+                                                : Variance(in, node, x, dims);
   if (!made.ok()) return made;
   return in.tensors().Reshape(*made, in.graph().Sizes(node.outputs[output]));
 }
@@ -272,11 +300,13 @@ const OpRules& ArithmeticRules() {
         {"where", Where},
         {"masked_fill", MaskedFill},
         {"gelu", Gelu},
+        {"prelu", PRelu},
         {"to", Cast},
         {"_to_copy", Cast},
         {"type_as", Cast},
         {"mean", Reduction},
         {"sum", Reduction},
+        {"linalg_vector_norm", Reduction},
         {"var", Reduction},
         {"std", Reduction},
         {"softmax", Softmax},

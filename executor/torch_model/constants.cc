@@ -287,15 +287,30 @@ HostTensor Difference(const ConstantCall& call) {
 // sizes.
 HostTensor Index(const ConstantCall& call) {
   const HostTensor& x = call.in(0);
-  if (call.tensors.size() - 1 != x.sizes.size()) throw NoPlace();
-  return call.Fill([&](const Places& at) {
+  const size_t indexed = call.tensors.size() - 1;
+  if (indexed > x.sizes.size()) throw NoPlace();
+  const size_t rest = x.sizes.size() - indexed;  // dimensions behind the indexed ones
+  return call.Fill([&](const Places& place_of) {
+    if (rest > place_of.size()) throw NoPlace();
+    const Places at(place_of.begin(), place_of.end() - static_cast<std::ptrdiff_t>(rest));
     Places from;
     for (size_t i = 1; i < call.tensors.size(); ++i) {
       auto place = static_cast<int64_t>(call.in(i).At(at));
       if (place < 0) place += x.sizes[i - 1];
       from.push_back(place);
     }
+    from.insert(from.end(), place_of.end() - static_cast<std::ptrdiff_t>(rest), place_of.end());
     return x.At(from);
+  });
+}
+
+// As the index, but for one dimension, whose places are the index's values.
+HostTensor Gather(const ConstantCall& call) {
+  const HostTensor &x = call.in(0), &index = call.in(1);
+  const size_t d = Dimension(call.number("dim", 0), x.sizes.size());
+  return call.Fill([&](Places at) {
+    PlaceAt(at, d) = static_cast<int64_t>(index.At(at));
+    return x.At(at);
   });
 }
 
@@ -383,6 +398,7 @@ const std::map<std::string, Function>& Functions() {
       {"cumsum", RunningSum},
       {"diff", Difference},
       {"index", Index},
+      {"gather", Gather},
       {"matmul", Product},
       {"bmm", Product},
   };

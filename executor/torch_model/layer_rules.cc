@@ -6,7 +6,10 @@
 #include <numeric>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "executor/torch_model/op_rules.h"
 #include "schedlang/base/status.h"
 
@@ -102,7 +105,9 @@ Made Embedding(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
   } else if (indices != in.nodes().tokens()) {
     return in.graph().Unknown(node, "its indices are neither the tokens nor constant");
   }
-  return in.tensors().Append(Op::kEmbedding, {at, table});
+  const double padding = node.Number("padding_idx", -1);
+  if (padding == -1) return in.tensors().Append(Op::kEmbedding, {at, table});
+  return in.tensors().Append(Op::kPaddedEmbedding, {at, table}, {padding});
 }
 
 // The last dimensions, as many as the op normalises.
@@ -191,6 +196,95 @@ Made BatchNorm(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
   return AddIfGiven(in, x, bias);
 }
 
+// The letters of one side of an einsum's equation.
+std::vector<std::string> LettersOf(absl::string_view side) {
+  return absl::StrSplit(absl::StrReplaceAll(side, {{" ", ""}}), ',');
+}
+
+// x with the letters `wanted`, in this order: those that it lacks have size 1.
+Made InOrder(TensorNodes& tensors, ValueId x, std::string letters, const std::string& wanted) {
+  Sizes order, sizes;
+  for (const char letter : wanted) {
+    const size_t at = letters.find(letter);
+    sizes.push_back(at == std::string::npos ? 1 : tensors.SizesOf(x)[at]);
+    if (at != std::string::npos) order.push_back(static_cast<int64_t>(at));
+  }
+  SL_ASSIGN_OR_RETURN(x, tensors.Permute(x, order));
+  return tensors.Reshape(x, sizes);
+}
+
+// Of two tensors: the letters of both and of the result come first, then those of a and the
+// result, then the sum's, for a product of matrices.
+Made Einsum(TorchOperands& in, const TorchNode& node, size_t output) {
+  TensorNodes& tensors = in.tensors();
+  const TorchArgument* const equation = node.Find("equation");
+  const TorchArgument* const operands = node.Find("tensors");
+  if (equation == nullptr || operands == nullptr || operands->tensors.size() != 2) {
+    return in.graph().Unknown(node, "of other than two tensors");
+  }
+  const std::vector<std::string> sides = absl::StrSplit(equation->text, "->");
+  const std::vector<std::string> letters = LettersOf(sides[0]);
+  if (sides.size() != 2 || letters.size() != 2 || absl::StrContains(equation->text, "...")) {
+    return in.graph().Unknown(node, "an equation without '->', or with '...'");
+  }
+  const std::string result = LettersOf(sides[1])[0];
+  SL_ASSIGN_OR_RETURN(ValueId a, in.Value(operands->tensors[0]));
+  SL_ASSIGN_OR_RETURN(ValueId b, in.Value(operands->tensors[1]));
+  std::string both, of_a, of_b, summed;
+  for (const std::string& side : letters) {
+    for (size_t i = 0; i < side.size(); ++i) {
+      if (side.find(side[i]) != i) return in.graph().Unknown(node, "with a letter twice");
+      const bool other = letters[&side == &letters[0] ? 1 : 0].find(side[i]) != std::string::npos;
+      const bool stays = result.find(side[i]) != std::string::npos;
+      if (!other && !stays) return in.graph().Unknown(node, "with a sum over one tensor");
+      if (other && &side != &letters[0]) continue;
+      std::string& group = other ? (stays ? both : summed) : (&side == &letters[0] ? of_a : of_b);
+      group += side[i];
+    }
+  }
+  const auto size_of = [&](const std::string& group) {
+    int64_t size = 1;
+    for (const char letter : group) {
+      const size_t at = letters[0].find(letter);
+      size *= at != std::string::npos ? tensors.SizesOf(a)[at]
+                                      : tensors.SizesOf(b)[letters[1].find(letter)];
+    }
+    return size;
+  };
+  Sizes whole;
+  for (const char letter : both + of_a + of_b) whole.push_back(size_of({letter}));
+  const int64_t stacks = size_of(both), rows = size_of(of_a), columns = size_of(of_b);
+  const int64_t inner = size_of(summed);
+  SL_ASSIGN_OR_RETURN(a, InOrder(tensors, a, letters[0], both + of_a + summed));
+  SL_ASSIGN_OR_RETURN(a, tensors.Reshape(a, {stacks, rows, inner}));
+  SL_ASSIGN_OR_RETURN(b, InOrder(tensors, b, letters[1], both + summed + of_b));
+  SL_ASSIGN_OR_RETURN(b, tensors.Reshape(b, {stacks, inner, columns}));
+  SL_ASSIGN_OR_RETURN(ValueId y, tensors.MatMul(a, b));
+  SL_ASSIGN_OR_RETURN(y, tensors.Reshape(y, whole));
+  SL_ASSIGN_OR_RETURN(y, InOrder(tensors, y, both + of_a + of_b, result));
+  return tensors.Reshape(y, in.graph().Sizes(node.outputs[output]));
+}
+
+// Sums of all positions so far, by a matrix of ones on and below the diagonal.
+Made CumulativeSum(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
+  TensorNodes& tensors = in.tensors();
+  SL_ASSIGN_OR_RETURN(ValueId x, in.Value(node.Tensor("self")));
+  const int64_t last = static_cast<int64_t>(tensors.SizesOf(x).size()) - 1;
+  const int64_t dim =
+      DimensionOf(static_cast<int64_t>(node.Number("dim", -1)), tensors.SizesOf(x).size());
+  if (dim < 0) return in.graph().Unknown(node, "along a dimension that is not there");
+  SL_ASSIGN_OR_RETURN(x, tensors.Swap(x, dim, last));
+  const Sizes sizes = tensors.SizesOf(x);
+  const int64_t count = sizes.back();
+  std::vector<double> ones;
+  for (int64_t i = 0; i < count * count; ++i) ones.push_back(i / count <= i % count ? 1 : 0);
+  SL_ASSIGN_OR_RETURN(const ValueId upper, tensors.Numbers({count, count}, ones));
+  SL_ASSIGN_OR_RETURN(x, tensors.Reshape(x, {tensors.ElementsOf(x) / count, count}));
+  SL_ASSIGN_OR_RETURN(x, tensors.MatMul(x, upper));
+  SL_ASSIGN_OR_RETURN(x, tensors.Reshape(x, sizes));
+  return tensors.Swap(x, dim, last);
+}
+
 // Scores of hidden keys become -inf.
 Made Masked(TorchOperands& in, const TorchNode& node, ValueId scores) {
   constexpr double kHidden = -std::numeric_limits<double>::infinity();
@@ -245,6 +339,7 @@ const OpRules& LayerRules() {
       {"linear", MatrixProduct}, {"addmm", MatrixProduct},
       {"mm", MatrixProduct},     {"bmm", MatrixProduct},
       {"matmul", MatrixProduct}, {"baddbmm", MatrixProduct},
+      {"einsum", Einsum},        {"cumsum", CumulativeSum},
       {"embedding", Embedding},  {"layer_norm", LayerNorm},
       {"rms_norm", RmsNorm},     {"group_norm", GroupNorm},
       {"batch_norm", BatchNorm}, {"scaled_dot_product_attention", Attention},

@@ -45,7 +45,7 @@ Made Permute(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
     if (order.size() != sizes.size() || std::count(order.begin(), order.end(), -1) > 0) {
       return in.graph().Unknown(node, "its dims are not those of the value");
     }
-  } else if (node.op == "t") {
+  } else if (node.op == "t" || node.op == "numpy_T") {
     std::reverse(order.begin(), order.end());
   } else {
     SL_ASSIGN_OR_RETURN(const int64_t a, DimensionIn(in, node, "dim0", 0, sizes));
@@ -97,6 +97,8 @@ Made Join(TorchOperands& in, const TorchNode& node, size_t output) {
   const TorchArgument* const tensors = node.Find("tensors");
   if (tensors == nullptr || tensors->tensors.empty()) return in.graph().Unknown(node);
   for (const std::string& tensor : tensors->tensors) {
+    const Sizes& own = in.graph().Sizes(tensor);
+    if (std::count(own.begin(), own.end(), 0) > 0) continue;
     SL_ASSIGN_OR_RETURN(ValueId part, in.Value(tensor));
     if (node.op == "stack") {
       Sizes one = sizes;
@@ -105,6 +107,7 @@ Made Join(TorchOperands& in, const TorchNode& node, size_t output) {
     }
     parts.push_back(part);
   }
+  if (parts.empty()) return in.graph().Unknown(node, "of nothing");
   return in.tensors().Join(parts, dim);
 }
 
@@ -232,6 +235,7 @@ const OpRules& LayoutRules() {
       {"permute", Permute},
       {"transpose", Permute},
       {"t", Permute},
+      {"numpy_T", Permute},
       {"slice", Slice},
       {"select", Select},
       {"unbind", Select},

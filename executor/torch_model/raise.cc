@@ -111,8 +111,13 @@ class Raiser {
     return "";
   }
 
+  static bool HasPadding(const TorchNode& embedding) {
+    return embedding.Number("padding_idx", -1) != -1;
+  }
+
   absl::StatusOr<ValueId> Embedding(const TorchNode& node) {
     const std::string table = graph_.Strip(node.Tensor("weight"));
+    if (HasPadding(node)) return graph_.Unknown(node, "a row of its table has no gradient");
     if (graph_.Strip(node.Tensor("indices")) != nodes_.tokens() || !graph_.IsParam(table)) {
       return graph_.Unknown(node, "neither of the tokens nor of positions that are added");
     }
@@ -207,7 +212,9 @@ class Raiser {
   absl::StatusOr<ValueId> Positions(const TorchNode& node, const std::string& x,
                                     const TorchNode& table) {
     const std::string weight = graph_.Strip(table.Tensor("weight"));
-    if (!graph_.IsParam(weight)) return graph_.Unknown(table, "of no parameter");
+    if (!graph_.IsParam(weight) || HasPadding(table)) {
+      return graph_.Unknown(table, "of no parameter, or with a row without gradient");
+    }
     if (graph_.Sizes(x) != graph_.Sizes(node.outputs.front()) || graph_.Sizes(x).size() != 3 ||
         graph_.Sizes(x)[1] != Tokens().shape[1]) {
       return graph_.Unknown(node, "positions of other rows than the tokens'");

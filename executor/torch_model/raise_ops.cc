@@ -2,6 +2,7 @@
 // its op. What depends on neither tokens nor parameters becomes numbers (constants.h).
 #include "executor/torch_model/raise_ops.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
@@ -56,6 +57,8 @@ absl::Status RaiseNode(const TorchNode& node, TorchOperands* operands) {
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const std::string& output = node.outputs[i];
     if (output.empty()) continue;
+    const TensorNodes::Sizes& own = graph.Sizes(output);
+    if (std::count(own.begin(), own.end(), 0) > 0) continue;  // a join leaves it out
     SL_ASSIGN_OR_RETURN(const ValueId made, rule(*operands, node, i));
     TensorNodes::Sizes sizes = operands->tensors().SizesOf(made);
     const TensorNodes::Sizes& wanted = graph.Sizes(output);
@@ -76,7 +79,7 @@ absl::StatusOr<RaisedModel> RaiseOps(const TorchProgram& program, const Pt2Archi
   SL_ASSIGN_OR_RETURN(const TorchLoss end, FindLoss(nodes.graph()));
   std::vector<std::string> ends = {end.logits};
   if (!end.loss.empty()) ends.push_back(end.loss);
-  SL_RETURN_IF_ERROR(CheckEffects(nodes.graph(), archive, ends));
+  SL_RETURN_IF_ERROR(CheckEffects(nodes.graph(), archive, ends, /*truths=*/true));
   TorchOperands operands(&nodes, end.logits);
   const std::set<const TorchNode*> needed = NodesBehind(nodes, end.logits);
   for (const TorchNode& node : program.nodes) {

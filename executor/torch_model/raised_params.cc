@@ -86,7 +86,8 @@ absl::StatusOr<ValueId> RaisedParams::Take(const std::vector<std::string>& value
   for (const std::string& value : values) {
     const std::vector<int64_t>& sizes = graph_.Sizes(value);
     names.push_back(NamesOf(value));
-    raised.parts.push_back({names.back(), sizes[transposed ? 1 : 0]});
+    raised.parts.push_back(
+        {names.back(), sizes.size() == 3 ? sizes[0] * sizes[1] : sizes[transposed ? 1 : 0]});
     rows += raised.parts.back().rows;
     if (raised.positions) {
       SL_ASSIGN_OR_RETURN(std::vector<float> all, archive_.Floats(names.back().front()));
@@ -97,6 +98,7 @@ absl::StatusOr<ValueId> RaisedParams::Take(const std::vector<std::string>& value
   Type& type = raised.param.type;
   type.shape = {raised.positions ? positions : rows};
   if (sizes.size() == 2) type.shape.push_back(sizes[transposed ? 0 : 1]);
+  if (sizes.size() == 3) type.shape = sizes;
   std::string as = absl::StrCat(transposed, raised.positions);
   for (const std::vector<std::string>& of : names) absl::StrAppend(&as, " ", of.front());
 

@@ -1,7 +1,6 @@
 #include "executor/torch_model/tensor_nodes.h"
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -13,10 +12,6 @@ namespace {
 using Sizes = TensorNodes::Sizes;
 
 std::vector<double> Doubles(const Sizes& sizes) { return {sizes.begin(), sizes.end()}; }
-
-int64_t ElementsOf(const Sizes& sizes) {
-  return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
-}
 
 // The sizes to which both are broadcast; where they do not fit, an op's shape rule says so.
 Sizes Common(const Sizes& a, const Sizes& b) {
@@ -101,7 +96,7 @@ TensorNodes::Made TensorNodes::Sum(ValueId x, const Sizes& dims) {
 
 TensorNodes::Made TensorNodes::Mean(ValueId x, const Sizes& dims) {
   SL_ASSIGN_OR_RETURN(const ValueId sum, Sum(x, dims));
-  const int64_t of = ElementsOf(SizesOf(x)) / ElementsOf(SizesOf(sum));
+  const int64_t of = ElementsOf(x) / ElementsOf(sum);
   return Scale(sum, 1.0 / static_cast<double>(of));
 }
 

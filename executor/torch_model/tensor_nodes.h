@@ -22,6 +22,8 @@ class TensorNodes {
   void From(const TorchNode& node) { from_ = &node; }
   const Sizes& SizesOf(ValueId value) const { return nodes_.TypeOf(value).shape; }
 
+  int64_t ElementsOf(ValueId value) const { return nodes_.TypeOf(value).elements(); }
+
   Made Append(Op op, std::vector<ValueId> inputs, std::vector<double> attributes = {});
   Made Map(MapFunction function, ValueId x, double a = 0, double b = 0);
   // Operands expand to their common sizes.

@@ -40,8 +40,8 @@ bool WritesInPlace(const std::string& op) {
 class EffectsWalk {
  public:
   EffectsWalk(const TorchGraph& graph, const Pt2Archive& archive,
-              const std::vector<std::string>& values)
-      : graph_(graph), archive_(archive) {
+              const std::vector<std::string>& values, bool truths)
+      : graph_(graph), archive_(archive), truths_(truths) {
     for (const std::string& value : values) Mark(value);
     for (const std::string& value : params_) {
       const int precision = Precision(TypeOf(value));
@@ -123,6 +123,7 @@ class EffectsWalk {
     }
     if (type != TorchType::kBool && !HoldsTokens(type))
       return graph_.Unknown(node, absl::StrCat("its result is ", NameOf(type)));
+    if (truths_ && type == TorchType::kBool) return absl::OkStatus();
     for (const auto& [name, argument] : node.inputs) {
       for (const std::string& tensor : argument.tensors) {
         const bool from_float = !tensor.empty() && Precision(TypeOf(tensor)) > 0;
@@ -166,6 +167,7 @@ class EffectsWalk {
 
   const TorchGraph& graph_;
   const Pt2Archive& archive_;
+  const bool truths_;
   std::set<const TorchNode*> nodes_;
   std::set<std::string> params_;
   int narrowest_ = 0;  // precision of the parameters
@@ -174,8 +176,8 @@ class EffectsWalk {
 }  // namespace
 
 absl::Status CheckEffects(const TorchGraph& graph, const Pt2Archive& archive,
-                          const std::vector<std::string>& values) {
-  return EffectsWalk(graph, archive, values).Check();
+                          const std::vector<std::string>& values, bool truths) {
+  return EffectsWalk(graph, archive, values, truths).Check();
 }
 
 }  // namespace stringline

@@ -14,7 +14,8 @@ namespace stringline {
 // Unimplemented for the first effect among the dependencies of these values, and for arguments of
 // ops that no rule reads (torch_arguments.h). Writes in place are refused anywhere: the program
 // does not tell which values see them.
+// `truths`: comparisons of values with gradients are no effect.
 absl::Status CheckEffects(const TorchGraph& graph, const Pt2Archive& archive,
-                          const std::vector<std::string>& values);
+                          const std::vector<std::string>& values, bool truths = false);
 
 }  // namespace stringline

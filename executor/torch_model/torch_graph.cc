@@ -35,7 +35,7 @@ bool IsNear(double a, double b) { return std::abs(a - b) <= 1e-6 * std::max(1.0,
 
 bool SwapsDimensions(const TorchNode& node, size_t dimensions, int64_t a, int64_t b) {
   const auto n = static_cast<int64_t>(dimensions);
-  if (node.op == "t") return n == 2;
+  if (node.op == "t" || node.op == "numpy_T") return n == 2;
   if (node.op == "permute") {
     const std::vector<int64_t> dims = node.Ints("dims");
     if (dims.size() != dimensions) return false;

@@ -71,9 +71,9 @@ TorchOperands::Made TorchOperands::NumbersOf(const std::string& value, bool inte
 
 TorchOperands::Made TorchOperands::Parameter(const std::string& value) {
   const size_t dims = graph().Sizes(value).size();
-  if (dims == 0 || dims > 2) {
+  if (dims == 0 || dims > 3) {
     return graph().UnknownValue(
-        value, absl::StrCat("a parameter of ", dims, " dimensions; one or two are known"));
+        value, absl::StrCat("a parameter of ", dims, " dimensions; one to three are known"));
   }
   const TorchNode* const reader = Reader(value);
   return nodes_.params().Take({value}, dims == 1 ? ParamUse::kBias : ParamUse::kProduct,

@@ -16,7 +16,7 @@ Group PairOf(Group a, Group b) {
 
 }  // namespace
 
-Evaluator::Evaluator(const Problem& problem) : problem_(problem) {
+Evaluator::Evaluator(const Problem& problem) : problem_(problem), unequal_(problem) {
   const int stages = problem.stage_count();
   // Values lie one after the other: for every stage its input activations, then its output
   // gradients.
@@ -65,16 +65,11 @@ Evaluator::Evaluator(const Problem& problem) : problem_(problem) {
     rank_stages_[work.rank].push_back(s);
   }
   const auto ranks = static_cast<size_t>(problem.ranks);
-  for (int s = 0; s < stages && problem.is_unequal(); ++s) SetEach(s);
   LeaveOutIdleQueues();
-  front_ = {std::vector<int32_t>(ranks),
-            std::vector<int64_t>(ranks),
-            std::vector<int64_t>(ranks),
-            std::vector<int32_t>(static_cast<size_t>(2 * stages)),
-            std::vector<int64_t>(ranks * ranks),
-            std::vector<int32_t>(ranks),
-            std::vector<int32_t>(problem.is_unequal() ? stages : 0),
-            std::vector<int32_t>(problem.is_unequal() ? stages : 0)};
+  front_ = {
+      std::vector<int32_t>(ranks),         std::vector<int64_t>(ranks),
+      std::vector<int64_t>(ranks),         std::vector<int32_t>(static_cast<size_t>(2 * stages)),
+      std::vector<int64_t>(ranks * ranks), std::vector<int32_t>(ranks)};
   first_start_.assign(ranks, 0);
   prefix_counts_.resize(ranks);
 }
@@ -83,34 +78,14 @@ Evaluator::Evaluator(const Problem& problem) : problem_(problem) {
 void Evaluator::LeaveOutIdleQueues() {
   const auto ranks = static_cast<size_t>(problem_.ranks);
   std::vector<bool> holds_up(ranks * ranks, false);
-  for (const OfLetter& letter : letters_) {
-    if (letter.queue >= 0 && letter.transfer > 0) holds_up[letter.queue] = true;
-  }
-  for (const OfLetter& letter : letters_) {
-    if (letter.queue < 0 || letter.each < 0) continue;
-    const int count = problem_.stages[(&letter - letters_.data()) / 4].microbatches;
-    for (int k = 0; k < count; ++k) {
-      if (each_[letter.each + k].transfer > 0) holds_up[letter.queue] = true;
-    }
+  for (size_t i = 0; i < letters_.size(); ++i) {
+    const OfLetter& letter = letters_[i];
+    const bool takes_time =
+        unequal_.empty() ? letter.transfer > 0 : unequal_.AnyTransfers(static_cast<Letter>(i));
+    if (letter.queue >= 0 && takes_time) holds_up[letter.queue] = true;
   }
   for (OfLetter& letter : letters_) {
     if (letter.queue >= 0 && !holds_up[letter.queue]) letter.queue = -1;
-  }
-}
-
-void Evaluator::SetEach(int stage) {
-  const StageWork& work = problem_.stages[stage];
-  const auto parted = static_cast<int32_t>(deferred_.size());
-  deferred_.resize(deferred_.size() + work.each.size(), 0);
-  for (const ActionKind kind : {ActionKind::kForward, ActionKind::kBackward,
-                                ActionKind::kInputGradient, ActionKind::kWeightGradient}) {
-    OfLetter& letter = letters_[LetterOf(kind, stage)];
-    letter.each = static_cast<int32_t>(each_.size());
-    letter.parted = parted;
-    for (const MicrobatchWork& one : work.each) {
-      const MessageTime& message = kind == ActionKind::kForward ? one.activation : one.gradient;
-      each_.push_back({one.time[Index(kind)], letter.queue >= 0 ? message.transfer : 0});
-    }
   }
 }
 
@@ -155,12 +130,12 @@ bool Evaluator::Load(const Words& words) {
   }
   std::fill(front_.counts.begin(), front_.counts.end(), 0);
   std::fill(front_.queues.begin(), front_.queues.end(), 0);
-  std::fill(front_.parted.begin(), front_.parted.end(), 0);
-  std::fill(front_.weights.begin(), front_.weights.end(), 0);
-  const bool ends = Run<true>(kNoLimit, &there_, &deferred_);
+  for (int s = 0; s < problem_.stage_count() && !unequal_.empty(); ++s) unequal_.SetDone(s, 0, 0);
+  unequal_.BeginBase();
+  const bool ends = Run<true>(kNoLimit, &there_);
   base_ = ends ? Measure() : Score{};
   trial_there_ = there_;
-  trial_deferred_ = deferred_;
+  unequal_.Keep();
   return ends;
 }
 
@@ -204,9 +179,7 @@ void Evaluator::CountsBefore(int rank, int place) {
     const int32_t* const counts = PrefixOf(rank, place, s);
     front_.counts[2 * s] = counts[0];
     front_.counts[2 * s + 1] = counts[1];
-    if (!is_unequal()) continue;
-    front_.parted[s] = counts[3];
-    front_.weights[s] = counts[3] - counts[2];
+    if (!unequal_.empty()) unequal_.SetDone(s, counts[3], counts[3] - counts[2]);
   }
 }
 
@@ -251,25 +224,14 @@ inline void Evaluator::Give(const OfLetter& letter, int64_t transfer, int32_t k,
   ready_.push_back(letter.to);
 }
 
-inline int64_t Evaluator::TimeOfNext(Letter name, int32_t* deferred) {
-  const OfLetter& letter = letters_[name];
-  const int s = StageOf(name);
-  const int32_t k = letter.counter >= 0 ? front_.counts[letter.counter]
-                                        : deferred[letter.parted + front_.weights[s]++];
-  if (KindOf(name) == ActionKind::kInputGradient) {
-    deferred[letter.parted + front_.parted[s]++] = k;
-  }
-  return each_[letter.each + k].time;
-}
-
 template <bool kWrites>
-bool Evaluator::Run(int64_t limit, std::vector<int64_t>* there, std::vector<int32_t>* deferred) {
-  return is_unequal() ? RunOf<kWrites, true>(limit, there->data(), deferred->data())
-                      : RunOf<kWrites, false>(limit, there->data(), nullptr);
+bool Evaluator::Run(int64_t limit, std::vector<int64_t>* there) {
+  return unequal_.empty() ? RunOf<kWrites, false>(limit, there->data())
+                          : RunOf<kWrites, true>(limit, there->data());
 }
 
 template <bool kWrites, bool kUnequal>
-bool Evaluator::RunOf(int64_t limit, int64_t* there, int32_t* deferred) {
+bool Evaluator::RunOf(int64_t limit, int64_t* there) {
   const OfLetter* const letters = letters_.data();
   int32_t* const counts = front_.counts.data();
   int32_t* const blocked = front_.blocked.data();
@@ -306,7 +268,10 @@ bool Evaluator::RunOf(int64_t limit, int64_t* there, int32_t* deferred) {
         time = problem_.TimeOf(group);
       }
       left -= time;
-      if constexpr (kUnequal) time = TimeOfNext(group.first, deferred);
+      if constexpr (kUnequal) {
+        const int32_t done = first.counter >= 0 ? counts[first.counter] : 0;
+        time = unequal_.TimeOfNext(group.first, done);
+      }
       now = start + time;
       if (i == first_[r]) first_start_[r] = start;
       if (kWrites) {
@@ -319,7 +284,7 @@ bool Evaluator::RunOf(int64_t limit, int64_t* there, int32_t* deferred) {
         if (letter.counter < 0) break;
         const int32_t k = counts[letter.counter]++;
         if (letter.gives < 0) continue;
-        const int64_t transfer = kUnequal ? each_[letter.each + k].transfer : letter.transfer;
+        const int64_t transfer = kUnequal ? unequal_.TransferOf(name, k) : letter.transfer;
         Give(letter, transfer, k, r, now, there);
       }
     }
@@ -495,7 +460,7 @@ void Evaluator::ForgetBehindFront(std::vector<int64_t>* there) const {
 Score Evaluator::Try(const Move& move, int64_t limit) {
   FrontBefore(move.rank, std::min(move.from, move.to));
   touched_ = front_.counts;
-  touched_parted_ = front_.parted;
+  unequal_.BeginTrial();
   ForgetBehindFront(&trial_there_);
   FindWindow(move);
   ExchangeWindow();
@@ -504,20 +469,14 @@ Score Evaluator::Try(const Move& move, int64_t limit) {
   }
   // With spans a later start may make up for a rank's later end.
   const bool spans = problem_.objective != Objective::kMakespan;
-  const bool ends =
-      Run<false>(spans || limit >= kNoLimit ? kNoLimit : limit, &trial_there_, &trial_deferred_);
+  const bool ends = Run<false>(spans || limit >= kNoLimit ? kNoLimit : limit, &trial_there_);
   ExchangeWindow();
   for (size_t c = 0; c < touched_.size(); ++c) {
     if (given_first_[c] < 0) continue;
     std::copy(there_.begin() + given_first_[c] + touched_[c], there_.begin() + given_end_[c],
               trial_there_.begin() + given_first_[c] + touched_[c]);
   }
-  for (size_t s = 0; s < touched_parted_.size(); ++s) {
-    const int32_t first = letters_[4 * s].parted;
-    std::copy(deferred_.begin() + first + touched_parted_[s],
-              deferred_.begin() + first + problem_.stages[s].microbatches,
-              trial_deferred_.begin() + first + touched_parted_[s]);
-  }
+  unequal_.Restore();
   return ends ? Measure() : Score{};
 }
 
@@ -527,10 +486,11 @@ void Evaluator::Keep(const Move& move) {
   FindWindow(move);
   ExchangeWindow();
   CountPrefixes(move.rank);
-  Run<true>(kNoLimit, &there_, &deferred_);
+  unequal_.BeginBase();
+  Run<true>(kNoLimit, &there_);
   base_ = Measure();
   trial_there_ = there_;
-  trial_deferred_ = deferred_;
+  unequal_.Keep();
 }
 
 }  // namespace stringline::search

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "schedlang/search/problem.h"
+#include "schedlang/search/unequal_times.h"
 
 namespace stringline::search {
 
@@ -76,13 +77,6 @@ class Evaluator {
     int32_t queue = -1;    // the message's; -1: none in which anything waits
     int64_t latency = 0;
     int64_t transfer = 0;
-    int32_t each = -1;    // place in each_ of microbatch 0; -1: microbatches are alike
-    int32_t parted = -1;  // of unequal ones: the place in deferred_ of the stage's first I
-  };
-  // An action, and its message, for one of several unequal microbatches.
-  struct OfMicrobatch {
-    int64_t time = 0;
-    int64_t transfer = 0;
   };
   // The state of all ranks at places of theirs.
   struct Front {
@@ -92,8 +86,6 @@ class Evaluator {
     std::vector<int32_t> counts;   // by counter
     std::vector<int64_t> queues;   // by sender and receiver: when the last transfer ends
     std::vector<int32_t> blocked;  // by rank: the index in `there` that it waits for; -1: none
-    // By stage, its I and its W: only for unequal microbatches.
-    std::vector<int32_t> parted, weights;
   };
 
   // The stretch of a rank's word that a move rewrites.
@@ -107,10 +99,7 @@ class Evaluator {
   // The least times of unequal microbatches, whose sums are no more than the work.
   int64_t TimeOf(Group group) const;
   int64_t TimeOf(const std::vector<Group>& groups) const;
-  void SetEach(int stage);
   void LeaveOutIdleQueues();
-  // The time of an unequal microbatch that the letter is for; counts I and W.
-  int64_t TimeOfNext(Letter name, int32_t* deferred);
   // True if the move has a pair to part, or two groups to join.
   bool HasGroups(const Move& move) const;
   void FindWindow(const Move& move);
@@ -132,14 +121,14 @@ class Evaluator {
   void Give(const OfLetter& letter, int64_t transfer, int32_t k, int rank, int64_t end,
             int64_t* there);
   template <bool kWrites>
-  bool Run(int64_t limit, std::vector<int64_t>* there, std::vector<int32_t>* deferred);
+  bool Run(int64_t limit, std::vector<int64_t>* there);
   template <bool kWrites, bool kUnequal>
-  bool RunOf(int64_t limit, int64_t* there, int32_t* deferred);
-  bool is_unequal() const { return !each_.empty(); }
+  bool RunOf(int64_t limit, int64_t* there);
   Score Measure() const;
   void CountPrefixes(int rank);
 
   const Problem& problem_;
+  UnequalTimes unequal_;
   std::vector<OfLetter> letters_;
   std::vector<int32_t> given_first_, given_end_;  // by counter: where its values lie in there_
   std::vector<std::vector<int32_t>> rank_stages_;
@@ -156,16 +145,12 @@ class Evaluator {
   std::vector<std::vector<int32_t>> prefix_counts_;
   std::vector<int64_t> there_;        // the arrival of every microbatch's value
   std::vector<int64_t> trial_there_;  // the same, with -1 for values that a trial has not reached
-  std::vector<OfMicrobatch> each_;    // of unequal microbatches, by letter and microbatch
-  std::vector<int32_t> deferred_;     // by stage: the microbatches of its I, in their order
-  std::vector<int32_t> trial_deferred_;
   std::vector<int64_t> first_start_;  // by rank
   std::vector<int32_t> ready_;
   Front front_;
   Window window_;
   std::vector<Group> exchanged_;
-  std::vector<int32_t> touched_;         // by counter: its count at the start of a trial
-  std::vector<int32_t> touched_parted_;  // by stage
+  std::vector<int32_t> touched_;  // by counter: its count at the start of a trial
   Score base_;
 };
 

@@ -555,9 +555,9 @@ TEST(TorchModelTest, RefusesOtherGradients) {
             "parameter" +
                 place);
   EXPECT_EQ(says([](TorchArchive& made) {
-              Node(made, 0)["inputs"].push_back({{"name", "padding_idx"}, {"arg", TorchInt(2)}});
+              Node(made, 0)["inputs"].push_back({{"name", "sparse"}, {"arg", Json{{"as_bool", true}}}});
             }),
-            "aten.embedding.default is not known here: its 'padding_idx' is 2, and only -1 is "
+            "aten.embedding.default is not known here: its 'sparse' is True, and only False is "
             "known; node 'embedding', module 'embed', /home/me/model.py:7 'embedding = "
             "something()'");
 }

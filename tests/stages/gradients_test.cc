@@ -71,6 +71,7 @@ const std::vector<OpCase>& Cases() {
       {Op::kMatMul, {F32({2, 4, 3}), F32({2, 4, 5})}, {1, 0}},
       {Op::kMatMul, {F32({2, 3, 4}), F32({2, 5, 4})}, {0, 1}},
       {Op::kMatMul, {F32({2, 4, 3}), F32({2, 5, 4})}, {1, 1}},
+      {Op::kPaddedEmbedding, {I32({3, 4}), F32({7, 5})}, {6}, 6},
       {Op::kSoftmax, {F32({3, 5})}, {0}},
       {Op::kSoftmax, {F32({2, 3, 7})}, {1}},
       {Op::kAttentionPast, {F32({2, 5, 12}), F32({2, 3, 8})}, {2, 2}},

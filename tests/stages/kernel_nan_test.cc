@@ -108,6 +108,8 @@ std::vector<NanCase> OtherCases() {
       {Op::kSoftmax, {F32({3, 7})}, {0}},
       {Op::kSoftmax, {F32({3, 7})}, {1}},
       {Op::kSoftmaxGrad, {F32({3, 7}), F32({3, 7})}, {0}},
+      {Op::kPaddedEmbedding, {I32({3}), F32({4, 5})}, {3}},
+      {Op::kPaddedEmbeddingGrad, {I32({3}), F32({3, 5})}, {4, 3}},
       {Op::kLayerNorm, {F32({3, 5}), F32({5}), F32({5})}, {1e-5}},
       {Op::kLayerNorm, {F32({2, 37}), F32({37}), F32({37})}, {1e-5}},
       {Op::kLayerNormGrad, {F32({3, 5}), F32({3, 5}), F32({5}), F32({3}), F32({3})}, {}},

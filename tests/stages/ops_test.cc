@@ -300,6 +300,14 @@ TEST(Ops, ShapeRulesRefuse) {
        {F32({2}), F32({3})},
        {0},
        "softmax_grad wants dy and y of one shape, seen: f32[2], f32[3]"},
+      {Op::kPaddedEmbedding,
+       {I32({2}), F32({4, 3})},
+       {4},
+       "padded_embedding of row 4, seen: i32[2], f32[4,3]"},
+      {Op::kPaddedEmbeddingGrad,
+       {I32({2}), F32({2, 3})},
+       {4, 4},
+       "padded_embedding_grad of row 4, seen: i32[2], f32[2,3]"},
       {Op::kNumbers, {}, {0, 1, 2, 5}, "1 numbers for f32[2]"},
   };
   std::set<Op> refused;
