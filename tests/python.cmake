@@ -18,3 +18,9 @@ stringline_torch_python_test(torch_python_package python_test.py)
 stringline_torch_python_test(torch_runtime runtime_test.py)
 stringline_torch_python_test(torch_titan titan_test.py)
 stringline_torch_python_test(torch_notebook notebook_test.py)
+# The examples' commands `$ python …`: some of them show how messages hang, and that takes seconds.
+stringline_torch_python_test(torch_example example_test.py)
+set_tests_properties(torch_example PROPERTIES LABELS full)
+# The same in Megatron Core's place, beside its own schedules; skipped without it.
+stringline_torch_python_test(torch_megatron megatron_test.py)
+set_tests_properties(torch_megatron PROPERTIES LABELS full)

@@ -10,3 +10,6 @@ titan_place=$(environment_place titan)
 # Holistic Trace Analysis, for another test, without its dependencies for notebooks.
 hta_packages=$torch_folder/hta.txt
 hta_place=$(environment_place hta)
+# Megatron Core, for a test of its pipeline's functions: the last version for Python 3.11.
+megatron_packages=$torch_folder/megatron.txt
+megatron_place=$(environment_place megatron)
