@@ -314,6 +314,51 @@ HostTensor Gather(const ConstantCall& call) {
   });
 }
 
+// Places along a dimension by the index's values.
+HostTensor IndexSelect(const ConstantCall& call) {
+  const HostTensor &x = call.in(0), &index = call.in(1);
+  const size_t d = Dimension(call.number("dim", 0), x.sizes.size());
+  return call.Fill([&](Places at) {
+    PlaceAt(at, d) = static_cast<int64_t>(index.At({PlaceAt(at, d)}));
+    return x.At(at);
+  });
+}
+
+// Each part along the dimension so many times in a row.
+HostTensor RepeatInterleave(const ConstantCall& call) {
+  const HostTensor& x = call.in(0);
+  const auto repeats = static_cast<int64_t>(call.number("repeats", 0));
+  if (repeats < 1 || call.node.Find("dim") == nullptr) throw NoPlace();
+  const size_t d = Dimension(call.number("dim", 0), x.sizes.size());
+  return call.Fill([&](Places at) {
+    PlaceAt(at, d) /= repeats;
+    return x.At(at);
+  });
+}
+
+// The whole so many times along each dimension.
+HostTensor RepeatWhole(const ConstantCall& call) {
+  const HostTensor& x = call.in(0);
+  const size_t dims = call.result.sizes.size();
+  if (dims < x.sizes.size()) throw NoPlace();
+  return call.Fill([&](Places at) {
+    for (size_t d = 0; d < x.sizes.size(); ++d) {
+      at[dims - x.sizes.size() + d] %= std::max<int64_t>(1, x.sizes[d]);
+    }
+    return x.At(at);
+  });
+}
+
+// Side by side along a new dimension.
+HostTensor Stack(const ConstantCall& call) {
+  const size_t d = Dimension(call.number("dim", 0), call.result.sizes.size());
+  return call.Fill([&](Places at) {
+    const auto part = static_cast<size_t>(at[d]);
+    at.erase(at.begin() + static_cast<std::ptrdiff_t>(d));
+    return call.in(part).At(at);
+  });
+}
+
 HostTensor Product(const ConstantCall& call) {
   const HostTensor &a = call.in(0), &b = call.in(1);
   if (a.sizes.size() < 2 || b.sizes.size() < 2 || call.result.sizes.size() < 2) throw NoPlace();
@@ -399,6 +444,10 @@ const std::map<std::string, Function>& Functions() {
       {"diff", Difference},
       {"index", Index},
       {"gather", Gather},
+      {"index_select", IndexSelect},
+      {"repeat_interleave", RepeatInterleave},
+      {"repeat", RepeatWhole},
+      {"stack", Stack},
       {"matmul", Product},
       {"bmm", Product},
   };

@@ -1,5 +1,5 @@
 // Layers are the children of a single module: the modules of a list, or those written out side by
-// side. This is the module whose children hold the most nodes.
+// side. This is the module whose children hold the most nodes, a list if one holds half as many.
 #include "executor/torch_model/raised_layers.h"
 
 #include <algorithm>
@@ -42,7 +42,8 @@ std::vector<std::string> PartsOf(const RaisedModel& model, const std::string& ou
 }
 
 // Among the modules with two children or more, the module whose children hold the most nodes, the
-// outermost on ties; nothing if no module qualifies.
+// outermost on ties; nothing if no module qualifies. A list with half as many nodes comes before
+// modules of different names, as an encoder's layers before the encoder and its head.
 std::vector<std::string> LargestParts(const RaisedModel& model) {
   std::set<std::string> modules = {""};
   for (const std::string& module : model.modules) {
@@ -50,18 +51,26 @@ std::vector<std::string> LargestParts(const RaisedModel& model) {
       modules.insert(module.substr(0, dot));
     }
   }
-  std::vector<std::string> best;
-  std::ptrdiff_t most = 0;
+  std::vector<std::string> best, best_list;
+  std::ptrdiff_t most = 0, most_in_list = 0;
   for (const std::string& outer : modules) {  // outer modules come first
     std::vector<std::string> parts = PartsOf(model, outer);
     const std::set<std::string> different(parts.begin(), parts.end());
     const auto in_none = std::count(parts.begin(), parts.end(), "");
     const auto in_some = static_cast<std::ptrdiff_t>(parts.size()) - in_none;
-    if (in_some <= most || different.size() - (in_none > 0 ? 1 : 0) < 2) continue;
+    if (different.size() - (in_none > 0 ? 1 : 0) < 2) continue;
+    const bool is_list = std::all_of(different.begin(), different.end(), [](const std::string& of) {
+      return of.empty() || IsListIndex(of.substr(of.rfind('.') + 1));
+    });
+    if (is_list && in_some > most_in_list) {
+      most_in_list = in_some;
+      best_list = parts;
+    }
+    if (in_some <= most) continue;
     most = in_some;
     best = std::move(parts);
   }
-  return best;
+  return 2 * most_in_list >= most ? best_list : best;
 }
 
 // A parameter read in two layers would become two parameters.
