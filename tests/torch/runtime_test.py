@@ -104,7 +104,7 @@ def perform(job, rank):
 
 
 def distance(torch, job, modules, mine):
-    """How far the gradients of two steps are off."""
+    """The distance of the gradients of two steps."""
     expected = whole_model.expected_gradients(
         torch, job["stages"], job["M"], job.get("frozen", ()), job.get("form", "usual")
     )
@@ -124,7 +124,7 @@ def distance(torch, job, modules, mine):
 
 
 def distance_of_buffers(torch, job, modules, mine, runtime):
-    """How far buffers are off after two steps of the model in one piece, on the microbatches of the
+    """The distance of buffers from those of the model in one piece, on the microbatches of the
     first pipe; infinite if whole numbers are off."""
     pipes = 2 if runtime.plan.pipes else 1
     whole = whole_model.layers(torch, job["stages"], form=job.get("form", "usual"))
@@ -150,7 +150,8 @@ def perform_steps(job, rank):
     plan = stringline.load(job["schedule"]).plan(job["P"], job["M"], steps=steps)
     assert (plan.steps, plan.versions, plan.microbatches) == (steps, 1, steps * job["M"])
     mine = stringline.torch.stages_of_rank(plan, rank)
-    modules = [copy.deepcopy(whole_model.layers(torch, total)[index]) for index in mine]
+    form = job.get("form", "usual")
+    modules = [copy.deepcopy(whole_model.layers(torch, total, form=form)[index]) for index in mine]
     made = [
         PipelineStage(module, index, total, torch.device("cpu"))
         for module, index in zip(modules, mine)
@@ -165,14 +166,14 @@ def perform_steps(job, rank):
     loss = functools.partial(whole_model.loss, torch)
     runtime = stringline.torch.runtime(plan, made, loss, update=update)
     assert type(runtime).__name__ == "Loop"
-    whole = torch.nn.Sequential(*whole_model.layers(torch, total))
+    whole = torch.nn.Sequential(*whole_model.layers(torch, total, form=form))
     optimizer = optimizer_for(torch, whole)
     x, y = whole_model.data(torch, 2 * steps * job["M"])
     for inputs, targets in zip(x.chunk(2), y.chunk(2)):
         wanted = []
         for batch, target in zip(inputs.chunk(steps), targets.chunk(steps)):
             optimizer.zero_grad()
-            outputs = whole(batch)
+            outputs = outputs_of(torch, whole, batch.chunk(job["M"]), 2 if plan.pipes else 1)
             pairs = zip(outputs.chunk(job["M"]), target.chunk(job["M"]))
             wanted += [whole_model.loss(torch, *pair).detach() for pair in pairs]
             whole_model.loss(torch, outputs, target).backward()
@@ -189,7 +190,20 @@ def perform_steps(job, rank):
         for seen, right in zip(module.parameters(), whole[index].parameters()):
             assert seen.grad is None
             worst = max(worst, (seen - right).abs().max().item())
+        for seen, right in zip(module.buffers(), whole[index].buffers()):
+            worst = max(worst, (seen - right).abs().max().item())
     return worst
+
+
+def outputs_of(torch, whole, microbatches, pipes):
+    """The outputs of a model in one piece, whose buffers are left by those of the first pipe."""
+    count = len(microbatches) // pipes
+    outputs = [whole(part) for part in microbatches[:count]]
+    kept = [buffer.clone() for buffer in whole.buffers()]
+    outputs += [whole(part) for part in microbatches[count:]]
+    for buffer, value in zip(whole.buffers(), kept):
+        buffer.data.copy_(value)  # the backward still holds the buffer
+    return torch.cat(outputs)
 
 
 def optimizer_for(torch, module):
@@ -326,6 +340,8 @@ def several_steps_jobs(stringline, ranks):
     for schedule in ("1f1b", "zb_h1", "zb_v", "interleaved", "chimera", "gems", "mario"):
         job = job_of(stringline, schedule, ranks, steps=3, **{"class": "Loop"})
         yield {**job, "name": f"{job['name']}, 3 steps"}
+        if ranks == 2 and schedule in ("zb_v", "chimera"):
+            yield {**job, "form": "normalizes", "name": f"{job['name']}, 3 steps, normalizes"}
 
 
 def check_forward_state(torch):

@@ -100,10 +100,11 @@ def _embeds(torch):
 
 
 def _normalizes(torch):
-    """Running figures of what was seen in training."""
+    """Running figures of what was seen in training, of every second feature together: a microbatch
+    has too few rows for figures of each."""
     return _module(
-        torch, lambda m, x: m.norm(m.linear(x)).tanh(), linear=_linear(torch),
-        norm=torch.nn.BatchNorm1d(WIDTH, dtype=torch.float64))
+        torch, lambda m, x: m.norm(m.linear(x).view(-1, 2)).view_as(x).tanh(),
+        linear=_linear(torch), norm=torch.nn.BatchNorm1d(2, dtype=torch.float64))
 
 
 def _every(make):

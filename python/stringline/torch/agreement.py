@@ -1,7 +1,7 @@
 """The ranks of a group say the same before any message of a step, or every one of them stops.
 
-A rank says facts: the schedule's name, P, M, hashes of what each rank performs. Of all of them the
-ranks gather a hash, and the facts themselves only where hashes differ. A rank that refuses its call
+A rank says facts: the schedule's name, P, M, hashes of what each rank performs. The ranks gather a
+hash of all of them, and the facts themselves only where hashes differ. A rank that refuses its call
 tells the others, which would wait for it otherwise.
 """
 
@@ -28,7 +28,7 @@ class Agreement:
         self._ranks = int(stage.group_size)
 
     def of(self, make: Callable[[dict[str, Any]], Made]) -> tuple[Made, list[dict[str, Any]]]:
-        """What ``make(facts)`` returns, and the facts of every rank, which it has filled in.
+        """The result of ``make(facts)``, and the facts of every rank, which ``make`` fills in.
 
         Raises ValueError on every rank where they differ or where another rank refuses, and the
         error of ``make``.

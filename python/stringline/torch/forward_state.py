@@ -1,5 +1,5 @@
-"""What a forward finds beside its input, for the same forward again: the states of random
-generators, and buffers."""
+"""The state that a forward finds beside its input, for the same forward again: random generators,
+and buffers."""
 
 from __future__ import annotations
 
