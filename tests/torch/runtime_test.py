@@ -14,6 +14,7 @@ import os
 import sys
 
 import rank_group
+import stage_forms
 import whole_model
 import wrong_uses
 
@@ -49,8 +50,8 @@ def make(job, rank):
     torch, _, schedules = whole_model.load_torch()
     total, source = job["stages"], job.get("source", job["schedule"])
     mine = stringline.torch.stages_of_rank(job["schedule"], rank, P=job["P"], M=job["M"])
-    whole = whole_model.layers(torch, total, job.get("frozen", ()))
-    modules = [copy.deepcopy(whole[index]) for index in mine]
+    whole = whole_model.layers(torch, total, job.get("frozen", ()), job.get("form", "usual"))
+    modules = [whole[index] for index in mine]
     if "sharded" in job:
         shard(torch, modules)
     stages = [
@@ -82,20 +83,15 @@ def perform(job, rank):
         losses = []
         keywords = {"target": y, "losses": losses} if last else {}
         output = runtime.step(*arguments, **keywords)
-    expected = whole_model.expected_gradients(
-        torch, job["stages"], job["M"], job.get("frozen", ())
-    )
-    # Torch scales the gradients from before, too.
-    share = 1 + 1 / job["M"]
-    worst = whole_model.difference(
-        modules, [[share * gradient for gradient in expected[index]] for index in mine]
-    )
+    worst = distance(torch, job, modules, mine)
+    worst = max(worst, distance_of_buffers(torch, job, modules, mine, runtime))
     without = runtime.eval(*arguments, **({"target": y} if last else {}))
     if not last:
         assert output is None and without is None and not losses
         return worst
     # With two pipes, each rank with a last stage sees the microbatches of its own pipe.
-    wanted = torch.nn.Sequential(*whole_model.layers(torch, job["stages"]))(x)
+    whole = whole_model.layers(torch, job["stages"], form=job.get("form", "usual"))
+    wanted = torch.cat([stage_forms.run(whole, part) for part in x.chunk(job["M"])])
     halves = 2 if runtime.plan.pipes else 1
     half = mine.index(job["stages"] - 1) * halves // len(mine)
     wanted, y = wanted.chunk(halves)[half], y.chunk(halves)[half]
@@ -104,6 +100,42 @@ def perform(job, rank):
     torch.testing.assert_close(torch.stack(losses), torch.stack(each))
     torch.testing.assert_close(output, wanted)
     torch.testing.assert_close(without, wanted)
+    return worst
+
+
+def distance(torch, job, modules, mine):
+    """The distance of the gradients of two steps."""
+    expected = whole_model.expected_gradients(
+        torch, job["stages"], job["M"], job.get("frozen", ()), job.get("form", "usual")
+    )
+    if job.get("form") == "cut":  # torch sends zeros where there is no gradient
+        for index, wanted in enumerate(expected):
+            parameters = whole_model.layers(torch, job["stages"], form="cut")[index].parameters()
+            expected[index] = [
+                torch.zeros_like(parameter) if one is None else one
+                for parameter, one in zip(parameters, wanted)
+            ]
+    # Torch scales the gradients from before, too.
+    share = 1 + 1 / job["M"]
+    return whole_model.difference(
+        modules,
+        [[None if one is None else share * one for one in expected[index]] for index in mine],
+    )
+
+
+def distance_of_buffers(torch, job, modules, mine, runtime):
+    """The distance of buffers from those of the model in one piece, on the microbatches of the
+    first pipe; infinite if whole numbers are off."""
+    pipes = 2 if runtime.plan.pipes else 1
+    whole = whole_model.layers(torch, job["stages"], form=job.get("form", "usual"))
+    parts = whole_model.data(torch, job["M"])[0].chunk(job["M"])[: job["M"] // pipes]
+    for part in [*parts, *parts]:
+        stage_forms.run(whole, part)
+    worst = 0.0
+    for module, index in zip(modules, mine):
+        for seen, right in zip(module.buffers(), whole[index].buffers()):
+            off = (seen - right).abs().max().item()
+            worst = max(worst, off if seen.is_floating_point() or not off else float("inf"))
     return worst
 
 
@@ -118,7 +150,8 @@ def perform_steps(job, rank):
     plan = stringline.load(job["schedule"]).plan(job["P"], job["M"], steps=steps)
     assert (plan.steps, plan.versions, plan.microbatches) == (steps, 1, steps * job["M"])
     mine = stringline.torch.stages_of_rank(plan, rank)
-    modules = [copy.deepcopy(whole_model.layers(torch, total)[index]) for index in mine]
+    form = job.get("form", "usual")
+    modules = [copy.deepcopy(whole_model.layers(torch, total, form=form)[index]) for index in mine]
     made = [
         PipelineStage(module, index, total, torch.device("cpu"))
         for module, index in zip(modules, mine)
@@ -133,14 +166,14 @@ def perform_steps(job, rank):
     loss = functools.partial(whole_model.loss, torch)
     runtime = stringline.torch.runtime(plan, made, loss, update=update)
     assert type(runtime).__name__ == "Loop"
-    whole = torch.nn.Sequential(*whole_model.layers(torch, total))
+    whole = torch.nn.Sequential(*whole_model.layers(torch, total, form=form))
     optimizer = optimizer_for(torch, whole)
     x, y = whole_model.data(torch, 2 * steps * job["M"])
     for inputs, targets in zip(x.chunk(2), y.chunk(2)):
         wanted = []
         for batch, target in zip(inputs.chunk(steps), targets.chunk(steps)):
             optimizer.zero_grad()
-            outputs = whole(batch)
+            outputs = outputs_of(torch, whole, batch.chunk(job["M"]), 2 if plan.pipes else 1)
             pairs = zip(outputs.chunk(job["M"]), target.chunk(job["M"]))
             wanted += [whole_model.loss(torch, *pair).detach() for pair in pairs]
             whole_model.loss(torch, outputs, target).backward()
@@ -157,7 +190,20 @@ def perform_steps(job, rank):
         for seen, right in zip(module.parameters(), whole[index].parameters()):
             assert seen.grad is None
             worst = max(worst, (seen - right).abs().max().item())
+        for seen, right in zip(module.buffers(), whole[index].buffers()):
+            worst = max(worst, (seen - right).abs().max().item())
     return worst
+
+
+def outputs_of(torch, whole, microbatches, pipes):
+    """The outputs of a model in one piece, whose buffers are left by those of the first pipe."""
+    count = len(microbatches) // pipes
+    outputs = [whole(part) for part in microbatches[:count]]
+    kept = [buffer.clone() for buffer in whole.buffers()]
+    outputs += [whole(part) for part in microbatches[count:]]
+    for buffer, value in zip(whole.buffers(), kept):
+        buffer.data.copy_(value)  # the backward still holds the buffer
+    return torch.cat(outputs)
 
 
 def optimizer_for(torch, module):
@@ -250,6 +296,32 @@ def frozen_jobs(stringline, ranks):
     yield {**job, "name": f"{job['name']}, wrapped by FSDP, the first stage frozen"}
 
 
+FORMS = {
+    "twice": (), "biases first": (), "unused": (), "cut": (), "own": (), "cut beside": (),
+    "indices": ("0.",), "embeds": ("0.table",), "bare": ("0.",), "tied": (), "normalizes": (),
+}
+
+
+def form_jobs(stringline, ranks):
+    """Stages of every form, whole and with some of it frozen, where backwards are in two parts, by
+    torch and by the loop, and with two pipes."""
+    for schedule in {2: ("zb_v", "chimera"), 4: ("dualpipe",)}[ranks]:
+        for form, frozen in FORMS.items():
+            shared = {"class": "Loop"} if form == "tied" else {}
+            job = job_of(stringline, schedule, ranks, form=form, **shared)
+            if schedule == "zb_v":
+                jobs = [job, job_of(stringline, schedule, ranks, form=form, by="loop")]
+            elif form == "tied" or job["stages"] < 3 and form in ("own", "cut beside", "bare"):
+                continue  # the first and last stage on two ranks, or too few of them
+            else:
+                jobs = [job]
+            for one in jobs:
+                yield {**one, "name": f"{one['name']}, {form}"}
+                if frozen:
+                    name = f"{one['name']}, {form}, {', '.join(frozen)} frozen"
+                    yield {**one, "frozen": frozen, "name": name}
+
+
 def remade_jobs(stringline, ranks):
     """Stages that compute their forward again in R: only the loop can."""
     names = {"1f1b": "one_f_one_b"}
@@ -258,6 +330,9 @@ def remade_jobs(stringline, ranks):
         text = f'use "{schedule}";\nschedule again(P, M) = {base}(P, M) then recompute by 0;'
         job = job_of(stringline, schedule, ranks, **{"source": text, "class": "Loop"})
         yield {**job, "name": f"{job['name']}, with R"}
+        if ranks == 2:
+            for more in ({"form": "normalizes"}, {"frozen": ["0.", "1.0.bias"]}):
+                yield {**job, **more, "name": f"{job['name']}, with R, {more}"}
 
 
 def several_steps_jobs(stringline, ranks):
@@ -265,24 +340,57 @@ def several_steps_jobs(stringline, ranks):
     for schedule in ("1f1b", "zb_h1", "zb_v", "interleaved", "chimera", "gems", "mario"):
         job = job_of(stringline, schedule, ranks, steps=3, **{"class": "Loop"})
         yield {**job, "name": f"{job['name']}, 3 steps"}
+        if ranks == 2 and schedule in ("zb_v", "chimera"):
+            yield {**job, "form": "normalizes", "name": f"{job['name']}, 3 steps, normalizes"}
 
 
-def check_random_state(torch):
-    """Draws inside are those of before, and draws behind go on as if there had been none."""
-    from stringline.torch.random_state import RandomState
+def check_forward_state(torch):
+    """Draws and buffers inside are those of before, and those behind go on as if there had been
+    none."""
+    from stringline.torch.forward_state import ForwardState
 
-    dropout, x = torch.nn.Dropout(), torch.ones(1000)
+    class Counts(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", torch.zeros(()))
+            self.register_buffer("ones", torch.ones(1000))
+            self.dropout = torch.nn.Dropout()
+
+        def forward(self):
+            self.count += 1
+            return self.dropout(self.ones) * self.count
+
+    module = Counts()
     torch.manual_seed(5)
-    state = RandomState(dropout)
-    first, second = dropout(x), dropout(x)
+    state = ForwardState(module)
+    first = module()
+    second = module()
     with state.restored():
-        again = dropout(x)
-    third = dropout(x)
+        again = module()
+    third = module()
     torch.manual_seed(5)
-    expected = [dropout(x) for _ in range(3)]
+    module.count.zero_()
+    expected = [module() for _ in range(3)]
     for seen, right in zip((first, second, third), expected):
         torch.testing.assert_close(seen, right)
     torch.testing.assert_close(again, first)
+
+
+def check_whole_where_needed(torch):
+    """The stages that have a whole backward in I: of those of a form, the second one; no others."""
+    from stringline.torch import whole_backward
+
+    for form, whole in {"usual": False, "unused": False, "bare": False, "normalizes": False,
+                        "cut": True, "twice": True, "biases first": True, "own": True,
+                        "cut beside": True, "indices": False}.items():
+        module = whole_model.layers(torch, 3, form=form)[1]
+        x = torch.ones(4, whole_model.WIDTH, dtype=torch.float64).requires_grad_()
+        inputs = (x, x.argmax(1)) if form == "indices" else (x,)
+        output = module(*inputs)
+        outputs = output if isinstance(output, tuple) else (output,)
+        nodes = map(whole_backward._nodes, (outputs, inputs))
+        apart = whole_backward._comes_apart(*nodes, module.parameters())
+        assert apart != whole, form
 
 
 def run_job(group, job):
@@ -297,16 +405,17 @@ def main():
     stringline = import_package(sys.argv[1])
     torch = whole_model.load_torch()[0]
     print("torch", torch.__version__, flush=True)
-    check_random_state(torch)
+    check_forward_state(torch)
+    check_whole_where_needed(torch)
     good = True
     for ranks in RANKS:
         jobs = list(jobs_of_library(stringline, ranks))
         jobs += other_sources(stringline, sys.argv[2], ranks)
         jobs += frozen_jobs(stringline, ranks)
+        jobs += form_jobs(stringline, ranks)
         jobs += remade_jobs(stringline, ranks)
         jobs += several_steps_jobs(stringline, ranks)
-        if ranks == 2:
-            jobs += wrong_uses.jobs()
+        jobs += wrong_uses.jobs(ranks)
         with rank_group.RankGroup(ranks, perform) as group:
             good = all([run_job(group, job) for job in jobs]) and good
     sys.exit(0 if good else 1)

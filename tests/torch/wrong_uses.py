@@ -17,6 +17,8 @@ UPDATED = "\n".join(
     for line in RIGHT_PLAN.splitlines()) + "\n"
 MEETING = (
     "plan mine P=2 M=1\nstages 0 0 1\nedges 0>2 1>2\nrank 0: 0F0 1F0 0B0 1B0\nrank 1: 2F0 2B0\n")
+ON_A_V = "plan mine P=2 M=1\nstages 0 1 1 0\nrank 0: 0F0 3F0 3B0 0B0\nrank 1: 1F0 2F0 2B0 1B0\n"
+LOOPED = "plan mine P=2 M=1\nstages 0 1 0 1\nrank 0: 0F0 2F0 2B0 0B0\nrank 1: 1F0 3F0 3B0 1B0\n"
 ALL_ON_ONE = "plan mine P=2 M=1\nstages 0 0\nrank 0: 0F0 1F0 1B0 0B0\nrank 1:\n"
 
 
@@ -29,6 +31,11 @@ def stages(indices, total=None, module=None):
     return [PipelineStage(module or whole[i], i, total, torch.device("cpu")) for i in indices]
 
 
+def one_module(indices):
+    module = whole_model.layers(whole_model.load_torch()[0], 1)[0]
+    return stages(indices, 4 if max(indices) > 1 else 2, module)
+
+
 def runtime(schedule, given, **more):
     import stringline.torch
 
@@ -36,6 +43,12 @@ def runtime(schedule, given, **more):
     return stringline.torch.runtime(
         schedule, given, functools.partial(whole_model.loss, torch), **more
     )
+
+
+def several_steps(schedule, steps):
+    import stringline
+
+    return stringline.load(schedule).plan(2, 4, steps=steps)
 
 
 def too_old(rank):
@@ -55,13 +68,19 @@ def changed(rank):
             runtime("1f1b", stages([rank]), M=4)
 
 
-def copies_differ(rank):
+def copies_differ(rank, change):
+    """`change` changes the copy of stage 0 on rank 1."""
     torch = whole_model.load_torch()[0]
     given = stages([0, 1])
     with torch.no_grad():
-        given[rank].submod[0].bias += rank
+        if rank:
+            change(torch, given[0].submod)
     x, y = whole_model.data(torch, 4)
     runtime("chimera", given, M=4).step(x, target=y)
+
+
+def another_bias(torch, module):
+    module[0].bias += 1
 
 
 def no_target(rank):
@@ -150,7 +169,74 @@ USES = {
         changed, r"has changed what .* uses: there is no _PipelineScheduleRuntime._load_csv\."),
     "two pipes with FSDP": (
         two_pipes_with_fsdp, "stage . is wrapped by FSDP, and torch's runtime cannot perform"),
-    "copies that differ": (copies_differ, "stage . has other parameters on rank . than here"),
+    "a shared parameter by torch": (
+        lambda rank: runtime("zb_v", one_module([rank, 3 - rank]), M=4, by="torch"),
+        "stages [01] and [32] of this rank share a parameter, whose gradient torch's runtime"),
+    "a shared parameter of two pipes": (
+        lambda rank: runtime("chimera", one_module([0, 1]), M=4),
+        "stages [01] and [10] of this rank share a parameter, whose gradient two pipes would"),
+    "a shared parameter with updates": (
+        lambda rank: runtime(
+            several_steps("zb_v", 2), one_module([rank, 3 - rank]), update=print),
+        "stages [01] and [32] of this rank share a parameter, whose gradient updates would"),
+    "copies that differ": (
+        lambda rank: copies_differ(rank, another_bias),
+        "stage 0 has other parameters on rank . than here"),
+    "copies with other frozen parameters": (
+        lambda rank: copies_differ(rank, lambda torch, module: module[0].requires_grad_(False)),
+        "stage 0 has other frozen parameters on rank . than here"),
+    "copies with other buffers": (
+        lambda rank: copies_differ(
+            rank, lambda torch, module: module.register_buffer("more", torch.ones(1))),
+        "stage 0 has other buffers on rank . than here"),
+}
+
+# The ranks do not say the same: every one of them is told which say what.
+DISAGREEMENTS = {
+    "schedules": (
+        lambda rank: runtime(("1f1b", "zb_h1")[rank], stages([rank]), M=4),
+        "disagree: the schedule is 1f1b on rank 0, and zb_h1 on rank 1$"),
+    "P": (
+        lambda rank: runtime("1f1b", stages([rank]), P=2 + 2 * rank, M=4),
+        "disagree: P is 2 on rank 0, and 4 on rank 1$"),
+    "M": (
+        lambda rank: runtime("zb_v", stages([rank, 3 - rank]), M=4 + 2 * rank),
+        "disagree: M is 4 on rank 0, and 6 on rank 1$"),
+    "a schedule's M and another": (
+        lambda rank: runtime(RIGHT_PLAN, stages([rank]), M=3 if rank else None),
+        "disagree: M is 2 on rank 0, and 3 on rank 1$"),
+    "steps": (
+        lambda rank: runtime(several_steps("1f1b", 2 + rank), stages([rank]), update=print),
+        "disagree: the number of steps is 2 on rank 0, and 3 on rank 1$"),
+    "versions": (
+        lambda rank: runtime(
+            several_steps(("1f1b", "pipedream_2bw")[rank], 2), stages([rank]), update=print),
+        "the number of versions of the weights is 1 on rank 0, and 2 on rank 1"),
+    "orders": (
+        lambda rank: runtime(
+            RIGHT_PLAN.replace("0B0 0B1", "0B1 0B0") if rank else RIGHT_PLAN, stages([rank])),
+        r"disagree: hash of what rank 0 performs is \w{16} on rank 0, and \w{16} on rank 1$"),
+    "places of stages": (
+        lambda rank: runtime(
+            (ON_A_V, LOOPED)[rank], stages(([0, 3], [1, 3])[rank], 4)),
+        r"disagree: hash of the plan's head is \w{16} on rank 0, and \w{16} on rank 1"),
+    "ways": (
+        lambda rank: runtime("1f1b", stages([rank]), M=4, by=(None, "loop")[rank]),
+        "disagree: the runtime is torch's on rank 0, and the loop on rank 1$"),
+    "scales": (
+        lambda rank: runtime("1f1b", stages([rank]), M=4, scale_grads=rank == 0),
+        "disagree: scale_grads is True on rank 0, and False on rank 1$"),
+    "a refusal": (
+        lambda rank: runtime("1f1b", stages([0]), M=4),
+        "(rank 1 of the group refuses: )?stages: rank 1 of 1f1b performs stage 1, but is given"),
+    "a late refusal": (
+        lambda rank: runtime("1f1b", stages([rank]), M=4, **{"no_such": 1} if rank else {}),
+        "(rank 1 of the group refuses: )?.*unexpected keyword argument 'no_such'"),
+}
+OF_FOUR = {
+    "schedules of four ranks": (
+        lambda rank: runtime("zb_h1" if rank == 2 else "1f1b", stages([rank], 4), M=4),
+        "disagree: the schedule is 1f1b on ranks 0, 1, 3, and zb_h1 on rank 2$"),
 }
 
 # The message of one rank; the other waits for it, or learns of its end.
@@ -176,21 +262,22 @@ def dies(rank):
     made.step(*([x] if rank == 0 else []), **({"target": y} if rank == 1 else {}))
 
 
-def jobs():
-    for name in [*USES, *OF_ONE_RANK]:
+def jobs(ranks):
+    for name in OF_FOUR if ranks == 4 else [*USES, *DISAGREEMENTS, *OF_ONE_RANK]:
         expected = "stopped" if name in OF_ONE_RANK else "right"
         yield {"name": f"wrong: {name}", "wrong": name, "expected": expected}
-    yield {"name": "a rank dies", "wrong": "dies", "expected": "stopped"}
+    if ranks == 2:
+        yield {"name": "a rank dies", "wrong": "dies", "expected": "stopped"}
 
 
 def perform(job, rank):
     """0 if the rank gets the expected message."""
     if job["wrong"] == "dies":
         dies(rank)
-    use, wanted = {**USES, **OF_ONE_RANK}[job["wrong"]]
+    use, wanted = {**USES, **DISAGREEMENTS, **OF_FOUR, **OF_ONE_RANK}[job["wrong"]]
     try:
         use(rank)
-    except (ValueError, NotImplementedError) as error:
+    except (ValueError, NotImplementedError, TypeError) as error:
         assert re.search(wanted, str(error)), str(error)
         if job["wrong"] in OF_ONE_RANK:
             raise

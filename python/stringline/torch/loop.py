@@ -124,8 +124,9 @@ class Loop(schedules.PipelineScheduleMulti):  # type: ignore[misc]
                     step.perform(order)
         step.end()
         if self._has_backward and self.scale_grads and self._update is None:
-            for stage in {id(stage.submod): stage for stage in self._stages}.values():
-                stage.scale_grads(self._n_microbatches)
+            for parameter in _parameters(self._stages):
+                if parameter.grad is not None:
+                    parameter.grad.div_(self._n_microbatches)
         if losses is not None and step.losses:
             losses[:] = [loss for _, loss in sorted(step.losses.items())]
         last = [stage for stage in self._stages if stage.is_last]
@@ -171,6 +172,12 @@ class Loop(schedules.PipelineScheduleMulti):  # type: ignore[misc]
                     self._initialize_stages(*given[:takes])
         finally:
             self._stages, self._n_microbatches = every
+
+
+def _parameters(stages: list[Any]) -> list[Any]:
+    """Each once, where several stages have it, too."""
+    every = (parameter for stage in stages for parameter in stage.submod.parameters())
+    return list({id(parameter): parameter for parameter in every}.values())
 
 
 def _last_of_steps(rows: list[Any]) -> set[int]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .. import __version__
 from ..arrays import KINDS
 from ..costs import Costs
 from ..errors import ScheduleError
 from ..plan import Plan
-from .first_trained import train_behind_frozen
+from .agreement import Agreement, hash_of
 from .loaded import Runtime
 from .loop import Loop
 from .planned import Performed, places_of, plan_of, ranks_of_pipes, without_pairs
 from .used import FSDPModule, Stage, demand, form, schedules
+from .whole_backward import whole_where_needed
 
 
 def runtime(
@@ -42,7 +44,12 @@ def runtime(
     and several steps (``stringline.load("1f1b").plan(P, M, steps=3)``): the batch is then that of
     all steps, one behind the other, and each UPDATE calls ``update``.
 
-    Stages may be frozen (``requires_grad_(False)``), in part or whole, but not all of them.
+    Stages may be frozen (``requires_grad_(False)``), in part or whole, but not all of them. Where
+    torch cannot take a stage's backward apart into I and W, its I is the whole backward
+    (``stringline.torch.whole_backward``).
+
+    The ranks compare what they name before any message of a step: where the schedule, P, M, the
+    order of actions or of messages differ, or one rank refuses its call, every rank raises.
 
     Args:
         schedule: the name of a library schedule, a path, a text, a ``Schedule``, a ``Plan``,
@@ -62,21 +69,95 @@ def runtime(
 
     Raises:
         ScheduleError: the schedule is wrong, or ``by="torch"`` and torch cannot perform it.
-        ValueError: the stages, the group, P or M are not those of the schedule, or ``update`` is
-            missing, or never called.
+        ValueError: the stages, the group, P or M are not those of the schedule, ``update`` is
+            missing, or never called, or the ranks of the group disagree.
         NotImplementedError: this torch is too old, or its internals have changed.
     """
-    demand()
-    if by not in (None, "torch", "loop"):
-        raise ValueError(f'by: expected "torch" or "loop", got {by!r}')
     given = _stages_of(stages)
-    ranks, rank = int(given[0].group_size), int(given[0].group_rank)
+    agreement = Agreement(given[0])
+
+    def prepare(facts: dict[str, Any]) -> tuple[Plan, dict[int, Any], str | None]:
+        demand()
+        plan = _plan_for(given[0], schedule, P, M, facts)
+        return _prepared(plan, given, facts, costs=costs, by=by, update=update, settings=settings)
+
+    (plan, mine, text), every = agreement.of(prepare)
+    if any(facts["shares"] for facts in every):
+        text = None  # on the other ranks, too
+
+    def make(facts: dict[str, Any]) -> Any:
+        facts["the runtime"] = "the loop" if text is None else "torch's"
+        facts["hash of the messages"] = hash_of(text or "")
+        if text is None:
+            return _looped(plan, mine, loss_fn, settings, update)
+        return Runtime(plan, text, list(mine.values()), loss_fn, settings)
+
+    made, _ = agreement.of(make)
+    for stage in mine.values():
+        whole_where_needed(stage)
+    return made
+
+
+def _plan_for(
+    stage: Any, schedule: Performed, P: int | None, M: int | None, facts: dict[str, Any]
+) -> Plan:
+    """The plan for the ranks of the stage's group; ``facts`` tells what is known of it so far."""
+    ranks = int(stage.group_size)
+    facts["P"] = ranks if P is None else P
+    if M is not None:
+        facts["M"] = M
     if P is not None and P != ranks:
         raise ValueError(f"P: the group of the stages has {ranks} ranks, not {P}")
     plan = plan_of(schedule, ranks, M)
+    facts["the schedule"] = plan.schedule
+    facts["M"] = plan.microbatches // plan.steps
+    facts["the number of steps"] = plan.steps
+    facts["the number of versions of the weights"] = plan.versions
+    facts["stringline's version"] = __version__
+    lines = plan.text.splitlines()
+    rows = [line for line in lines if line.startswith("rank ")]
+    head = "\n".join(line for line in lines if not line.startswith("rank "))
+    facts["hash of the plan's head"] = hash_of(head)
+    for row in rows:
+        facts[f"hash of what {row.partition(':')[0]} performs"] = hash_of(row)
+    return plan
+
+
+def _prepared(
+    plan: Plan,
+    given: list[Any],
+    facts: dict[str, Any],
+    *,
+    costs: Costs,
+    by: str | None,
+    update: Callable[[Any, int], Any] | None,
+    settings: dict[str, Any],
+) -> tuple[Plan, dict[int, Any], str | None]:
+    """The plan, the rank's stages by their number, and the actions for torch's runtime, unless the
+    loop performs them; errors for what neither can."""
+    if by not in (None, "torch", "loop"):
+        raise ValueError(f'by: expected "torch" or "loop", got {by!r}')
+    _refuse_unperformed(plan, update)
+    mine = _by_number(plan, int(given[0].group_rank), given)
+    facts["scale_grads"] = bool(settings.get("scale_grads", True))
+    shared = _shared(mine)
+    facts["shares"] = bool(shared)
+    if shared and (plan.pipes or update is not None or by == "torch"):
+        with_it = "torch's runtime" if by == "torch" else "two pipes" if plan.pipes else "updates"
+        raise NotImplementedError(
+            f"stages {' and '.join(map(str, shared))} of this rank share a parameter, whose "
+            f"gradient {with_it} would scale or sum once for each of them"
+        )
+    text = None if by == "loop" else _for_torch(plan, costs, refused=by == "torch")
+    return plan, mine, text
+
+
+def _refuse_unperformed(plan: Plan, update: Callable[[Any, int], Any] | None) -> None:
     plan.check()
     if plan.forward_only:
-        raise ValueError(f"schedule: {plan.schedule} is forward only, and torch's step has backwards")
+        raise ValueError(
+            f"schedule: {plan.schedule} is forward only, and torch's step has backwards"
+        )
     if plan.window > 0:
         raise ValueError(
             f"schedule: {plan.schedule} has a window, and torch's step keeps the order of the lists"
@@ -87,20 +168,15 @@ def runtime(
             "of torch takes whole ones"
         )
     if plan.edges or plan.skips:
-        raise ValueError(f"schedule: the stages of {plan.schedule} are no chain, and torch's are one")
+        raise ValueError(
+            f"schedule: the stages of {plan.schedule} are no chain, and torch's are one"
+        )
     updates = any(KINDS[kind] == "UPDATE" for kind in plan.kind)
     if updates != (update is not None):
         raise ValueError(
             f"update: {plan.schedule} has {'' if updates else 'no '}updates (UPDATE)"
             f"{': give the function that performs one' if updates else ''}"
         )
-    mine = _by_number(plan, rank, given)
-    for stage in mine.values():
-        train_behind_frozen(stage)
-    text = None if by == "loop" else _for_torch(plan, costs, refused=by == "torch")
-    if text is None:
-        return _looped(plan, mine, loss_fn, settings, update)
-    return Runtime(plan, text, list(mine.values()), loss_fn, settings)
 
 
 def instead_of(
@@ -116,7 +192,6 @@ def instead_of(
 
     Its stages have to be the stages of ``schedule`` on this rank (``stages_of_rank``).
     """
-    demand()
     stages = getattr(made, "_stages", None) or getattr(made, "_stage", None)
     if not isinstance(made, schedules._PipelineSchedule) or stages is None:
         raise ValueError(f"made: expected a schedule object of torch's, got {type(made).__name__}")
@@ -180,6 +255,16 @@ def _in_order_of(wanted: Sequence[int], given: Sequence[Any]) -> list[Any]:
 
 def _named(indices: Sequence[int]) -> str:
     return f"stage{'s' if len(indices) > 1 else ''} {', '.join(map(str, indices))}"
+
+
+def _shared(mine: dict[int, Any]) -> list[int]:
+    """The indices of the first stages found with a parameter in common; none, if none have."""
+    owner: dict[int, Any] = {}
+    for stage in mine.values():
+        for parameter in stage.submod.parameters():
+            if owner.setdefault(id(parameter), stage) is not stage:
+                return [int(owner[id(parameter)].stage_index), int(stage.stage_index)]
+    return []
 
 
 def _for_torch(plan: Plan, costs: Costs, refused: bool) -> str | None:

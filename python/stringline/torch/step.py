@@ -2,7 +2,8 @@
 
     F       waits for the input of the stage, computes, gives the output to a next stage here; of a
             stage with R it keeps the input only, for autograd as for us
-    R       the computation of F once more, with the same random numbers, now kept for autograd
+    R       the computation of F once more, with the same random numbers and the buffers that F
+            found, now kept for autograd; buffers stay as F left them
     B I     wait for the gradient of the stage's output, compute, give on; I keeps values for W
     W       the weight gradient
     SEND_*  starts a message; its tensors live until the message has gone
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .random_state import RandomState
+from .forward_state import ForwardState
 from .used import dist, torch
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Step:
         self._sent: dict[_Key, list[Any]] = {}
         self._received: dict[_Key, list[Any]] = {}
         # By place and microbatch: what an F began with, until its R.
-        self._began: dict[tuple[int, int], tuple[RandomState, list[Any]]] = {}
+        self._began: dict[tuple[int, int], tuple[ForwardState, list[Any]]] = {}
         self.losses: dict[int, Any] = {}  # by microbatch
         self.outputs: dict[int, Any] | None = {} if outputs else None
 
@@ -54,7 +55,7 @@ class Step:
         self._wait(self._received, ("RECV_F", order.place, order.microbatch))
         if loop._has_backward and order.place in loop.remade:
             entered = [_buffer_of(info) for info in _receives_of(order)]  # F takes them away
-            began = (RandomState(stage.submod), entered)
+            began = (ForwardState(stage.submod), entered)
             self._began[order.place, order.microbatch] = began
             with torch.no_grad():
                 output = self._compute(order)
@@ -81,11 +82,11 @@ class Step:
         return output
 
     def recompute(self, order: Order) -> None:
-        random, entered = self._began.pop((order.place, order.microbatch))
+        state, entered = self._began.pop((order.place, order.microbatch))
         for info, buffer in zip(_receives_of(order), entered):
             if buffer is not None:
                 info.buffer = buffer
-        with random.restored():
+        with state.restored():
             self._compute(order)
 
     def _loss(self, output: Any, microbatch: int) -> Any:

@@ -15,6 +15,7 @@ from typing import Any
 try:
     import torch
     import torch.distributed as dist
+    from torch.autograd.graph import get_gradient_edge as gradient_edge
     from torch.distributed.fsdp import FSDPModule
     from torch.distributed.pipelining import schedules
     from torch.distributed.pipelining.stage import _PipelineStageBase as Stage
@@ -23,7 +24,17 @@ except ImportError as error:
         f"stringline.torch needs torch 2.10 or later, with its distributed package: {error}"
     ) from error
 
-__all__ = ["FSDPModule", "Stage", "demand", "dist", "form", "greetings_to_others", "schedules", "torch"]
+__all__ = [
+    "FSDPModule",
+    "Stage",
+    "demand",
+    "dist",
+    "form",
+    "gradient_edge",
+    "greetings_to_others",
+    "schedules",
+    "torch",
+]
 
 _OLDEST = (2, 10)
 
