@@ -16,7 +16,7 @@
 namespace stringline {
 
 // A file of more values is refused: 2,000 calls of torch's default buffer have some 200,000.
-inline constexpr size_t kMostDumpValues = 8'000'000;
+inline constexpr size_t kMostDumpValues = 4'000'000;
 
 using DumpNode = uint32_t;
 
