@@ -10,6 +10,13 @@ endfunction()
 
 stringline_torch_test(torch_lint_sample lint_sample_test.py)
 stringline_torch_test(torch_suite suite_test.py)
+# A few faults of collectives over gloo and of messages, and a hundred.
+stringline_torch_test(torch_diagnose diagnose_test.py)
+add_test(NAME torch_diagnose_all
+  COMMAND ${CMAKE_SOURCE_DIR}/tools/environments/torch/run ${CMAKE_SOURCE_DIR}/tests/torch/diagnose_test.py
+    $<TARGET_FILE:stringline> ${CMAKE_SOURCE_DIR} 50 56)
+set_tests_properties(torch_diagnose_all PROPERTIES
+  LABELS full SKIP_RETURN_CODE 77 TIMEOUT 600 RUN_SERIAL ON)
 # The profiler's traces of torch's runtime, imported. This test and the next take more than a minute
 # each, and trace_import_test reads such traces in a second.
 stringline_torch_test(torch_trace trace_test.py)

@@ -4,7 +4,7 @@
 // `#> ` lines are the expected output, standard output before standard error. A file NAME.golden
 // reads others: its commands name their files, seen from the top of the repository, and each is
 // followed by its own output. UPDATE_GOLDEN=1 rewrites the output. Inputs of other tests (.csv,
-// .pt2), README.md and hidden files are no tests.
+// .pt2, .json, .pickle), README.md and hidden files are no tests.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -81,8 +81,10 @@ TEST_P(GoldenTest, PrintsWhatTheFileSays) {
 
 // A file for other tests or for readers.
 bool IsData(const fs::path& path) {
-  return path.extension() == ".csv" || path.extension() == ".pt2" || path.extension() == ".md" ||
-         path.filename().string()[0] == '.';
+  for (const char* const kind : {".csv", ".pt2", ".md", ".json", ".pickle"}) {
+    if (path.extension() == kind) return true;
+  }
+  return path.filename().string()[0] == '.';
 }
 
 std::vector<std::string> GoldenFiles() {

@@ -43,6 +43,15 @@ constexpr const char* kTraceFigures =
     "(memory,\n"
     "communication), with nothing; all communication, and how much of it lies under computations.";
 
+// What diagnose reads, and its verdict.
+constexpr const char* kDiagnoseMeaning =
+    "torch writes dumps when a collective times out (TORCH_NCCL_DUMP_ON_TIMEOUT=1, into\n"
+    "TORCH_NCCL_DEBUG_INFO_TEMP_FILE and the rank), or when asked (_dump_nccl_trace, "
+    "_dump_fr_trace).\n"
+    "Nothing in a pickle is executed. Exit status 0: no rank is behind, and calls agree; 1: "
+    "something\n"
+    "was found; 2: a file is no dump. Dumps have to be of one moment, as those of a timeout are.";
+
 // The measurements and verdicts of bench.
 constexpr const char* kBenchMeaning =
     "Every repetition of a case is a training run in a process of its own; all cases take turns, "
@@ -143,6 +152,11 @@ constexpr Command kCommands[] = {
      "A schedule of torch's (.csv)",
      "stringline lint tests/golden/torch/interleaved1f1b_p4_v2_m8_comms.csv", kCostOptions, RunLint,
      kLintTimes},
+    {"diagnose", "Say what is wrong in the dumps that flight recorders left of a hang",
+     "Dumps of torch's flight recorder, one a rank, as pickles or JSON, the rank at the end of the "
+     "name; or a folder of them",
+     "stringline diagnose tests/golden/diagnose/ended --schedule 1f1b P=2 M=2",
+     kManyFiles | kDiagnoseOptions, RunDiagnose, kDiagnoseMeaning},
     {"rehearse",
      "Perform a schedule for real with programs that only take time, beside the simulation",
      kScheduleOrPlan,

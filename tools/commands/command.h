@@ -24,6 +24,7 @@ int RunCheck(const Flags& flags, const Output& output);
 int RunCompare(const Flags& flags, const Output& output);
 int RunCompletion(const Flags& flags, const Output& output);
 int RunCheckFor(const Flags& flags, const Output& output);  // check, with --for
+int RunDiagnose(const Flags& flags, const Output& output);
 int RunExplain(const Flags& flags, const Output& output);
 int RunExport(const Flags& flags, const Output& output);
 int RunFormat(const Flags& flags, const Output& output);

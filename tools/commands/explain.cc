@@ -1,5 +1,6 @@
 // stringline explain: the reason for an action's start.
 #include "absl/strings/str_cat.h"
+#include "schedlang/ask/step_answers.h"
 #include "tools/answers/explanation.h"
 #include "tools/commands/command.h"
 #include "tools/io/requests.h"

@@ -108,6 +108,14 @@ constexpr JsonKey kChange[] = {
     {"within", "share or null", "of `no change`: it is not larger than that"},
 };
 
+constexpr JsonKey kWait[] = {
+    {"rank", "integer", "that waits"},
+    {"call", "integer", "in which it does: its place in `calls`"},
+    {"for_rank", "integer", ""},
+    {"lack", "text", "`not made`; `behind`: its part stands behind another call; `no dump`"},
+    {"behind", "integer or null", "that other call; null for another lack"},
+};
+
 constexpr JsonKey kStep[] = {
     {"schedule", "text", "its name"},
     {"parameters.*", "integer", ""},
@@ -161,6 +169,7 @@ constexpr JsonShape kShapes[] = {
     {"graph", "", kGraph},
     {"port", "", kPort},
     {"change", "", kChange},
+    {"wait", "A rank that waits for another, in the dumps of a hang.", kWait},
 };
 
 constexpr JsonKey kCheck[] = {
@@ -457,6 +466,65 @@ constexpr JsonKey kLint[] = {
      "the same for what `export --to torch-comms` makes of its computations"},
 };
 
+constexpr JsonKey kDiagnose[] = {
+    {"ranks", "integer", "of the job, as far as dumps, groups and `--ranks` say"},
+    {"dumps", "integer", "files that are whole"},
+    {"recorded", "integer", "calls in them"},
+    {"mismatches[].about", "text",
+     "`call`, `size` or `dtype`: in what calls differ that belong together"},
+    {"mismatches[].sequence", "integer or null",
+     "of a collective in its group; null for a message"},
+    {"mismatches[].sides[].ranks[]", "integer",
+     "that agree with each other; of a message its sender, then its receiver"},
+    {"mismatches[].sides[].call", "integer", "of the first of them: its place in `calls`"},
+    {"mismatches[].hint", "text",
+     "`none`; `swapped`, `left out`, `surplus`: what the ranks of the second side may have done"},
+    {"behind[].why", "text",
+     "`late`; `no dump`; `cut short`: its file ends early; `stuck`: in a call that all its ranks "
+     "have made"},
+    {"behind[].ranks[]", "integer", "which wait for nobody"},
+    {"behind[].waiting", "integer", "ranks that wait for them, over others, too"},
+    {"behind[].waiting_ranks[]", "integer", "in the call that tells most"},
+    {"behind[].waiting_call", "integer or null",
+     "that call of the first of these; null if nothing waits"},
+    {"behind[].gave_up", "bool", "their recorders say that it has ended, which it cannot have"},
+    {"behind[].last_call", "integer or null", "of the first rank; null without calls"},
+    {"behind[].diverges", "object or null",
+     "the first collectives of one number that are called from different places in the code; null "
+     "for none"},
+    {"behind[].diverges.late", "integer", ""},
+    {"behind[].diverges.other", "integer", "of a rank that waits"},
+    {"behind[].chain[]", "wait", "the longest: from its first rank to one of `ranks`"},
+    {"circles[].steps[]", "wait", "each rank waits for the next, the last for the first"},
+    {"timed_out[].ranks[]", "integer", ""},
+    {"timed_out[].call", "integer", "with all its ranks; it did not end in its time"},
+    {"under_way", "integer", "calls of a rank with all their partners"},
+    {"without_dump[]", "integer", "ranks that no call waits for"},
+    {"calls[].rank", "integer", "of the job, as all ranks here"},
+    {"calls[].name", "text", "`all_reduce`, `send`, `recv`"},
+    {"calls[].group", "text", "its process group"},
+    {"calls[].group_description", "text", ""},
+    {"calls[].sequence", "integer", "among the collectives of its group, or among its messages"},
+    {"calls[].record", "integer", "its number in the recorder"},
+    {"calls[].state", "text", "`scheduled`, `started`, `ended` or `timed out`"},
+    {"calls[].inputs", "text", "sizes and dtypes"},
+    {"calls[].outputs", "text", ""},
+    {"calls[].from", "integer or null", "of a message; null for a collective"},
+    {"calls[].to", "integer or null", "the same"},
+    {"calls[].file", "text or null",
+     "of the innermost frame outside of torch; null in dumps without stacks"},
+    {"calls[].line", "integer or null", ""},
+    {"calls[].function", "text or null", ""},
+    {"calls[].planned", "object or null", "the message of `--schedule`; null without one"},
+    {"calls[].planned.send", "text", ""},
+    {"calls[].planned.receive", "text", ""},
+    {"calls[].planned.step", "integer", "performances of the schedule before it"},
+    {"calls[].planned.file", "text or null", "of the send; null for a plan without a text",
+     "needs a plan made in a program"},
+    {"calls[].planned.line", "integer or null", "", "needs a plan made in a program"},
+    {"notes[]", "text", "limits of what these dumps tell"},
+};
+
 constexpr JsonKey kRehearse[] = {
     {"schedule", "text", "its name"},
     {"parameters.*", "integer", ""},
@@ -637,6 +705,7 @@ constexpr JsonShape kAnswers[] = {
     {"import of traces", "", kImportTraces},
     {"fmt", "", kFormat},
     {"lint", "", kLint},
+    {"diagnose", "", kDiagnose},
     {"rehearse", "", kRehearse, {"order"}},
     {"calibrate", "", kText},
     {"bench", "A suite, or a file of results.", kBench},

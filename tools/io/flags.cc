@@ -384,6 +384,25 @@ void DeclareBenchOptions(CLI::App& app, Flags& flags) {
       ->needs(compare);
 }
 
+void DeclareDiagnoseOptions(CLI::App& app, Flags& flags) {
+  CLI::Option* schedule = app.add_option(
+      "--schedule", flags.dumped_schedule,
+      "The schedule that the ranks performed, or its name in the library: messages are named by "
+      "its actions and lines");
+  schedule->type_name("FILE");
+  app.add_option("PARAMETERS", flags.parameters, "Of the schedule: NAME=VALUE, as P=4 M=8");
+  app.add_option("--layout", flags.layout,
+                 "Which messages outside of batches share a communicator, as for check; pair, the "
+                 "default, is torch's with NCCL, and shared that where the group was given a "
+                 "device_id")
+      ->check(CLI::IsMember({"shared", "updown", "pair", "edge"}))
+      ->type_name("LAYOUT");
+  app.add_option("--ranks", flags.ranks,
+                 "How many ranks the job had, where the dumps do not say it (gloo)")
+      ->check(CLI::Range(1, 1 << 20))
+      ->type_name("N");
+}
+
 // FILE and what else stands without a name, with the options of a command that reads no FILE.
 void DeclareArguments(const Command& command, CLI::App& app, Flags& flags) {
   if (command.options & kShellArgument) {
@@ -481,6 +500,7 @@ void DeclareOptions(const Command& command, CLI::App& app, Flags& flags) {
   }
   if (command.options & kTrainingOptions) DeclareTrainingOptions(app, flags);
   if (command.options & kBenchOptions) DeclareBenchOptions(app, flags);
+  if (command.options & kDiagnoseOptions) DeclareDiagnoseOptions(app, flags);
   if (command.options & kLinkOptions) DeclareRehearsalOptions(app, flags);
   if ((command.options & kNoJson) == 0) {
     app.add_flag("--json", flags.json, "Answer with one JSON object; tools/JSON.md lists its keys");
@@ -556,7 +576,7 @@ absl::StatusOr<Flags> ParseSide(const Command& command, Flags flags,
     return absl::InvalidArgumentError(
         unknown.empty() ? absl::StrCat(refusal, HintForNumber(refusal, args)) : unknown);
   }
-  if ((command.options & kManyFiles) && (command.options & kPlanOptions)) {
+  if ((command.options & kManyFiles) && (command.options & (kPlanOptions | kDiagnoseOptions))) {
     SplitFilesAndParameters(&flags);
     if (flags.files.empty()) {
       return absl::InvalidArgumentError(

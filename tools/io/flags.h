@@ -1,5 +1,6 @@
 // The values of a command line: every option of every subcommand. Each option has a single meaning,
-// except --ranks: for `run` the number of ranks, for a picture the ranks shown.
+// except --ranks: for `run` and `diagnose` the number of ranks, for a picture the ranks shown; and
+// --schedule: a schedule of FILE, for `diagnose` the schedule's own file.
 #pragma once
 
 #include <string>
@@ -19,6 +20,7 @@ struct Flags {
   bool all = false;                     // --all: of explain
   std::vector<std::string> parameters;  // NAME=VALUE …, as written
   std::string schedule;                 // --schedule: a schedule of the file; "" for its last
+  std::string dumped_schedule;          // --schedule FILE: of diagnose
   bool again = false;                   // --again
   std::vector<std::string> ranges;      // --for NAME=FIRST..LAST, as written
   bool json = false;                    // --json
@@ -65,7 +67,7 @@ struct Flags {
   bool verbose = false;                 // --verbose
   bool strict = false;                  // --strict
   int rank = -1;                        // --rank; -1: from the launcher's environment
-  int ranks = -1;                       // --ranks N: of run
+  int ranks = -1;                       // --ranks N: of run and diagnose
   int local_rank = -1;                  // --local-rank
   int processes = 0;                    // --processes; 0: this process alone
   std::vector<std::string> arguments;   // all of them, as written, for other processes
@@ -138,6 +140,7 @@ enum OptionSet : unsigned {
   kStepOption = 1 << 23,        // --step
   kStageOption = 1 << 26,       // --stage, --again
   kSearchOptions = 1 << 21,     // no FILE; --from, --emit, --place, --minimize, --seconds, …
+  kDiagnoseOptions = 1 << 28,   // --schedule FILE NAME=VALUE …, --layout, --ranks
   kBenchOptions = 1 << 22,      // --compare, --fail-slower, --page, --list, --again
 };
 
