@@ -276,7 +276,7 @@ TEST_F(CudaKernelsTest, HaveACaseForEveryOp) {
 }
 
 TEST_F(CudaKernelsTest, HaveNoneForOpsOnAnyTensor) {
-  const OpCase reshape = {Op::kReshape, {MakeArray({DType::kF32, {2, 3}})}, {3, 2}};
+  const OpCase reshape = {Op::kReshape, {cpu::MakeArray({DType::kF32, {2, 3}})}, {3, 2}};
   EXPECT_EQ(StatusOnCuda(reshape),
             absl::UnimplementedError("the CUDA backend has no kernel for reshape"));
 }
