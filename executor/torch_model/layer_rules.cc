@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
@@ -202,7 +203,8 @@ std::vector<std::string> LettersOf(absl::string_view side) {
 }
 
 // x with the letters `wanted`, in this order: those that it lacks have size 1.
-Made InOrder(TensorNodes& tensors, ValueId x, std::string letters, const std::string& wanted) {
+Made InOrder(TensorNodes& tensors, ValueId x, const std::string& letters,
+             const std::string& wanted) {
   Sizes order, sizes;
   for (const char letter : wanted) {
     const size_t at = letters.find(letter);
@@ -252,16 +254,16 @@ Made Einsum(TorchOperands& in, const TorchNode& node, size_t output) {
     return size;
   };
   Sizes whole;
-  for (const char letter : both + of_a + of_b) whole.push_back(size_of({letter}));
+  for (const char letter : absl::StrCat(both, of_a, of_b)) whole.push_back(size_of({letter}));
   const int64_t stacks = size_of(both), rows = size_of(of_a), columns = size_of(of_b);
   const int64_t inner = size_of(summed);
-  SL_ASSIGN_OR_RETURN(a, InOrder(tensors, a, letters[0], both + of_a + summed));
+  SL_ASSIGN_OR_RETURN(a, InOrder(tensors, a, letters[0], absl::StrCat(both, of_a, summed)));
   SL_ASSIGN_OR_RETURN(a, tensors.Reshape(a, {stacks, rows, inner}));
-  SL_ASSIGN_OR_RETURN(b, InOrder(tensors, b, letters[1], both + summed + of_b));
+  SL_ASSIGN_OR_RETURN(b, InOrder(tensors, b, letters[1], absl::StrCat(both, summed, of_b)));
   SL_ASSIGN_OR_RETURN(b, tensors.Reshape(b, {stacks, inner, columns}));
   SL_ASSIGN_OR_RETURN(ValueId y, tensors.MatMul(a, b));
   SL_ASSIGN_OR_RETURN(y, tensors.Reshape(y, whole));
-  SL_ASSIGN_OR_RETURN(y, InOrder(tensors, y, both + of_a + of_b, result));
+  SL_ASSIGN_OR_RETURN(y, InOrder(tensors, y, absl::StrCat(both, of_a, of_b), result));
   return tensors.Reshape(y, in.graph().Sizes(node.outputs[output]));
 }
 

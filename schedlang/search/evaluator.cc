@@ -14,12 +14,22 @@ Group PairOf(Group a, Group b) {
   return is_forward ? Group{a.first, b.first} : Group{b.first, a.first};
 }
 
-}  // namespace
+// A queue of messages without transfer time delays nothing.
+void LeaveOutIdleQueues(int ranks, const UnequalTimes& unequal, std::vector<OfLetter>* letters) {
+  std::vector<bool> holds_up(static_cast<size_t>(ranks) * static_cast<size_t>(ranks), false);
+  for (size_t i = 0; i < letters->size(); ++i) {
+    const OfLetter& letter = (*letters)[i];
+    const bool takes_time =
+        unequal.empty() ? letter.transfer > 0 : unequal.AnyTransfers(static_cast<Letter>(i));
+    if (letter.queue >= 0 && takes_time) holds_up[letter.queue] = true;
+  }
+  for (OfLetter& letter : *letters) {
+    if (letter.queue >= 0 && !holds_up[letter.queue]) letter.queue = -1;
+  }
+}
 
-Evaluator::Evaluator(const Problem& problem) : problem_(problem), unequal_(problem) {
-  const int stages = problem.stage_count();
-  // Values lie one after the other: for every stage its input activations, then its output
-  // gradients.
+// By letter.
+std::vector<OfLetter> OfLetters(const Problem& problem, const UnequalTimes& unequal) {
   std::vector<int32_t> activations, gradients;
   int32_t values = 0;
   for (const StageWork& work : problem.stages) {
@@ -27,66 +37,62 @@ Evaluator::Evaluator(const Problem& problem) : problem_(problem), unequal_(probl
     gradients.push_back(values + work.microbatches);
     values += 2 * work.microbatches;
   }
-  there_.assign(static_cast<size_t>(values), kNotThere);
-  letters_.resize(4 * problem.stages.size());
-  given_first_.assign(2 * problem.stages.size(), -1);
-  given_end_ = given_first_;
-  rank_stages_.resize(static_cast<size_t>(problem.ranks));
-  for (int s = 0; s < stages; ++s) {
+  std::vector<OfLetter> letters(4 * problem.stages.size());
+  for (int s = 0; s < problem.stage_count(); ++s) {
     const StageWork& work = problem.stages[s];
     for (const ActionKind kind : {ActionKind::kForward, ActionKind::kBackward,
                                   ActionKind::kInputGradient, ActionKind::kWeightGradient}) {
-      OfLetter& letter = letters_[LetterOf(kind, s)];
+      OfLetter& letter = letters[LetterOf(kind, s)];
       letter.time = work.time[Index(kind)];
       if (kind == ActionKind::kWeightGradient) continue;
       const bool forward = kind == ActionKind::kForward;
       letter.counter = 2 * s + (forward ? 0 : 1);
       letter.needs = forward ? activations[s] : gradients[s];
       const int to = forward ? work.next : work.previous;
-      if (to < 0) {
-        if (forward) letter.gives = gradients[s];  // the last stage begins its own way back
-        letter.to = work.rank;
-      } else {
-        letter.gives = forward ? activations[to] : gradients[to];
-        letter.to = problem.stages[to].rank;
-        const MessageTime& message = forward ? work.activation : work.gradient;
-        if (letter.to != work.rank) {
-          letter.queue = work.rank * problem.ranks + letter.to;
-          letter.latency = message.latency;
-          letter.transfer = message.transfer;
-        }
-      }
-      if (letter.gives >= 0) {
-        given_first_[letter.counter] = letter.gives;
-        given_end_[letter.counter] = letter.gives + work.microbatches;
-      }
+      letter.to = to < 0 ? work.rank : problem.stages[to].rank;
+      if (to >= 0) letter.gives = forward ? activations[to] : gradients[to];
+      // The last stage begins its own way back.
+      if (to < 0 && forward) letter.gives = gradients[s];
+      if (letter.to == work.rank) continue;
+      const MessageTime& message = forward ? work.activation : work.gradient;
+      letter.queue = work.rank * problem.ranks + letter.to;
+      letter.latency = message.latency;
+      letter.transfer = message.transfer;
+    }
+  }
+  LeaveOutIdleQueues(problem.ranks, unequal, &letters);
+  return letters;
+}
+
+}  // namespace
+
+Evaluator::Evaluator(const Problem& problem)
+    : problem_(problem),
+      unequal_(problem),
+      letters_(OfLetters(problem, unequal_)),
+      given_(2 * problem.stages.size(), {-1, -1}),
+      rank_stages_(static_cast<size_t>(problem.ranks)) {
+  const int stages = problem.stage_count();
+  int32_t values = 0;
+  for (int s = 0; s < stages; ++s) {
+    const StageWork& work = problem.stages[s];
+    values += 2 * work.microbatches;
+    for (const ActionKind kind : {ActionKind::kForward, ActionKind::kBackward}) {
+      const OfLetter& letter = letters_[LetterOf(kind, s)];
+      if (letter.gives < 0) continue;
+      given_[letter.counter] = {letter.gives, letter.gives + work.microbatches};
     }
     local_.push_back(static_cast<int32_t>(rank_stages_[work.rank].size()));
     rank_stages_[work.rank].push_back(s);
   }
+  there_.assign(static_cast<size_t>(values), kNotThere);
   const auto ranks = static_cast<size_t>(problem.ranks);
-  LeaveOutIdleQueues();
   front_ = {
       std::vector<int32_t>(ranks),         std::vector<int64_t>(ranks),
       std::vector<int64_t>(ranks),         std::vector<int32_t>(static_cast<size_t>(2 * stages)),
       std::vector<int64_t>(ranks * ranks), std::vector<int32_t>(ranks)};
   first_start_.assign(ranks, 0);
   prefix_counts_.resize(ranks);
-}
-
-// A queue of messages without transfer time delays nothing.
-void Evaluator::LeaveOutIdleQueues() {
-  const auto ranks = static_cast<size_t>(problem_.ranks);
-  std::vector<bool> holds_up(ranks * ranks, false);
-  for (size_t i = 0; i < letters_.size(); ++i) {
-    const OfLetter& letter = letters_[i];
-    const bool takes_time =
-        unequal_.empty() ? letter.transfer > 0 : unequal_.AnyTransfers(static_cast<Letter>(i));
-    if (letter.queue >= 0 && takes_time) holds_up[letter.queue] = true;
-  }
-  for (OfLetter& letter : letters_) {
-    if (letter.queue >= 0 && !holds_up[letter.queue]) letter.queue = -1;
-  }
 }
 
 int64_t Evaluator::TimeOf(Group group) const {
@@ -451,9 +457,9 @@ bool Evaluator::KeepsCapacity() const {
 
 void Evaluator::ForgetBehindFront(std::vector<int64_t>* there) const {
   for (size_t c = 0; c < front_.counts.size(); ++c) {
-    if (given_first_[c] < 0) continue;
-    std::fill(there->begin() + given_first_[c] + front_.counts[c], there->begin() + given_end_[c],
-              kNotThere);
+    if (given_[c].first < 0) continue;
+    std::fill(there->begin() + given_[c].first + front_.counts[c],
+              there->begin() + given_[c].second, kNotThere);
   }
 }
 
@@ -472,9 +478,9 @@ Score Evaluator::Try(const Move& move, int64_t limit) {
   const bool ends = Run<false>(spans || limit >= kNoLimit ? kNoLimit : limit, &trial_there_);
   ExchangeWindow();
   for (size_t c = 0; c < touched_.size(); ++c) {
-    if (given_first_[c] < 0) continue;
-    std::copy(there_.begin() + given_first_[c] + touched_[c], there_.begin() + given_end_[c],
-              trial_there_.begin() + given_first_[c] + touched_[c]);
+    if (given_[c].first < 0) continue;
+    std::copy(there_.begin() + given_[c].first + touched_[c], there_.begin() + given_[c].second,
+              trial_there_.begin() + given_[c].first + touched_[c]);
   }
   unequal_.Restore();
   return ends ? Measure() : Score{};

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "schedlang/search/problem.h"
@@ -37,6 +38,19 @@ struct Score {
   friend bool operator<(const Score& a, const Score& b) {
     return a.value != b.value ? a.value < b.value : a.ends < b.ends;
   }
+};
+
+// A letter among the flat numbers of an evaluation. Values lie one after the other, for every stage
+// its input activations, then its output gradients.
+struct OfLetter {
+  int64_t time = 0;      // of unequal microbatches the least
+  int32_t counter = -1;  // index of its count: F of a stage, its B and I; -1 for W
+  int32_t needs = -1;    // place of its need of microbatch 0; -1: no need
+  int32_t gives = -1;    // place of its value of microbatch 0; -1: no consumer
+  int32_t to = -1;       // the consumer's rank
+  int32_t queue = -1;    // the message's; -1: none in which anything waits
+  int64_t latency = 0;
+  int64_t transfer = 0;
 };
 
 class Evaluator {
@@ -68,16 +82,6 @@ class Evaluator {
   void Keep(const Move& move);
 
  private:
-  struct OfLetter {
-    int64_t time = 0;      // of unequal microbatches the least
-    int32_t counter = -1;  // index into counts_: F of a stage, its B and I; -1 for W
-    int32_t needs = -1;    // place in there_ of its need of microbatch 0; -1: no need
-    int32_t gives = -1;    // place of its value of microbatch 0; -1: no consumer
-    int32_t to = -1;       // the consumer's rank
-    int32_t queue = -1;    // the message's; -1: none in which anything waits
-    int64_t latency = 0;
-    int64_t transfer = 0;
-  };
   // The state of all ranks at places of theirs.
   struct Front {
     std::vector<int32_t> place;
@@ -99,7 +103,6 @@ class Evaluator {
   // The least times of unequal microbatches, whose sums are no more than the work.
   int64_t TimeOf(Group group) const;
   int64_t TimeOf(const std::vector<Group>& groups) const;
-  void LeaveOutIdleQueues();
   // True if the move has a pair to part, or two groups to join.
   bool HasGroups(const Move& move) const;
   void FindWindow(const Move& move);
@@ -130,7 +133,8 @@ class Evaluator {
   const Problem& problem_;
   UnequalTimes unequal_;
   std::vector<OfLetter> letters_;
-  std::vector<int32_t> given_first_, given_end_;  // by counter: where its values lie in there_
+  // By counter: where its values lie in there_; none: no consumer.
+  std::vector<std::pair<int32_t, int32_t>> given_;
   std::vector<std::vector<int32_t>> rank_stages_;
   std::vector<int32_t> local_;  // by stage: its index among those of its rank
   std::vector<int32_t> first_;  // by rank, into the next vectors; a rank has room for all its

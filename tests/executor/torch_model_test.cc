@@ -555,7 +555,8 @@ TEST(TorchModelTest, RefusesOtherGradients) {
             "parameter" +
                 place);
   EXPECT_EQ(says([](TorchArchive& made) {
-              Node(made, 0)["inputs"].push_back({{"name", "sparse"}, {"arg", Json{{"as_bool", true}}}});
+              Node(made, 0)["inputs"].push_back(
+                  {{"name", "sparse"}, {"arg", Json{{"as_bool", true}}}});
             }),
             "aten.embedding.default is not known here: its 'sparse' is True, and only False is "
             "known; node 'embedding', module 'embed', /home/me/model.py:7 'embedding = "

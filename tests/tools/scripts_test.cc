@@ -78,7 +78,7 @@ TEST(ScriptsTest, TorchIsInstalledOnce) {
   std::filesystem::create_directories(place);
   WriteText(place + "/stringline.stamp",
             ReadText(SourceFolder() + "/tools/environments/torch/packages.txt"));
-  for (const std::string beside : {"titan", "hta"}) {
+  for (const std::string beside : {"titan", "hta", "megatron"}) {
     const std::string folder = ScratchFolder() + "/stringline/" + beside;
     std::filesystem::create_directories(folder);
     WriteText(folder + "/stringline.stamp",

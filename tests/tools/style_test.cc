@@ -300,13 +300,14 @@ constexpr const char* kHeadersOfOneUser[] = {
     "tools/commands/commit.h",
     "tools/view/page/page_files.h",
     // An algorithm or a format with an idea of its own behind one function.
+    "executor/torch_model/raise_ops.h",
     "executor/torch_model/raised_layers.h",
-    "executor/torch_model/torch_effects.h",
     "schedlang/elaborate/run.h",
     "schedlang/elaborate/search_orders.h",
     "schedlang/plan/read_extra.h",
     "schedlang/search/all_orders.h",
     "schedlang/sim/group_parts.h",
+    "stages/models/batch_sizes.h",
     "tools/answers/collective_table.h",
     "tools/answers/network_table.h",
 };
