@@ -3,7 +3,8 @@ torch's, or the program is refused by the name of the peculiarity.
 
     gradients_test.py EXPORT_WRITER STRINGLINE SOURCES [--half | NAMES]
 
-With --half every second program is left out. The exit status is 77, with a line of explanation, without torch: skipped, for ctest.
+With --half every second program is left out. The exit status is 77, with a line of explanation,
+without torch: skipped, for ctest.
 """
 
 import math
