@@ -554,13 +554,13 @@ TEST(TorchModelTest, RefusesOtherGradients) {
             "aten.linear.default is not known here: its result is bfloat16, narrower than every "
             "parameter" +
                 place);
-  EXPECT_EQ(says([](TorchArchive& made) {
-              Node(made, 0)["inputs"].push_back(
-                  {{"name", "sparse"}, {"arg", Json{{"as_bool", true}}}});
-            }),
-            "aten.embedding.default is not known here: its 'sparse' is True, and only False is "
-            "known; node 'embedding', module 'embed', /home/me/model.py:7 'embedding = "
-            "something()'");
+  EXPECT_EQ(
+      says([](TorchArchive& made) {
+        Node(made, 0)["inputs"].push_back({{"name", "sparse"}, {"arg", Json{{"as_bool", true}}}});
+      }),
+      "aten.embedding.default is not known here: its 'sparse' is True, and only False is "
+      "known; node 'embedding', module 'embed', /home/me/model.py:7 'embedding = "
+      "something()'");
 }
 
 TEST(TorchModelTest, RunFilesCutIt) {
