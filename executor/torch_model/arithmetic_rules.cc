@@ -3,6 +3,7 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "executor/torch_model/op_rules.h"
 #include "schedlang/base/status.h"
 
@@ -63,14 +64,16 @@ const std::map<std::string, Unary>& UnaryOps() {
       {"hardsigmoid", {M::hard_sigmoid}},
       {"hardswish", {M::hard_swish}},
       {"softsign", {M::softsign}},
-      {"logical_not", {M::is_zero}},
-      {"bitwise_not", {M::is_zero}},
   };
   return ops;
 }
 
 Made OfUnary(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
   const Unary& op = UnaryOps().at(node.op);
+  for (const char* const name : {op.a, op.b}) {
+    if (node.Tensor(name).empty()) continue;
+    return in.graph().Unknown(node, absl::StrCat("its '", name, "' is a tensor"));
+  }
   SL_ASSIGN_OR_RETURN(const ValueId x, in.Value(node.Tensor("self")));
   return in.tensors().Map(op.function, x, node.Number(op.a, op.a_default),
                           node.Number(op.b, op.b_default));
@@ -78,7 +81,16 @@ Made OfUnary(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
 
 // Arithmetic
 
+// Truths are 0 and 1 here, and so are not added as torch adds them; and the bits of whole numbers
+// are not those of truths.
+absl::Status CheckTruths(const TorchOperands& in, const TorchNode& node, bool wanted) {
+  const bool gives = in.graph().program().values.at(node.outputs[0]).type == TorchType::kBool;
+  if (gives == wanted) return absl::OkStatus();
+  return in.graph().Unknown(node, gives ? "of truths" : "of whole numbers");
+}
+
 Made Sum(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
+  SL_RETURN_IF_ERROR(CheckTruths(in, node, /*wanted=*/false));
   const double alpha = node.Number("alpha", 1) * (node.op == "sub" ? -1 : 1);
   SL_ASSIGN_OR_RETURN(ValueId x, in.Operand(node, "self"));
   if (const auto number = NumberOf(node, "other")) {
@@ -150,10 +162,17 @@ Made Comparison(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
 }
 
 Made Truths(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
+  SL_RETURN_IF_ERROR(CheckTruths(in, node, /*wanted=*/true));
   SL_ASSIGN_OR_RETURN(const ValueId x, in.Loose(node.Tensor("self")));
   SL_ASSIGN_OR_RETURN(const ValueId y, in.Operand(node, "other"));
   const bool either = node.op == "__or__" || node.op == "bitwise_or" || node.op == "logical_or";
   return either ? in.tensors().Zip(ZipFunction::maximum, x, y) : in.tensors().Multiply(x, y);
+}
+
+Made Not(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
+  SL_RETURN_IF_ERROR(CheckTruths(in, node, /*wanted=*/true));
+  SL_ASSIGN_OR_RETURN(const ValueId x, in.Loose(node.Tensor("self")));
+  return in.tensors().Map(MapFunction::is_zero, x);
 }
 
 Made Where(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
@@ -297,6 +316,8 @@ const OpRules& ArithmeticRules() {
         {"__or__", Truths},
         {"bitwise_or", Truths},
         {"logical_or", Truths},
+        {"logical_not", Not},
+        {"bitwise_not", Not},
         {"where", Where},
         {"masked_fill", MaskedFill},
         {"gelu", Gelu},

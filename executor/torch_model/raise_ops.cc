@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "executor/torch_model/op_rules.h"
 #include "executor/torch_model/torch_effects.h"
 #include "executor/torch_model/torch_loss.h"
@@ -87,7 +88,13 @@ absl::StatusOr<RaisedModel> RaiseOps(const TorchProgram& program, const Pt2Archi
   }
   SL_ASSIGN_OR_RETURN(ValueId logits, operands.Value(end.logits));
   TensorNodes::Sizes sizes = nodes.TypeOfTokens().shape;
-  sizes.push_back(nodes.graph().Sizes(end.logits).back());
+  const TensorNodes::Sizes& given = nodes.graph().Sizes(end.logits);
+  if (given.size() == 3 && (given[0] != sizes[0] || given[1] != sizes[1])) {
+    return nodes.graph().UnknownValue(
+        end.logits, absl::StrCat("its logits are (", absl::StrJoin(given, ", "), "), not (",
+                                 sizes[0], ", ", sizes[1], ", ...) of the tokens"));
+  }
+  sizes.push_back(given.back());
   SL_ASSIGN_OR_RETURN(logits, operands.tensors().Reshape(logits, sizes));
   return std::move(nodes).Finish(logits);
 }

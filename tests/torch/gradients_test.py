@@ -493,6 +493,17 @@ LAYERS = [
     ("a quotient rounded down", layer(
         feed=lambda self, x: torch.div(Layer.feed(self, x), 3.0, rounding_mode="floor")),
      "its 'rounding_mode' is floor"),
+    ("a clamp by a tensor", layer(
+        feed=lambda self, x: Layer.feed(self, x.clamp(min=torch.tensor(-0.5)))),
+     "its 'min' is a tensor"),
+    ("bits of whole numbers", layer(
+        feed=lambda self, x: Layer.feed(self, x * ((x > 0).long() & 2).float())),
+     "of whole numbers"),
+    ("a sum of truths", layer(
+        feed=lambda self, x: Layer.feed(self, x * ((x > 0) + (x > -1)).float())), "of truths"),
+    ("logits of positions first", model(
+        end=lambda self, x, labels: self.head(self.norm(x)).transpose(0, 1)),
+     "its logits are (12, 3, 61), not (3, 12, ...) of the tokens"),
     ("a sum with a factor", layer(feed=lambda self, x: torch.add(
         Layer.feed(self, x), x, alpha=2.0)), SAME),
     ("a number that is added", layer(feed=lambda self, x: Layer.feed(self, x) + 1.0), SAME),
