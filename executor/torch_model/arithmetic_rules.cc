@@ -247,20 +247,17 @@ absl::StatusOr<Sizes> Reduced(TorchOperands& in, const TorchNode& node, ValueId 
   return dims;
 }
 
-// And its root, the standard deviation.
+// The variance, and its root, the standard deviation.
 Made Variance(TorchOperands& in, const TorchNode& node, ValueId x, const Sizes& dims) {
-  SL_ASSIGN_OR_RETURN(ValueId mean, in.tensors().Mean(x, dims));
-  SL_ASSIGN_OR_RETURN(mean, in.tensors().Scale(mean, -1));
-  SL_ASSIGN_OR_RETURN(ValueId square, in.tensors().Add(x, mean));
-  SL_ASSIGN_OR_RETURN(square, in.tensors().Multiply(square, square));
-  SL_ASSIGN_OR_RETURN(square, in.tensors().Mean(square, dims));
-  double count = 1;
-  for (const int64_t dim : dims) {
-    count *= static_cast<double>(in.tensors().SizesOf(x)[static_cast<size_t>(dim)]);
-  }
+  TensorNodes& tensors = in.tensors();
+  SL_ASSIGN_OR_RETURN(ValueId square, tensors.Centred(x, dims));
+  SL_ASSIGN_OR_RETURN(square, tensors.Multiply(square, square));
+  SL_ASSIGN_OR_RETURN(square, tensors.Mean(square, dims));
+  const auto count =
+      static_cast<double>(tensors.ElementsOf(x)) / static_cast<double>(tensors.ElementsOf(square));
   const double less = node.Number("correction", node.Number("unbiased", 1));
-  SL_ASSIGN_OR_RETURN(square, in.tensors().Scale(square, count / (count - less)));
-  return node.op == "std" ? in.tensors().Map(MapFunction::sqrt, square) : Made(square);
+  SL_ASSIGN_OR_RETURN(square, tensors.Scale(square, count / (count - less)));
+  return node.op == "std" ? tensors.Map(MapFunction::sqrt, square) : Made(square);
 }
 
 // The root of the sum of squares.
@@ -284,9 +281,7 @@ Made Reduction(TorchOperands& in, const TorchNode& node, size_t output) {
 
 Made Softmax(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
   SL_ASSIGN_OR_RETURN(const ValueId x, in.Value(node.Tensor("self")));
-  const int64_t dim =
-      DimensionOf(static_cast<int64_t>(node.Number("dim", -1)), in.tensors().SizesOf(x).size());
-  if (dim < 0) return in.graph().Unknown(node, "along a dimension that is not there");
+  SL_ASSIGN_OR_RETURN(const int64_t dim, in.Dimension(node, "dim", -1, in.tensors().SizesOf(x)));
   return in.tensors().Softmax(x, dim, node.op == "log_softmax" || node.op == "_log_softmax");
 }
 

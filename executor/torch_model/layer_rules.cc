@@ -165,8 +165,8 @@ Made GroupNorm(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
   const Sizes sizes = in.tensors().SizesOf(x);
   const auto groups = static_cast<int64_t>(node.Number("num_groups", 1));
   if (sizes.size() < 2 || groups < 1) return in.graph().Unknown(node);
-  const int64_t all = std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
-  SL_ASSIGN_OR_RETURN(x, in.tensors().Reshape(x, {sizes[0], groups, all / sizes[0] / groups}));
+  const int64_t each = in.tensors().ElementsOf(x) / sizes[0] / groups;
+  SL_ASSIGN_OR_RETURN(x, in.tensors().Reshape(x, {sizes[0], groups, each}));
   SL_ASSIGN_OR_RETURN(x, in.tensors().Normalised(x, {2}, node.Number("eps", 1e-5), true));
   SL_ASSIGN_OR_RETURN(x, in.tensors().Reshape(x, sizes));
   SL_ASSIGN_OR_RETURN(const auto weight, OfChannels(in, node, "weight", sizes.size()));
@@ -215,8 +215,8 @@ Made InOrder(TensorNodes& tensors, ValueId x, const std::string& letters,
   return tensors.Reshape(x, sizes);
 }
 
-// Of two tensors: the letters of both and of the result come first, then those of a and the
-// result, then the sum's, for a product of matrices.
+// An einsum of two tensors is a product of matrices: first come the letters of both tensors and of
+// the result, then those of one tensor and the result, then those of the sum.
 Made Einsum(TorchOperands& in, const TorchNode& node, size_t output) {
   TensorNodes& tensors = in.tensors();
   const TorchArgument* const equation = node.Find("equation");
@@ -272,9 +272,7 @@ Made CumulativeSum(TorchOperands& in, const TorchNode& node, size_t /*output*/) 
   TensorNodes& tensors = in.tensors();
   SL_ASSIGN_OR_RETURN(ValueId x, in.Value(node.Tensor("self")));
   const int64_t last = static_cast<int64_t>(tensors.SizesOf(x).size()) - 1;
-  const int64_t dim =
-      DimensionOf(static_cast<int64_t>(node.Number("dim", -1)), tensors.SizesOf(x).size());
-  if (dim < 0) return in.graph().Unknown(node, "along a dimension that is not there");
+  SL_ASSIGN_OR_RETURN(const int64_t dim, in.Dimension(node, "dim", -1, tensors.SizesOf(x)));
   SL_ASSIGN_OR_RETURN(x, tensors.Swap(x, dim, last));
   const Sizes sizes = tensors.SizesOf(x);
   const int64_t count = sizes.back();

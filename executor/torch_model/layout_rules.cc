@@ -23,15 +23,8 @@ Made Reshape(TorchOperands& in, const TorchNode& node, size_t output) {
 }
 
 Made Expand(TorchOperands& in, const TorchNode& node, size_t output) {
-  return in.Sized(in.Value(node.Tensor("self")), node, output);
-}
-
-// The named dimension of a value with these sizes.
-absl::StatusOr<int64_t> DimensionIn(const TorchOperands& in, const TorchNode& node,
-                                    const char* name, double otherwise, const Sizes& sizes) {
-  const int64_t dim = DimensionOf(static_cast<int64_t>(node.Number(name, otherwise)), sizes.size());
-  if (dim < 0) return in.graph().Unknown(node, absl::StrCat("its ", name, " is not there"));
-  return dim;
+  SL_ASSIGN_OR_RETURN(const ValueId x, in.Value(node.Tensor("self")));
+  return in.tensors().Expand(x, SizesOfResult(in, node, output));
 }
 
 Made Permute(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
@@ -48,8 +41,8 @@ Made Permute(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
   } else if (node.op == "t" || node.op == "numpy_T") {
     std::reverse(order.begin(), order.end());
   } else {
-    SL_ASSIGN_OR_RETURN(const int64_t a, DimensionIn(in, node, "dim0", 0, sizes));
-    SL_ASSIGN_OR_RETURN(const int64_t b, DimensionIn(in, node, "dim1", 1, sizes));
+    SL_ASSIGN_OR_RETURN(const int64_t a, in.Dimension(node, "dim0", 0, sizes));
+    SL_ASSIGN_OR_RETURN(const int64_t b, in.Dimension(node, "dim1", 1, sizes));
     std::swap(order[static_cast<size_t>(a)], order[static_cast<size_t>(b)]);
   }
   return in.tensors().Permute(x, order);
@@ -58,7 +51,7 @@ Made Permute(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
 Made Slice(TorchOperands& in, const TorchNode& node, size_t output) {
   SL_ASSIGN_OR_RETURN(const ValueId x, in.Value(node.Tensor("self")));
   const Sizes sizes = in.tensors().SizesOf(x);
-  SL_ASSIGN_OR_RETURN(const int64_t dim, DimensionIn(in, node, "dim", 0, sizes));
+  SL_ASSIGN_OR_RETURN(const int64_t dim, in.Dimension(node, "dim", 0, sizes));
   const int64_t size = sizes[static_cast<size_t>(dim)];
   auto start = static_cast<int64_t>(node.Number("start", 0));
   if (start < 0) start = std::max<int64_t>(0, start + size);
@@ -69,7 +62,7 @@ Made Slice(TorchOperands& in, const TorchNode& node, size_t output) {
 Made Select(TorchOperands& in, const TorchNode& node, size_t output) {
   SL_ASSIGN_OR_RETURN(ValueId x, in.Value(node.Tensor("self")));
   const Sizes sizes = in.tensors().SizesOf(x);
-  SL_ASSIGN_OR_RETURN(const int64_t dim, DimensionIn(in, node, "dim", 0, sizes));
+  SL_ASSIGN_OR_RETURN(const int64_t dim, in.Dimension(node, "dim", 0, sizes));
   int64_t index = node.op == "unbind" ? static_cast<int64_t>(output)
                                       : static_cast<int64_t>(node.Number("index", 0));
   if (index < 0) index += sizes[static_cast<size_t>(dim)];
@@ -80,7 +73,7 @@ Made Select(TorchOperands& in, const TorchNode& node, size_t output) {
 // The parts of split, split_with_sizes and chunk stand one behind the other.
 Made SplitPart(TorchOperands& in, const TorchNode& node, size_t output) {
   SL_ASSIGN_OR_RETURN(const ValueId x, in.Value(node.Tensor("self")));
-  SL_ASSIGN_OR_RETURN(const int64_t dim, DimensionIn(in, node, "dim", 0, in.tensors().SizesOf(x)));
+  SL_ASSIGN_OR_RETURN(const int64_t dim, in.Dimension(node, "dim", 0, in.tensors().SizesOf(x)));
   const auto size_of = [&](size_t part) {
     return SizesOfResult(in, node, part)[static_cast<size_t>(dim)];
   };
@@ -92,7 +85,7 @@ Made SplitPart(TorchOperands& in, const TorchNode& node, size_t output) {
 // cat, and stack, along a new dimension.
 Made Join(TorchOperands& in, const TorchNode& node, size_t output) {
   const Sizes& sizes = SizesOfResult(in, node, output);
-  SL_ASSIGN_OR_RETURN(const int64_t dim, DimensionIn(in, node, "dim", 0, sizes));
+  SL_ASSIGN_OR_RETURN(const int64_t dim, in.Dimension(node, "dim", 0, sizes));
   std::vector<ValueId> parts;
   const TorchArgument* const tensors = node.Find("tensors");
   if (tensors == nullptr || tensors->tensors.empty()) return in.graph().Unknown(node);
@@ -157,7 +150,7 @@ Made RepeatEach(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
   SL_ASSIGN_OR_RETURN(const ValueId x, in.Value(node.Tensor("self")));
   const std::optional<double> repeats = NumberOf(node, "repeats");
   if (!repeats || node.Find("dim") == nullptr) return in.graph().Unknown(node);
-  SL_ASSIGN_OR_RETURN(const int64_t dim, DimensionIn(in, node, "dim", 0, in.tensors().SizesOf(x)));
+  SL_ASSIGN_OR_RETURN(const int64_t dim, in.Dimension(node, "dim", 0, in.tensors().SizesOf(x)));
   return in.tensors().RepeatEach(x, dim, static_cast<int64_t>(*repeats));
 }
 
@@ -189,9 +182,8 @@ Made RowsAt(TorchOperands& in, const TorchNode& node, ValueId x, const std::stri
   std::vector<double> rows = numbers->values;
   for (double& row : rows) row += row < 0 ? static_cast<double>(sizes[0]) : 0;
   SL_ASSIGN_OR_RETURN(const ValueId at, in.tensors().Numbers(numbers->sizes, rows, true));
-  const int64_t columns =
-      std::accumulate(sizes.begin() + 1, sizes.end(), int64_t{1}, std::multiplies<>());
-  SL_ASSIGN_OR_RETURN(x, in.tensors().Reshape(x, {sizes[0], columns}));
+  SL_ASSIGN_OR_RETURN(x,
+                      in.tensors().Reshape(x, {sizes[0], in.tensors().ElementsOf(x) / sizes[0]}));
   SL_ASSIGN_OR_RETURN(x, in.tensors().Append(Op::kEmbedding, {at, x}));
   return in.tensors().Reshape(x, SizesOfResult(in, node, output));
 }

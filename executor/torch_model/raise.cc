@@ -16,8 +16,6 @@
 #include "executor/torch_model/raise_ops.h"
 #include "executor/torch_model/raised_nodes.h"
 #include "executor/torch_model/torch_attention.h"
-#include "executor/torch_model/torch_effects.h"
-#include "executor/torch_model/torch_loss.h"
 #include "schedlang/base/status.h"
 
 namespace stringline {
@@ -36,16 +34,11 @@ struct Columns {
 class Raiser {
  public:
   Raiser(const TorchProgram& program, const Pt2Archive& archive)
-      : nodes_(program, archive), archive_(archive), attention_(nodes_.graph()) {}
+      : nodes_(program, archive), attention_(nodes_.graph()) {}
 
   absl::StatusOr<RaisedModel> Raise() {
-    SL_RETURN_IF_ERROR(nodes_.FindTokens());
+    SL_ASSIGN_OR_RETURN(logits_, nodes_.Begin(/*truths=*/false));
     values_[nodes_.tokens()] = nodes_.token_value();
-    SL_ASSIGN_OR_RETURN(const TorchLoss end, FindLoss(graph_));
-    logits_ = end.logits;
-    std::vector<std::string> ends = {logits_};
-    if (!end.loss.empty()) ends.push_back(end.loss);
-    SL_RETURN_IF_ERROR(CheckEffects(graph_, archive_, ends));
     SL_ASSIGN_OR_RETURN(const ValueId logits, Rows(logits_));
     if (nodes_.TypeOf(logits).shape.size() != 3)
       return graph_.UnknownValue(logits_, "these are no logits");
@@ -367,7 +360,6 @@ class Raiser {
 
   RaisedNodes nodes_;
   const TorchGraph& graph_ = nodes_.graph();
-  const Pt2Archive& archive_;
   AttentionMatcher attention_;
   std::string logits_;
   std::map<std::string, ValueId> values_;

@@ -11,8 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "executor/torch_model/op_rules.h"
-#include "executor/torch_model/torch_effects.h"
-#include "executor/torch_model/torch_loss.h"
 #include "schedlang/base/status.h"
 
 namespace stringline {
@@ -76,23 +74,19 @@ absl::Status RaiseNode(const TorchNode& node, TorchOperands* operands) {
 
 absl::StatusOr<RaisedModel> RaiseOps(const TorchProgram& program, const Pt2Archive& archive) {
   RaisedNodes nodes(program, archive);
-  SL_RETURN_IF_ERROR(nodes.FindTokens());
-  SL_ASSIGN_OR_RETURN(const TorchLoss end, FindLoss(nodes.graph()));
-  std::vector<std::string> ends = {end.logits};
-  if (!end.loss.empty()) ends.push_back(end.loss);
-  SL_RETURN_IF_ERROR(CheckEffects(nodes.graph(), archive, ends, /*truths=*/true));
-  TorchOperands operands(&nodes, end.logits);
-  const std::set<const TorchNode*> needed = NodesBehind(nodes, end.logits);
+  SL_ASSIGN_OR_RETURN(const std::string end, nodes.Begin(/*truths=*/true));
+  TorchOperands operands(&nodes, end);
+  const std::set<const TorchNode*> needed = NodesBehind(nodes, end);
   for (const TorchNode& node : program.nodes) {
     if (needed.count(&node) > 0) SL_RETURN_IF_ERROR(RaiseNode(node, &operands));
   }
-  SL_ASSIGN_OR_RETURN(ValueId logits, operands.Value(end.logits));
+  SL_ASSIGN_OR_RETURN(ValueId logits, operands.Value(end));
   TensorNodes::Sizes sizes = nodes.TypeOfTokens().shape;
-  const TensorNodes::Sizes& given = nodes.graph().Sizes(end.logits);
+  const TensorNodes::Sizes& given = nodes.graph().Sizes(end);
   if (given.size() == 3 && (given[0] != sizes[0] || given[1] != sizes[1])) {
     return nodes.graph().UnknownValue(
-        end.logits, absl::StrCat("its logits are (", absl::StrJoin(given, ", "), "), not (",
-                                 sizes[0], ", ", sizes[1], ", ...) of the tokens"));
+        end, absl::StrCat("its logits are (", absl::StrJoin(given, ", "), "), not (", sizes[0],
+                          ", ", sizes[1], ", ...) of the tokens"));
   }
   sizes.push_back(given.back());
   SL_ASSIGN_OR_RETURN(logits, operands.tensors().Reshape(logits, sizes));

@@ -5,13 +5,16 @@
 
 #include "absl/strings/ascii.h"
 #include "executor/torch_model/raised_layers.h"
+#include "executor/torch_model/torch_effects.h"
+#include "executor/torch_model/torch_loss.h"
 #include "schedlang/base/status.h"
 #include "stages/ops.h"
 
 namespace stringline {
 
 RaisedNodes::RaisedNodes(const TorchProgram& program, const Pt2Archive& archive)
-    : constants_(program, archive),
+    : archive_(archive),
+      constants_(program, archive),
       graph_(program, &constants_),
       params_(graph_, archive, &builder_) {}
 
@@ -27,6 +30,15 @@ absl::Status RaisedNodes::FindTokens() {
   }
   return absl::InvalidArgumentError(
       "the program has no input of token numbers, of two dimensions, for an embedding");
+}
+
+absl::StatusOr<std::string> RaisedNodes::Begin(bool truths) {
+  SL_RETURN_IF_ERROR(FindTokens());
+  SL_ASSIGN_OR_RETURN(const TorchLoss end, FindLoss(graph_));
+  std::vector<std::string> ends = {end.logits};
+  if (!end.loss.empty()) ends.push_back(end.loss);
+  SL_RETURN_IF_ERROR(CheckEffects(graph_, archive_, ends, truths));
+  return end.logits;
 }
 
 absl::StatusOr<std::vector<ValueId>> RaisedNodes::AppendAll(const TorchNode& from, Op op,

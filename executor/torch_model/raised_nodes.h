@@ -24,9 +24,10 @@ class RaisedNodes {
   RaisedParams& params() { return params_; }
   const Type& TypeOf(ValueId value) const { return builder_.TypeOf(value); }
 
-  // Takes the program's input that indexes an embedding as the tokens; labels and the like are
-  // other inputs. InvalidArgument without one.
-  absl::Status FindTokens();
+  // Finds the tokens, the input that indexes an embedding (labels and the like are other inputs),
+  // and the logits, which are returned; refuses other effects. `truths` is that of CheckEffects.
+  // InvalidArgument without tokens or logits.
+  absl::StatusOr<std::string> Begin(bool truths);
   const std::string& tokens() const { return tokens_; }
   ValueId token_value() const { return token_value_; }
   Type TypeOfTokens() const { return {DType::kI32, graph_.Sizes(tokens_)}; }
@@ -45,6 +46,9 @@ class RaisedNodes {
   absl::StatusOr<RaisedModel> Finish(ValueId logits) &&;
 
  private:
+  absl::Status FindTokens();
+
+  const Pt2Archive& archive_;
   TorchConstants constants_;
   const TorchGraph graph_;
   Builder builder_;

@@ -100,6 +100,12 @@ TensorNodes::Made TensorNodes::Mean(ValueId x, const Sizes& dims) {
   return Scale(sum, 1.0 / static_cast<double>(of));
 }
 
+TensorNodes::Made TensorNodes::Centred(ValueId x, const Sizes& dims) {
+  SL_ASSIGN_OR_RETURN(ValueId mean, Mean(x, dims));
+  SL_ASSIGN_OR_RETURN(mean, Scale(mean, -1));
+  return Add(x, mean);
+}
+
 TensorNodes::Made TensorNodes::Take(ValueId x, int64_t dim, int64_t first, int64_t step,
                                     int64_t count) {
   if (first == 0 && step == 1 && count == SizesOf(x)[static_cast<size_t>(dim)]) return x;
@@ -137,9 +143,7 @@ TensorNodes::Made TensorNodes::Softmax(ValueId x, int64_t dim, bool log) {
 TensorNodes::Made TensorNodes::Normalised(ValueId x, const Sizes& dims, double epsilon,
                                           bool centre) {
   if (centre) {
-    SL_ASSIGN_OR_RETURN(ValueId mean, Mean(x, dims));
-    SL_ASSIGN_OR_RETURN(mean, Scale(mean, -1));
-    SL_ASSIGN_OR_RETURN(x, Add(x, mean));
+    SL_ASSIGN_OR_RETURN(x, Centred(x, dims));
   }
   SL_ASSIGN_OR_RETURN(ValueId square, Multiply(x, x));
   SL_ASSIGN_OR_RETURN(square, Mean(square, dims));

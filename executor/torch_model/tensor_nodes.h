@@ -38,6 +38,8 @@ class TensorNodes {
   // Over these dimensions, which stay with size 1.
   Made Sum(ValueId x, const Sizes& dims);
   Made Mean(ValueId x, const Sizes& dims);
+  // x less its mean.
+  Made Centred(ValueId x, const Sizes& dims);
   Made Take(ValueId x, int64_t dim, int64_t first, int64_t step, int64_t count);
   Made Join(const std::vector<ValueId>& parts, int64_t dim);
   // (..,M,K) by (..,K,N); leading dimensions are broadcast.

@@ -107,9 +107,12 @@ TorchOperands::Made TorchOperands::Operand(const TorchNode& node, const char* na
   return tensors_.Numbers({}, {*number});
 }
 
-TorchOperands::Made TorchOperands::Sized(Made value, const TorchNode& node, size_t output) {
-  if (!value.ok()) return value;
-  return tensors_.Expand(*value, graph().Sizes(node.outputs[output]));
+absl::StatusOr<int64_t> TorchOperands::Dimension(const TorchNode& node, const char* name,
+                                                 double otherwise,
+                                                 const TensorNodes::Sizes& sizes) const {
+  const int64_t dim = DimensionOf(static_cast<int64_t>(node.Number(name, otherwise)), sizes.size());
+  if (dim < 0) return graph().Unknown(node, absl::StrCat("its ", name, " is not there"));
+  return dim;
 }
 
 }  // namespace stringline

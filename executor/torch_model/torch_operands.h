@@ -37,8 +37,9 @@ class TorchOperands {
   Made Operand(const TorchNode& node, const char* name);
   // The numbers of a constant.
   Made NumbersOf(const std::string& value, bool integer);
-  // `value` expanded to the sizes of the result.
-  Made Sized(Made value, const TorchNode& node, size_t output);
+  // The named dimension of a value with these sizes, from its front.
+  absl::StatusOr<int64_t> Dimension(const TorchNode& node, const char* name, double otherwise,
+                                    const TensorNodes::Sizes& sizes) const;
 
  private:
   Made Parameter(const std::string& value);

@@ -40,11 +40,7 @@ class DiagnosisMaker {
       }
       return BehindWhy::kLate;
     }
-    const auto found =
-        std::lower_bound(records_.ranks.begin(), records_.ranks.end(), rank,
-                         [](const RankRecord& record, int wanted) { return record.rank < wanted; });
-    const bool is_there = found != records_.ranks.end() && found->rank == rank;
-    return is_there ? BehindWhy::kCutShort : BehindWhy::kNoDump;
+    return records_.Find(rank) == nullptr ? BehindWhy::kNoDump : BehindWhy::kCutShort;
   }
 
   // The held call that tells most: one that the rank has not made, the earliest.

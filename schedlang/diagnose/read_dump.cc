@@ -425,12 +425,17 @@ Records RecordCollector::Finish(int world) {
   return std::move(records_);
 }
 
-int32_t Records::IndexOf(int rank) const {
+const RankRecord* Records::Find(int rank) const {
   const auto found =
       std::lower_bound(ranks.begin(), ranks.end(), rank,
                        [](const RankRecord& record, int wanted) { return record.rank < wanted; });
-  const bool is_there = found != ranks.end() && found->rank == rank && found->cut_short.empty();
-  return is_there ? static_cast<int32_t>(found - ranks.begin()) : -1;
+  return found != ranks.end() && found->rank == rank ? &*found : nullptr;
+}
+
+int32_t Records::IndexOf(int rank) const {
+  const RankRecord* const record = Find(rank);
+  const bool has_calls = record != nullptr && record->cut_short.empty();
+  return has_calls ? static_cast<int32_t>(record - ranks.data()) : -1;
 }
 
 int RankOfName(absl::string_view path) {

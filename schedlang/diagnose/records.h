@@ -16,8 +16,8 @@ namespace stringline {
 struct CallShape {
   std::string backend;  // nccl, gloo; the word before the colon
   std::string name;     // all_reduce, send, recv
-  // Of a message its sender and receiver, as ranks of the process group; -1: a collective, or the
-  // sender of a receive from anyone.
+  // The sender and the receiver of a message, as ranks of the process group; -1: a collective, or
+  // the sender of a receive from anyone.
   int from = -1;
   int to = -1;
   std::string inputs, outputs;  // "[4, 8] Float, [8] Float"
@@ -82,6 +82,8 @@ struct Records {
   std::vector<RankRecord> ranks;  // by rank; ranks without a file are missing
   int world = 0;                  // ranks of the job, as far as files and groups name them
 
+  // The record of a rank of the job; null: it has no file.
+  const RankRecord* Find(int rank) const;
   // The place of a rank of the job in `ranks`; -1: there are no calls of it.
   int32_t IndexOf(int rank) const;
   const RecordedCall& At(const CallAt& at) const { return ranks[at.rank].calls[at.call]; }

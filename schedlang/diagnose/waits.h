@@ -1,4 +1,4 @@
-// Who waits for whom: a graph of ranks and of collectives.
+// The graph of waits: its nodes are ranks and collectives.
 //
 // A rank whose launch is at the front of a queue waits for every rank that lacks its part of that
 // launch: it has not made the call, or has it behind another launch that is at the front there. The

@@ -23,7 +23,7 @@ struct Proven {
 // For the makespan, and for kSpan with known starts of ranks (lower_bound.h), hard cases take some
 // hundred thousand states, of some microseconds each; otherwise all words are tried, and only tiny
 // problems are finished unless an order meets the bound. A problem with more than 64 kinds of
-// groups on a rank is not begun. Of unequal microbatches the least times count, so `bound` is one,
+// groups on a rank is not begun. The least times of unequal microbatches count, so `bound` is one,
 // and words may be worth less than `value`. Memory: some hundred megabytes at most.
 Proven SolveExactly(const Problem& problem, int64_t upper, int64_t most_nodes);
 

@@ -191,7 +191,7 @@ class ListRun {
     Choose(r);
   }
 
-  // Of a W about: the time of the microbatch whose number is that of its W.
+  // The time of the letter for its microbatch; a W is taken for the microbatch of its own number.
   int64_t TimeAlone(Group group) const {
     const int s = StageOf(group.first);
     const StageState& stage = stages_[static_cast<size_t>(s)];

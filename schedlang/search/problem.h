@@ -88,7 +88,7 @@ struct StageWork {
   int previous = -1;  // stage of the same pipe, or -1
   int next = -1;
   int microbatches = 0;
-  // Of unequal microbatches the least:
+  // The times of each microbatch, or the least of unequal ones:
   std::array<int64_t, 4> time = {};  // by ActionKind F, B, I, W: nanoseconds
   MessageTime activation;            // from F, to `next`
   MessageTime gradient;              // from B and I, to `previous`

@@ -11,7 +11,7 @@ namespace stringline::search {
 
 class UnequalTimes {
  public:
-  // Of equal microbatches nothing is kept.
+  // Nothing is kept for equal microbatches.
   explicit UnequalTimes(const Problem& problem);
 
   bool empty() const { return each_.empty(); }
@@ -25,7 +25,7 @@ class UnequalTimes {
     if (kind == ActionKind::kInputGradient) now_[first_[s] + done_[s].inputs++] = k;
     return each_[At(letter, k)].time;
   }
-  // Of the letter's message.
+  // The transfer time of the letter's message.
   int64_t TransferOf(Letter letter, int32_t k) const { return each_[At(letter, k)].transfer; }
   // True if one of the letter's messages takes time.
   bool AnyTransfers(Letter letter) const;

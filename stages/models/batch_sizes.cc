@@ -100,7 +100,7 @@ class BatchWalk {
     return along;
   }
 
-  // Of two values of one shape. One that depends on no sequence has been repeated for each.
+  // Two values of one shape: one that depends on no sequence has been repeated for each.
   std::optional<int> OfBoth(const Node& node) {
     const int a = along_[node.inputs[0]], b = along_[node.inputs[1]];
     if (a == b) return a;

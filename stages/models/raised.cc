@@ -87,7 +87,8 @@ class RaisedStage : public StageBuilder {
     return attributes;
   }
 
-  // What is the same for all sequences had their number where the program has one.
+  // Expands a value that is the same for all sequences to the other operand: a program of one
+  // sequence needs no expand there.
   void MakeAlike(Op op, std::vector<ValueId>* inputs) {
     const bool pairs = op == Op::kAdd || op == Op::kMul || op == Op::kZip || op == Op::kMatMul;
     if (!pairs) return;

@@ -70,16 +70,20 @@ def configs(transformers):
     ]
 
 
-def make(torch, transformers, config):
-    """Values that every formula depends on: norms other than 1, biases other than 0."""
+def draw(torch, build):
+    """A model with values that every formula depends on: norms other than 1, biases other than 0."""
     torch.manual_seed(5)
-    model = transformers.AutoModelForCausalLM.from_config(
-        config, attn_implementation=config._attn_implementation).eval()
+    model = build().eval()
     with torch.no_grad():
         for name, param in model.named_parameters():
-            start = 1.0 if param.dim() == 1 and "bias" not in name else 0.0
+            start = 1.0 if param.dim() < 2 and "bias" not in name else 0.0
             param.copy_(start + 0.2 * torch.randn(param.shape))
     return model
+
+
+def make(torch, transformers, config):
+    return draw(torch, lambda: transformers.AutoModelForCausalLM.from_config(
+        config, attn_implementation=config._attn_implementation))
 
 
 def cast(model, dtype):

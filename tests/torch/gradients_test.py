@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-from export_test import CONTEXT, ROWS, VOCABULARY, check_way, load_torch
+from export_test import CONTEXT, ROWS, VOCABULARY, check_way, draw, load_torch
 
 torch, _, load_file = load_torch()
 nn, F = torch.nn, torch.nn.functional
@@ -672,17 +672,6 @@ class Answer:
         self.logits = logits
 
 
-def make(build):
-    """Values that every formula depends on: norms other than 1, biases other than 0."""
-    torch.manual_seed(5)
-    one = build().eval()
-    with torch.no_grad():
-        for name, param in one.named_parameters():
-            is_norm = param.dim() < 2 and "bias" not in name
-            param.copy_((1.0 if is_norm else 0.0) + 0.2 * torch.randn(param.shape))
-    return one
-
-
 def drop_unused(one):
     """Parameters that a peculiar part does not use are in no program."""
     one(input_ids=torch.zeros(3, CONTEXT, dtype=torch.long)).sum().backward()
@@ -705,7 +694,7 @@ def export(one, labelled, path, rows=3):
 
 def check(name, build, wanted, labelled, tools, folder):
     writer, tool, sources = tools
-    one = make(build)
+    one = draw(torch, build)
     if wanted == SAME:
         drop_unused(one)
     try:

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import warnings
 
-from export_test import CONTEXT, LIMIT, ROWS, VOCABULARY, load_torch, write_run
+from export_test import CONTEXT, LIMIT, ROWS, VOCABULARY, draw, load_torch, write_run
 
 torch, transformers, load_file = load_torch()
 nn, F = torch.nn, torch.nn.functional
@@ -263,13 +263,8 @@ def builders():
 
 
 def make(build):
-    """Values that every formula depends on: norms other than 1, biases other than 0."""
-    torch.manual_seed(5)
-    one = build().eval()
-    with torch.no_grad():
-        for name, param in one.named_parameters():
-            is_norm = param.dim() < 2 and "bias" not in name
-            param.copy_((1.0 if is_norm else 0.0) + 0.2 * torch.randn(param.shape))
+    """The model, and the names of the parameters that its program has."""
+    one = draw(torch, build)
     one(torch.zeros(ROWS, CONTEXT, dtype=torch.long)).sum().backward()
     used = {name for name, param in one.named_parameters(remove_duplicate=False)
             if param.grad is not None}

@@ -110,7 +110,7 @@ class DiagnosisPrinter {
         out_ << (one ? " has" : " have") << " no dump: dead, or its file is missing";
         break;
       case BehindWhy::kCutShort:
-        out_ << ": the dump " << CutShortText(behind.ranks.front());
+        out_ << ": the dump " << records_.Find(behind.ranks.front())->cut_short;
     }
     out_ << "\n";
     if (behind.held >= 0) {
@@ -134,12 +134,6 @@ class DiagnosisPrinter {
            << words_.Details(behind.divergence->other) << "\n";
     }
     if (behind.chain.size() > 1) PrintChain(behind);
-  }
-
-  const std::string& CutShortText(int rank) const {
-    return std::find_if(records_.ranks.begin(), records_.ranks.end(),
-                        [&](const RankRecord& record) { return record.rank == rank; })
-        ->cut_short;
   }
 
   void PrintChain(const Behind& behind) {

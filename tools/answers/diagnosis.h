@@ -1,4 +1,4 @@
-// What is wrong in the dumps of a hang, in words and as JSON: the answer of `diagnose`.
+// The answer of `diagnose`, in words and as JSON: the faults in the dumps of a hang.
 #pragma once
 
 #include <optional>

@@ -98,6 +98,7 @@ std::vector<std::string> HeaderOf(const std::string& asked, const FoundSchedule&
 }
 
 std::optional<MicrobatchBalance> BalanceOf(const FoundSchedule& found) {
+  if (found.costs.shares.tokens.empty()) return std::nullopt;  // no wiring for nothing
   return stringline::BalanceOf(
       found.lowered, WiringOf(found.lowered, CommLayout::kEdge, found.costs.receive_buffers),
       found.costs);

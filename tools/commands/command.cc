@@ -43,7 +43,7 @@ constexpr const char* kTraceFigures =
     "(memory,\n"
     "communication), with nothing; all communication, and how much of it lies under computations.";
 
-// What diagnose reads, and its verdict.
+// The dumps that diagnose reads, and its verdict.
 constexpr const char* kDiagnoseMeaning =
     "torch writes dumps when a collective times out (TORCH_NCCL_DUMP_ON_TIMEOUT=1, into\n"
     "TORCH_NCCL_DEBUG_INFO_TEMP_FILE and the rank), or when asked (_dump_nccl_trace, "

@@ -18,20 +18,41 @@ void Run_kEmbedding(const Node&, In in, Out out, Accumulate, void*) {
   }
 }
 
+// As kEmbedding; the two differ in their gradients.
+void Run_kPaddedEmbedding(const Node& node, In in, Out out, Accumulate accumulate,
+                          void* workspace) {
+  Run_kEmbedding(node, in, out, accumulate, workspace);
+}
+
+namespace {
+
+// dtable[token[n],:] += dy[n,:] for n in ascending order, but for the tokens `padding`.
+void AddRows(In in, const Tensor& dtable, bool accumulate, int32_t padding) {
+  const int64_t width = RowLength(dtable), rows = RowCount(dtable);
+  const int64_t count = in[0].type->elements();
+  if (!accumulate) std::fill_n(dtable.f32(), rows * width, 0.0f);
+  for (int64_t n = 0; n < count; ++n) {
+    const int32_t token = in[0].i32()[n];
+    SL_CHECK(token >= 0 && token < rows) << "token " << token;
+    if (token == padding) continue;
+    const float* __restrict dy = in[1].f32() + n * width;
+    float* __restrict row = dtable.f32() + token * width;
+    for (int64_t c = 0; c < width; ++c) row[c] += dy[c];
+  }
+}
+
+}  // namespace
+
 // dtable[token[n],:] += dy[n,:]               for n in ascending order
 //
 // token I32 (N), dy (N,C) -> dtable (V,C), overwritten or added to.
 void Run_kEmbeddingGrad(const Node&, In in, Out out, Accumulate accumulate, void*) {
-  const int64_t width = RowLength(out[0]), rows = RowCount(out[0]);
-  const int64_t count = in[0].type->elements();
-  if (!accumulate[0]) std::fill_n(out[0].f32(), rows * width, 0.0f);
-  for (int64_t n = 0; n < count; ++n) {
-    const int32_t token = in[0].i32()[n];
-    SL_CHECK(token >= 0 && token < rows) << "token " << token;
-    const float* __restrict dy = in[1].f32() + n * width;
-    float* __restrict row = out[0].f32() + token * width;
-    for (int64_t c = 0; c < width; ++c) row[c] += dy[c];
-  }
+  AddRows(in, out[0], accumulate[0], /*padding=*/-1);
+}
+
+// The same without the rows of the padding.
+void Run_kPaddedEmbeddingGrad(const Node& node, In in, Out out, Accumulate accumulate, void*) {
+  AddRows(in, out[0], accumulate[0], static_cast<int32_t>(node.attributes[1]));
 }
 
 }  // namespace stringline::cpu

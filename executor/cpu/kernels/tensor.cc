@@ -3,7 +3,6 @@
 #include <dnnl.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -317,29 +316,6 @@ void Run_kSoftmaxGrad(const Node& node, In in, Out out, Accumulate, void*) {
     for (int64_t c = 0; c < columns; ++c) {
       dx[c] = log ? dy[c] - std::exp(y[c]) * all : y[c] * (dy[c] - all);
     }
-  }
-}
-
-// y[n,:] = table[token[n],:]                 y overwritten
-void Run_kPaddedEmbedding(const Node&, In in, Out out, Accumulate, void*) {
-  const int64_t count = in[0].type->elements();
-  for (int64_t n = 0; n < count; ++n) {
-    std::memcpy(RowAt(out[0], n), RowAt(in[1], in[0].i32()[n]),
-                static_cast<size_t>(RowBytes(in[1])));
-  }
-}
-
-// dtable[token[n],:] += dy[n,:] but for the padding; dtable overwritten or added to.
-void Run_kPaddedEmbeddingGrad(const Node& node, In in, Out out, Accumulate accumulate, void*) {
-  const auto padding = static_cast<int32_t>(node.attributes[1]);
-  const int64_t count = in[0].type->elements(), columns = RowLength(out[0]);
-  if (!accumulate[0]) std::fill_n(out[0].f32(), out[0].type->elements(), 0.0f);
-  for (int64_t n = 0; n < count; ++n) {
-    const int32_t token = in[0].i32()[n];
-    if (token == padding) continue;
-    const float* const dy = in[1].f32() + n * columns;
-    float* const row = out[0].f32() + token * columns;
-    for (int64_t c = 0; c < columns; ++c) row[c] += dy[c];
   }
 }
 
