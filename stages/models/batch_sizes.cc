@@ -23,6 +23,7 @@ class BatchWalk {
   explicit BatchWalk(const Graph& graph)
       : graph_(graph),
         along_(graph.values.size(), kNowhere),
+        inner_(graph.values.size(), 1),
         sizes_(graph.nodes.size(), -1),
         producers_(Producers(graph)) {
     for (const Port& port : graph.inputs) {
@@ -36,7 +37,7 @@ class BatchWalk {
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
       const Node& node = graph_.nodes[n];
       const std::optional<int> along = AlongOf(node);
-      if (!along) return std::nullopt;
+      if (!along || !KeepsInner(node)) return std::nullopt;
       for (const ValueId output : node.outputs) along_[output] = *along;
       const bool has_sizes =
           node.op == Op::kReshape || node.op == Op::kExpand || node.op == Op::kSumTo;
@@ -48,6 +49,20 @@ class BatchWalk {
  private:
   const Shape& ShapeOf(ValueId value) const { return graph_.values[value].type.shape; }
   int Dims(ValueId value) const { return static_cast<int>(ShapeOf(value).size()); }
+
+  // Hands on how often all sequences come in their dimension, which a reshape tells anew. False if
+  // operands differ in it.
+  bool KeepsInner(const Node& node) {
+    if (node.op == Op::kReshape) return true;
+    int64_t inner = 0;  // of the operands that depend on sequences
+    for (const ValueId input : node.inputs) {
+      if (along_[input] == kNowhere) continue;
+      if (inner != 0 && inner != inner_[input]) return false;
+      inner = inner_[input];
+    }
+    for (const ValueId output : node.outputs) inner_[output] = std::max<int64_t>(1, inner);
+    return true;
+  }
 
   std::optional<int> AlongOf(const Node& node) {
     switch (node.op) {
@@ -123,19 +138,28 @@ class BatchWalk {
     return true;
   }
 
-  // Sequences stay outermost in their dimension: as many numbers before them, and for each of them.
-  std::optional<int> OfReshape(const Node& node) const {
+  // In memory a value is blocks of all sequences, one behind the other, and a reshape keeps them:
+  // the sequences lie along the dimension that is made of whole blocks.
+  std::optional<int> OfReshape(const Node& node) {
     const ValueId x = node.inputs[0];
     if (along_[x] == kNowhere) return kNowhere;
-    const Shape &from = ShapeOf(x), &to = ShapeOf(node.outputs[0]);
-    const auto at = static_cast<size_t>(along_[x]);
-    const int64_t before = ProductOf(from, 0, at);
-    const int64_t each = ProductOf(from, at, from.size()) / sequences_;
+    const Shape& to = ShapeOf(node.outputs[0]);
+    const int64_t blocks = BlocksOf(x);
+    const int64_t each = graph_.values[x].type.elements() / blocks / sequences_;
     for (size_t d = 0; d < to.size(); ++d) {
-      if (ProductOf(to, 0, d) != before || to[d] % sequences_ != 0) continue;
-      if (ProductOf(to, d, to.size()) / sequences_ == each) return static_cast<int>(d);
+      const int64_t before = ProductOf(to, 0, d), behind = ProductOf(to, d + 1, to.size());
+      if (blocks % before != 0 || each % behind != 0) continue;
+      const int64_t inner = blocks / before;  // blocks of the dimension itself
+      if (to[d] != inner * sequences_ * (each / behind)) continue;
+      inner_[node.outputs[0]] = inner;
+      return static_cast<int>(d);
     }
     return std::nullopt;
+  }
+
+  // The number of times that all sequences come one behind the other.
+  int64_t BlocksOf(ValueId value) const {
+    return ProductOf(ShapeOf(value), 0, static_cast<size_t>(along_[value])) * inner_[value];
   }
 
   std::optional<int> OfPermute(const Node& node) const {
@@ -179,8 +203,9 @@ class BatchWalk {
   }
 
   const Graph& graph_;
-  std::vector<int> along_;  // by value: the dimension of the sequences
-  std::vector<int> sizes_;  // by node: the result
+  std::vector<int> along_;      // by value: the dimension of the sequences
+  std::vector<int64_t> inner_;  // by value: how often all of them come in that dimension
+  std::vector<int> sizes_;      // by node: the result
   const std::vector<int> producers_;
   int64_t sequences_ = 1;
 };

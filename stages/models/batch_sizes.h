@@ -2,7 +2,8 @@
 // attributes can be repeated for another number of sequences.
 //
 // A value holds the sequences side by side along one dimension, which may hold more besides: after
-// a reshape, sequences times heads. Ops that mix sequences have no such dimension.
+// a reshape, sequences times heads, or positions times sequences. Ops that mix sequences have no
+// such dimension.
 #pragma once
 
 #include <optional>

@@ -309,10 +309,10 @@ absl::Status CheckSizesOfOps(const RaisedShape& shape) {
   const Node* const sized = FindSized(graph);
   if (sized == nullptr) return absl::OkStatus();
   const auto fixed = [&](absl::string_view what, int64_t wanted, int64_t has) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a ", what, " of ", wanted, ", of a program whose sizes are those of ", has,
-                     " ('", graph.values[sized->outputs.front()].name, "' is a ",
-                     RowOf(sized->op).name, "): export the model with the ", what, " of the run"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a ", what, " of ", wanted, ", of a program whose sizes are those of ", has,
+        ", as that of the ", RowOf(sized->op).name, " '", graph.values[sized->outputs.front()].name,
+        "': export the model with the ", what, " of the run"));
   };
   if (shape.context != tokens[1]) return fixed("context", shape.context, tokens[1]);
   if (shape.microbatch == tokens[0] || SizesOfBatch(graph)) return absl::OkStatus();

@@ -483,6 +483,8 @@ LAYERS = [
     ("GELU by tanh", layer(feed=lambda self, x: self.down(F.gelu(self.up(x), approximate="tanh"))),
      SAME),
     ("GELU by the error function", layer(feed=lambda self, x: self.down(F.gelu(self.up(x)))), SAME),
+    ("an encoder's layer of torch", lambda: Model(lambda: nn.TransformerEncoderLayer(
+        WIDTH, HEADS, HIDDEN, dropout=0.0, batch_first=True, activation="gelu")), SAME),
     ("SiLU alone", layer(feed=lambda self, x: self.down(F.silu(self.up(x)))), SAME),
     ("ReLU", layer(feed=lambda self, x: self.down(F.relu(self.up(x)))), SAME),
     ("a square", layer(feed=lambda self, x: self.down(self.up(x) * self.gate(x))), SAME),
