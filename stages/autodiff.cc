@@ -118,6 +118,7 @@ void MakeAccumulable(Builder& builder, const std::vector<ValueId>& anchors,
   }
 }
 
+// The gradients of what is first computed from the input with a gradient: all others wait for them.
 void AddAnchors(const Graph& forward, const Port& input, const std::vector<ValueId>& grads,
                 std::vector<ValueId>* anchors) {
   auto add = [&](ValueId grad) {
@@ -127,9 +128,15 @@ void AddAnchors(const Graph& forward, const Port& input, const std::vector<Value
   };
   add(grads[input.value]);
   if (IsFloat(forward.values[input.value].type.dtype)) return;
+  std::vector<bool> without(forward.values.size(), false);  // made of the input alone
+  without[input.value] = true;
   for (const Node& node : forward.nodes) {
-    if (std::count(node.inputs.begin(), node.inputs.end(), input.value) == 0) continue;
-    for (ValueId value : node.outputs) add(grads[value]);
+    const auto of_input = [&](ValueId value) { return without[value]; };
+    if (std::none_of(node.inputs.begin(), node.inputs.end(), of_input)) continue;
+    for (const ValueId value : node.outputs) {
+      add(grads[value]);
+      without[value] = std::all_of(node.inputs.begin(), node.inputs.end(), of_input);
+    }
   }
 }
 

@@ -68,6 +68,10 @@ Grads GradientOfMatMul(Builder& builder, const Node& node, OutputGrads dy, const
 Grads GradientOfSoftmax(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
 Grads GradientOfPaddedEmbedding(Builder& builder, const Node& node, OutputGrads dy,
                                 const Wanted& wanted);
+Grads GradientOfBatchNorm(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfConvolution(Builder& builder, const Node& node, OutputGrads dy,
+                            const Wanted& wanted);
+Grads GradientOfMaxPool(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
 
 // Gradients of the experts' ops: experts_gradients.cc.
 Grads GradientOfRoute(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);

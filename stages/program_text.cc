@@ -68,6 +68,11 @@ absl::Status ReadParamWord(absl::string_view word, Param* param) {
     param->expert = true;
   } else if (word == "balance") {
     param->update = Update::kBalance;
+  } else if (absl::ConsumePrefix(&word, "average=")) {
+    param->update = Update::kAverage;
+    if (!absl::SimpleAtod(word, &param->momentum)) {
+      return absl::InvalidArgumentError(absl::StrCat("'", word, "' is not a number"));
+    }
   } else {
     return absl::InvalidArgumentError(absl::StrCat("'", word, "' says nothing of a param"));
   }
@@ -350,11 +355,12 @@ std::string PrintStageProgram(const StageProgram& program) {
   if (program.last) absl::StrAppend(&text, "  last\n");
   if (program.remakes) absl::StrAppend(&text, "  remakes\n");
   for (const Param& param : program.params) {
-    absl::StrAppend(&text, "  param ", param.name, " : ", PrintType(param.type), " ",
-                    PrintInit(param), param.decay ? " decay" : "", param.eager ? " eager" : "",
-                    param.tied_to.empty() ? "" : " tied=", param.tied_to,
-                    param.expert ? " expert" : "",
-                    param.update == Update::kBalance ? " balance" : "", "\n");
+    absl::StrAppend(
+        &text, "  param ", param.name, " : ", PrintType(param.type), " ", PrintInit(param),
+        param.decay ? " decay" : "", param.eager ? " eager" : "",
+        param.tied_to.empty() ? "" : " tied=", param.tied_to, param.expert ? " expert" : "",
+        param.update == Update::kBalance ? " balance" : "",
+        param.update == Update::kAverage ? absl::StrCat(" average=", param.momentum) : "", "\n");
   }
   const auto print = [&](const char* word, const std::vector<Crossing>& crossings) {
     for (const Crossing& crossing : crossings) {

@@ -72,6 +72,14 @@ InferredTypes ShapeOfSoftmax(InputTypes in, Attributes);
 InferredTypes ShapeOfSoftmaxGrad(InputTypes in, Attributes);
 InferredTypes ShapeOfPaddedEmbedding(InputTypes in, Attributes attributes);
 InferredTypes ShapeOfPaddedEmbeddingGrad(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfBatchNorm(InputTypes in, Attributes);
+InferredTypes ShapeOfBatchNormGrad(InputTypes in, Attributes);
+InferredTypes ShapeOfFloatOfBits(InputTypes in, Attributes);
+InferredTypes ShapeOfConvolution(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfConvolutionInputGrad(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfConvolutionWeightGrad(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfMaxPool(InputTypes in, Attributes attributes);
+InferredTypes ShapeOfMaxPoolGrad(InputTypes in, Attributes attributes);
 InferredTypes ShapeOfNumbers(InputTypes, Attributes attributes);
 
 // Shapes of the experts' ops: experts_shapes.cc.

@@ -68,6 +68,13 @@ enum class Update : uint8_t {
   //   b[e] += rate sign(mean over all experts of load - load[e])
   // (auxiliary-loss-free balancing: Wang et al. 2024, DeepSeek-V3).
   kBalance,
+  // A running average of a statistic of microbatches, BatchNorm's mean or variance. Its "gradient"
+  // is the sum of the statistic over the step's n microbatches, of all copies. It enters no norm;
+  // after each step, with the parameter's momentum m,
+  //   v += (1 - (1 - m)^n) (sum / n - v)
+  // which is torch's rule for n = 1. For more, torch averages in the order of the microbatches,
+  // and this does not depend on an order.
+  kAverage,
 };
 
 struct Param {
@@ -82,6 +89,7 @@ struct Param {
   // of the whole parameter. Other parameters are equal on all ranks that share out the experts.
   bool expert = false;
   Update update = Update::kAdamW;
+  double momentum = 0;  // of kAverage
   friend bool operator==(const Param&, const Param&) = default;
 };
 

@@ -96,4 +96,26 @@ Grads GradientOfPaddedEmbedding(Builder& builder, const Node& node, OutputGrads 
                                 {rows, node.attributes[0]})};
 }
 
+// The "gradients" of the running statistics are those of this microbatch.
+Grads GradientOfBatchNorm(Builder& builder, const Node& node, OutputGrads dy, const Wanted&) {
+  return builder.AppendAll(Op::kBatchNormGrad, {dy[0], node.inputs[0], node.inputs[1],
+                                                node.outputs[1], node.outputs[2]});
+}
+
+Grads GradientOfConvolution(Builder& builder, const Node& node, OutputGrads dy,
+                            const Wanted& wanted) {
+  Grads grads(2, kNone);
+  if (wanted[0]) {
+    grads[0] = builder.Append(Op::kConvolutionInputGrad, {dy[0], node.inputs[1]}, node.attributes);
+  }
+  if (wanted[1]) {
+    grads[1] = builder.Append(Op::kConvolutionWeightGrad, {dy[0], node.inputs[0]}, node.attributes);
+  }
+  return grads;
+}
+
+Grads GradientOfMaxPool(Builder& builder, const Node& node, OutputGrads dy, const Wanted&) {
+  return {builder.Append(Op::kMaxPoolGrad, {dy[0], node.outputs[1]}, node.attributes)};
+}
+
 }  // namespace stringline

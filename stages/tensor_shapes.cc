@@ -8,6 +8,7 @@
 #include "stages/functions.h"
 #include "stages/shapes.h"
 #include "stages/text.h"
+#include "stages/windows.h"
 
 namespace stringline {
 namespace {
@@ -67,6 +68,61 @@ bool Expands(const Shape& small, const Shape& large) {
     if (small[d] != 1 && small[d] != large[before + d]) return false;
   }
   return true;
+}
+
+// The windows, which fit somewhere; `dims` dimensions at least, beside those that slide.
+absl::StatusOr<std::vector<Window>> WindowsIn(absl::string_view op, Attributes attributes,
+                                              size_t dims, InputTypes in) {
+  constexpr size_t kMostDims = 3;
+  if (attributes.empty() || attributes.size() % Window::kNumbers != 0 ||
+      attributes.size() > kMostDims * Window::kNumbers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(op, " with ", attributes.size(), " numbers of windows"));
+  }
+  for (const double number : attributes) {
+    if (!IsCount(number, 0)) return TensorMisfit(absl::StrCat(op, " with window ", number), in);
+  }
+  std::vector<Window> windows = WindowsOf(attributes);
+  if (in[0].shape.size() < windows.size() + dims) {
+    return TensorMisfit(absl::StrCat(op, " over ", windows.size(), " dimensions"), in);
+  }
+  for (const Window& of : windows) {
+    if (of.size < 1 || of.kernel < 1 || of.stride < 1 || of.dilation < 1 || of.places() < 1) {
+      return TensorMisfit(absl::StrCat(op, " with a kernel that does not fit"), in);
+    }
+  }
+  return windows;
+}
+
+// The shape with sizes in place of its last dimensions.
+Shape WithLast(const Shape& shape, const std::vector<Window>& windows, bool places) {
+  Shape with = shape;
+  for (size_t w = 0; w < windows.size(); ++w) {
+    with[shape.size() - windows.size() + w] = places ? windows[w].places() : windows[w].size;
+  }
+  return with;
+}
+
+// Of a convolution of so many channels in groups: w (O,C/G,K).
+Shape KernelOf(int64_t out, int64_t in, int64_t groups, const std::vector<Window>& windows) {
+  Shape shape = {out, in / groups};
+  for (const Window& of : windows) shape.push_back(of.kernel);
+  return shape;
+}
+
+struct Sliding {
+  int64_t groups;
+  std::vector<Window> windows;
+};
+
+// The attributes of convolutions, whose first input is (B,C,…).
+absl::StatusOr<Sliding> SlidingIn(absl::string_view op, InputTypes in, Attributes attributes) {
+  SL_RETURN_IF_ERROR(CheckF32(op, in));
+  SL_ASSIGN_OR_RETURN(auto windows, WindowsIn(op, attributes.subspan(1), 2, in));
+  if (!IsCount(attributes[0], 1) || in[0].shape.size() != windows.size() + 2) {
+    return TensorMisfit(absl::StrCat(op, " of ", attributes[0], " groups"), in);
+  }
+  return Sliding{static_cast<int64_t>(attributes[0]), std::move(windows)};
 }
 
 }  // namespace
@@ -223,6 +279,96 @@ InferredTypes ShapeOfPaddedEmbeddingGrad(InputTypes in, Attributes attributes) {
     return TensorMisfit(absl::StrCat("padded_embedding_grad of row ", attributes[1]), in);
   }
   return ShapeOfEmbeddingGrad(in, attributes.subspan(0, 1));
+}
+
+InferredTypes ShapeOfBatchNorm(InputTypes in, Attributes) {
+  SL_RETURN_IF_ERROR(CheckF32("batch_norm", in));
+  const Shape& x = in[0].shape;
+  const bool has_channels = x.size() >= 2 && in[0].elements() > x[1];
+  const Shape channels = {has_channels ? x[1] : 0};
+  for (const Type& of : in.subspan(1)) {
+    if (of.shape != channels) {
+      return TensorMisfit("batch_norm wants x (B,C,..) of several numbers a channel, and (C)", in);
+    }
+  }
+  return std::vector<Type>{in[0], in[1], in[1]};
+}
+
+InferredTypes ShapeOfBatchNormGrad(InputTypes in, Attributes) {
+  SL_RETURN_IF_ERROR(CheckF32("batch_norm_grad", in));
+  const Shape& x = in[1].shape;
+  const Shape channels = {x.size() < 2 ? 0 : x[1]};
+  const bool fits = in[0] == in[1] && in[2].shape == channels && in[3].shape == channels &&
+                    in[4].shape == channels;
+  if (!fits) return TensorMisfit("batch_norm_grad wants dy and x (B,C,..), and (C)", in);
+  return std::vector<Type>{in[0], in[2], in[2], in[2], in[2]};
+}
+
+InferredTypes ShapeOfFloatOfBits(InputTypes in, Attributes) {
+  if (in[0].dtype != DType::kI32) return TensorMisfit("float_of_bits wants i32", in);
+  return One(in[0].shape);
+}
+
+InferredTypes ShapeOfConvolution(InputTypes in, Attributes attributes) {
+  SL_ASSIGN_OR_RETURN(const Sliding of, SlidingIn("convolution", in, attributes));
+  const Shape &x = in[0].shape, &w = in[1].shape;
+  const int64_t channels = x[1], out = w.empty() ? 0 : w[0];
+  if (x != WithLast(x, of.windows, false) || channels % of.groups != 0 || out % of.groups != 0 ||
+      w != KernelOf(out, channels, of.groups, of.windows)) {
+    return TensorMisfit("convolution wants x (B,C,D) and w (O,C/G,K)", in);
+  }
+  Shape y = WithLast(x, of.windows, true);
+  y[1] = out;
+  return One(std::move(y));
+}
+
+InferredTypes ShapeOfConvolutionInputGrad(InputTypes in, Attributes attributes) {
+  SL_ASSIGN_OR_RETURN(const Sliding of, SlidingIn("convolution_input_grad", in, attributes));
+  const Shape &dy = in[0].shape, &w = in[1].shape;
+  const int64_t channels = w.size() < 2 ? 0 : w[1] * of.groups;
+  if (dy != WithLast(dy, of.windows, true) || dy[1] % of.groups != 0 ||
+      w != KernelOf(dy[1], channels, of.groups, of.windows)) {
+    return TensorMisfit("convolution_input_grad wants dy (B,O,L) and w (O,C/G,K)", in);
+  }
+  Shape dx = WithLast(dy, of.windows, false);
+  dx[1] = channels;
+  return One(std::move(dx));
+}
+
+InferredTypes ShapeOfConvolutionWeightGrad(InputTypes in, Attributes attributes) {
+  SL_ASSIGN_OR_RETURN(const Sliding of, SlidingIn("convolution_weight_grad", in, attributes));
+  const Shape &dy = in[0].shape, &x = in[1].shape;
+  if (x.size() != dy.size() || x[0] != dy[0] || dy != WithLast(dy, of.windows, true) ||
+      x != WithLast(x, of.windows, false) || x[1] % of.groups != 0 || dy[1] % of.groups != 0) {
+    return TensorMisfit("convolution_weight_grad wants dy (B,O,L) and x (B,C,D)", in);
+  }
+  return One(KernelOf(dy[1], x[1], of.groups, of.windows));
+}
+
+InferredTypes ShapeOfMaxPool(InputTypes in, Attributes attributes) {
+  SL_RETURN_IF_ERROR(CheckF32("max_pool", in));
+  SL_ASSIGN_OR_RETURN(const auto windows, WindowsIn("max_pool", attributes, 0, in));
+  for (const Window& of : windows) {
+    // A window has a number of x where it begins at most at the last one, and ends at the first.
+    const int64_t last = (of.places() - 1) * of.stride - of.before;
+    if (of.before >= of.reach() || last >= of.size || of.dilation > of.size) {
+      return TensorMisfit("max_pool with a window of padding alone", in);
+    }
+  }
+  const Shape& x = in[0].shape;
+  if (x != WithLast(x, windows, false)) return TensorMisfit("max_pool of other sizes", in);
+  const Shape y = WithLast(x, windows, true);
+  return std::vector<Type>{{DType::kF32, y}, {DType::kI32, y}};
+}
+
+InferredTypes ShapeOfMaxPoolGrad(InputTypes in, Attributes attributes) {
+  SL_RETURN_IF_ERROR(CheckF32("max_pool_grad", in.subspan(0, 1)));
+  SL_ASSIGN_OR_RETURN(const auto windows, WindowsIn("max_pool_grad", attributes, 0, in));
+  const Shape& dy = in[0].shape;
+  if (in[1].dtype != DType::kI32 || in[1].shape != dy || dy != WithLast(dy, windows, true)) {
+    return TensorMisfit("max_pool_grad wants dy (..,L) and places i32 (..,L)", in);
+  }
+  return One(WithLast(dy, windows, false));
 }
 
 InferredTypes ShapeOfNumbers(InputTypes, Attributes attributes) {

@@ -35,6 +35,15 @@ set_tests_properties(torch_gradients PROPERTIES LABELS ci SKIP_RETURN_CODE 77 TI
 add_test(NAME torch_gradients_all COMMAND ${gradients_command})
 set_tests_properties(torch_gradients_all PROPERTIES LABELS full SKIP_RETURN_CODE 77 TIMEOUT 1800)
 
+# Models of images, sounds and classes: some, and all of them.
+set(images_command ${CMAKE_SOURCE_DIR}/tools/environments/torch/run
+  ${CMAKE_SOURCE_DIR}/tests/torch/images_test.py
+  $<TARGET_FILE:export_writer> $<TARGET_FILE:stringline> ${CMAKE_SOURCE_DIR})
+add_test(NAME torch_images COMMAND ${images_command} ResNet "ResNet in training" ViT)
+set_tests_properties(torch_images PROPERTIES LABELS ci SKIP_RETURN_CODE 77 TIMEOUT 300)
+add_test(NAME torch_images_all COMMAND ${images_command})
+set_tests_properties(torch_images_all PROPERTIES LABELS full SKIP_RETURN_CODE 77 TIMEOUT 1800)
+
 # 137 models of torch and transformers: six minutes.
 add_test(NAME torch_zoo
   COMMAND ${CMAKE_SOURCE_DIR}/tools/environments/torch/run ${CMAKE_SOURCE_DIR}/tests/torch/zoo_test.py

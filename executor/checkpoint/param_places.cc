@@ -48,8 +48,10 @@ void ParamPlaces::AddPart(const Param& param, int expert, int64_t first, int64_t
   const auto [at, added] = index_.emplace(name, places_.size());
   if (added) places_.push_back({param, device_, {}});
   ParamPlace& place = places_[at->second];
-  int64_t& rows = place.param.type.shape[0];
-  rows = std::max(rows, param.type.shape[0] * (expert + int64_t{1}));
+  if (param.expert) {
+    int64_t& rows = place.param.type.shape[0];
+    rows = std::max(rows, param.type.shape[0] * (expert + int64_t{1}));
+  }
   const int64_t begin = expert * param.type.elements() + first;
   const auto piece = std::lower_bound(
       place.pieces.begin(), place.pieces.end(), begin,

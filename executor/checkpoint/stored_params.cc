@@ -156,11 +156,15 @@ std::string WithoutNumber(absl::string_view name) {
 }
 
 std::vector<uint64_t> StoredSlice::shape() const {
-  const auto count = [](int64_t size) { return static_cast<uint64_t>(size); };
-  if (dimensions == 1) return {count(rows)};
-  if (dimensions == 3) return {count(matrices), count(rows / matrices), count(columns)};
-  if (transposed) return {count(columns), count(rows)};
-  return {count(rows), count(columns)};
+  if (dimensions == 0) return {};
+  std::vector<int64_t> sizes = {rows};
+  for (const int64_t size : inner) {
+    sizes[0] /= size;
+    sizes.push_back(size);
+  }
+  if (dimensions > 1) sizes.push_back(columns);
+  if (transposed) std::swap(sizes[0], sizes[1]);
+  return {sizes.begin(), sizes.end()};
 }
 
 absl::Span<const float> StoredSlice::rest() const {
@@ -170,7 +174,7 @@ absl::Span<const float> StoredSlice::rest() const {
 
 std::vector<uint64_t> StoredSlice::whole_shape() const {
   std::vector<uint64_t> sizes = shape();
-  sizes[0] += rest().size() / static_cast<uint64_t>(columns);
+  if (!rest().empty()) sizes[0] += rest().size() / static_cast<uint64_t>(columns);
   return sizes;
 }
 
@@ -180,9 +184,9 @@ std::vector<StoredSlice> SlicesOf(const Param& param, const AnyShape& shape,
   StoredSlice whole;
   whole.name = param.name;
   whole.dimensions = static_cast<int>(sizes.size());
-  whole.columns = whole.dimensions == 1 ? 1 : sizes.back();
+  whole.columns = whole.dimensions <= 1 ? 1 : sizes.back();
   whole.rows = param.type.elements() / whole.columns;
-  whole.matrices = whole.dimensions == 3 ? sizes[0] : 1;
+  if (whole.dimensions > 2) whole.inner.assign(sizes.begin() + 1, sizes.end() - 1);
   if (const auto* const raised = std::get_if<RaisedShape>(&shape.family)) {
     return SlicesOfRaised(ParamNamed(*raised->model, param.name), whole);
   }
@@ -193,7 +197,7 @@ std::vector<StoredSlice> SlicesOf(const Param& param, const AnyShape& shape,
   SL_CHECK(row != table.end()) << param.name;
   // Rows follow each other expert by expert, and for each in the order of the parts.
   const bool by_expert = absl::string_view(row->parts[0].name).find('*') != std::string::npos;
-  const int64_t experts = by_expert ? whole.matrices : 1;
+  const int64_t experts = by_expert ? sizes[0] : 1;
   std::vector<StoredSlice> slices;
   int64_t first = 0;
   for (int64_t expert = 0; expert < experts; ++expert) {
@@ -209,7 +213,7 @@ std::vector<StoredSlice> SlicesOf(const Param& param, const AnyShape& shape,
       }
       if (by_expert) {
         slice.dimensions = 2;
-        slice.matrices = 1;
+        slice.inner.clear();
       }
       first += slice.rows;
     }

@@ -48,8 +48,8 @@ struct StoredSlice {
   int64_t first_row = 0;
   int64_t rows = 0;
   int64_t columns = 1;
-  int dimensions = 2;    // 1: a vector of `rows`
-  int64_t matrices = 1;  // for three dimensions: the rows are those of so many matrices, in order
+  int dimensions = 2;               // 0: a number; 1: a vector of `rows`
+  std::vector<int64_t> inner = {};  // sizes between the first dimension and the last
   bool transposed = false;
   bool longer = false;
   std::vector<std::string> aliases = {};  // other names of the same tensor

@@ -47,6 +47,8 @@ class HostKernels final : public Kernels {
     for (const ParamBlock& block : blocks) {
       if (block.balances) {
         UpdateBalance(step.balance_rate, block.values, block.gradient);
+      } else if (block.momentum > 0) {
+        UpdateAverage(block.momentum, step.microbatches, block.values, block.gradient);
       } else {
         UpdateAdamW(step.adamw, step.number, step.scale, block.decays, block.values, block.gradient,
                     block.m, block.v);

@@ -52,4 +52,15 @@ void UpdateBalance(double rate, absl::Span<float> bias, absl::Span<float> load) 
   }
 }
 
+void UpdateAverage(double momentum, int64_t microbatches, absl::Span<float> values,
+                   absl::Span<float> sums) {
+  const auto count = static_cast<double>(microbatches);
+  const double share = 1 - std::pow(1 - momentum, count);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double value = values[i];
+    values[i] = static_cast<float>(value + share * (sums[i] / count - value));
+    sums[i] = 0;
+  }
+}
+
 }  // namespace stringline

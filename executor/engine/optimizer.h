@@ -16,6 +16,7 @@ struct ParamBlock {
   // BF16. Empty for an F32 parameter.
   absl::Span<uint16_t> working;
   bool balances = false;  // updated by UpdateBalance instead of UpdateAdamW
+  double momentum = 0;    // of a running average, updated by UpdateAverage; 0: none
   bool decays = false;
   bool counts = false;  // included in the norm of all gradients
 };
@@ -34,5 +35,10 @@ void UpdateAdamW(const AdamW& settings, int64_t step, double scale, bool decays,
 // Updates a router's bias: b[e] += rate sign(mean over all experts of load - load[e]); then every
 // load is set to zero (Update::kBalance).
 void UpdateBalance(double rate, absl::Span<float> bias, absl::Span<float> load);
+
+// Updates a running average by the sums of a statistic over so many microbatches, which are then
+// set to zero (Update::kAverage).
+void UpdateAverage(double momentum, int64_t microbatches, absl::Span<float> values,
+                   absl::Span<float> sums);
 
 }  // namespace stringline

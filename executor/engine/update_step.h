@@ -19,6 +19,7 @@ struct UpdateStep {
   int64_t number = 0;  // the step's, from 1
   double scale = 1;    // for gradients
   double balance_rate = 0;
+  int64_t microbatches = 1;  // of all copies: those of an average (Update::kAverage)
 };
 
 }  // namespace stringline

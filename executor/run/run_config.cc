@@ -72,9 +72,9 @@ class RunFile : private SectionReader {
     DataFiles& data = config_->data;
     auto& evaluate = config_->evaluate;
     for (std::string* file :
-         {&config_->schedule_file, &data.text, &data.tokens, &data.packed.lengths,
+         {&config_->schedule_file, &data.text, &data.tokens, &data.samples, &data.packed.lengths,
           &evaluate.schedule_file, &evaluate.data.text, &evaluate.data.tokens,
-          &evaluate.data.packed.lengths, &config_->checkpoint.folder}) {
+          &evaluate.data.samples, &evaluate.data.packed.lengths, &config_->checkpoint.folder}) {
       if (!file->empty()) *file = BesideFile(*file);
     }
     return absl::OkStatus();
@@ -284,10 +284,27 @@ class RunFile : private SectionReader {
     return InRange("model.capacity", factor, model["capacity"], moe->capacity);
   }
 
-  absl::Status CheckData(const char* section, const YAML::Node& node, const DataFiles& data) const {
-    if (data.text.empty() == data.tokens.empty()) {
-      return Complain(node, absl::StrCat(section, ": expected one of text and tokens"));
+  // Texts and tokens have a target for each token, and are cut anywhere.
+  absl::Status CheckForModel(const char* section, const YAML::Node& node,
+                             const DataFiles& data) const {
+    if (!data.samples.empty()) {
+      if (!data.packed.wanted()) return absl::OkStatus();
+      return Complain(node["packed"],
+                      absl::StrCat(section, ".packed: samples hold no documents in a row"));
     }
+    const absl::Status takes = CheckTakesTexts(config_->shape);
+    if (takes.ok()) return absl::OkStatus();
+    const char* const key = data.text.empty() ? "tokens" : "text";
+    return Complain(node[key], absl::StrCat(section, ".", key, ": ", takes.message()));
+  }
+
+  absl::Status CheckData(const char* section, const YAML::Node& node, const DataFiles& data) const {
+    const int given = (data.text.empty() ? 0 : 1) + (data.tokens.empty() ? 0 : 1) +
+                      (data.samples.empty() ? 0 : 1);
+    if (given != 1) {
+      return Complain(node, absl::StrCat(section, ": expected one of text, tokens and samples"));
+    }
+    SL_RETURN_IF_ERROR(CheckForModel(section, node, data));
     const int vocabulary = config_->shape.vocabulary();
     if (!data.text.empty() && vocabulary < 256) {
       return Complain(node["text"],
@@ -314,6 +331,18 @@ class RunFile : private SectionReader {
 };
 
 }  // namespace
+
+absl::Status CheckTakesTexts(const AnyShape& shape) {
+  if (!std::holds_alternative<RaisedShape>(shape.family)) return absl::OkStatus();
+  const SampleShape sample = shape.sample();
+  if (!sample.numbers && shape.source() == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the exported model reads ",
+      sample.numbers ? "numbers"
+                     : absl::StrCat("sequences of ", shape.context(), " tokens with ",
+                                    sample.targets, sample.targets == 1 ? " target" : " targets"),
+      "; `samples`, a file of inputs with their targets, would help"));
+}
 
 absl::StatusOr<RunConfig> ReadRunConfig(const std::string& path) {
   SL_ASSIGN_OR_RETURN(const Source source, ReadSource(path));

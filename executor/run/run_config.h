@@ -41,10 +41,11 @@
 //                        exceeded [error | drop], the fate of further slots
 //
 // `data` takes `text`, whose bytes are the tokens, or `tokens`, a file of token numbers (data.h),
-// and, if the file does not name its type, `dtype`: uint16 or uint32. With `packed` a sequence
-// holds documents one behind the other (documents.h): `packed: FILE`, one length a line, or
-// `packed: {end: TOKEN}`, for documents that end with this token, or byte of a text. Then the loss
-// is the mean over all tokens but the last ones of documents.
+// and, if the file does not name its type, `dtype`: uint16 or uint32; or `samples`, a safetensors
+// file of inputs with their targets (samples.h), as exported models of images need them. With
+// `packed` a sequence holds documents one behind the other (documents.h): `packed: FILE`, one
+// length a line, or `packed: {end: TOKEN}`, for documents that end with this token, or byte of a
+// text. Then the loss is the mean over all tokens but the last ones of documents.
 //
 // Words beside the sections:
 //   device        the ranks run on cpu, threads of this machine; cuda, streams of its first GPU, or
@@ -87,10 +88,10 @@
 //
 // `evaluate` may be left out: {every: 100, text: valid.txt} prints the loss on other data after
 // every so many steps and after the last (training/evaluation.h). It takes the keys text, tokens,
-// dtype and packed as `data` does, and sequences [those of a run of the forwards], read from places
-// that lie evenly over the data; and schedule, a file of a schedule that is forward only, with the
-// same stages on the same ranks and the parameters of `schedule` that it declares [the forwards of
-// the schedule].
+// dtype, samples and packed as `data` does, and sequences [those of a run of the forwards], read
+// from places that lie evenly over the data; and schedule, a file of a schedule that is forward
+// only, with the same stages on the same ranks and the parameters of `schedule` that it declares
+// [the forwards of the schedule].
 //
 // `train` also takes recompute [schedule | none | attn | experts | all]: the values that a backward
 // computes again instead of keeping, `schedule` (the default) being all in the stages for which the
@@ -122,9 +123,9 @@ namespace stringline {
 
 enum class DeviceKind { kAuto, kCpu, kCuda };
 
-// Files of data: a text, or tokens and their type ("": the file's); "" for the other.
+// Files of data: a text, tokens and their type ("": the file's), or samples; "" for the others.
 struct DataFiles {
-  std::string text, tokens, dtype;
+  std::string text, tokens, dtype, samples;
   PackedWish packed;
 };
 
@@ -141,7 +142,7 @@ struct RunConfig {
   std::string model_export;           // model.export; "": the same
   std::vector<int> layers_per_stage;  // model.split; empty (the default): even
   bool split_balanced = false;        // model.split of an export is `balanced`
-  DataFiles data;                     // data.text, .tokens, .dtype, .packed
+  DataFiles data;                     // data.text, .tokens, .dtype, .samples, .packed
   int64_t steps = 0;                  // train.steps
   int64_t warmup_steps = 0;           // train.warmup_steps, default 0: the rate rises linearly
   double final_rate = 0;              // train.final_learning_rate, default 0: the end of a cosine
@@ -162,7 +163,7 @@ struct RunConfig {
 
   struct {
     int64_t every = 0;          // evaluate.every; 0: not while it trains
-    DataFiles data;             // evaluate.text, .tokens, .dtype, .packed
+    DataFiles data;             // evaluate.text, .tokens, .dtype, .samples, .packed
     int64_t sequences = 0;      // evaluate.sequences; 0 (the default): of one run
     std::string schedule_file;  // evaluate.schedule; "" (the default): the training's forwards
     bool alone = false;         // not of the file: nothing else is done
@@ -197,6 +198,10 @@ inline bool IsPacked(const RunConfig& config) {
 inline StateSharing SharingOf(const RunConfig& config) {
   return {config.sharding, config.mesh, config.bucket_bytes};
 }
+
+// InvalidArgument for a model whose sequences have no target for each token, or no tokens: a text,
+// which can be cut anywhere, cannot train it.
+absl::Status CheckTakesTexts(const AnyShape& shape);
 
 // The collectives with which the run's plan is lowered.
 inline CollectiveChoice CollectivesOf(const RunConfig& config) {

@@ -517,7 +517,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> MakeTrainer(const RunConfig& config, co
 }
 
 absl::Status CheckData(const RunConfig& config, const TrainingData& data, const DataFiles& files) {
-  if (data.size() > config.shape.context()) return absl::OkStatus();
+  if (data.is_samples() || data.size() > config.shape.context()) return absl::OkStatus();
   const char* const unit = data.is_text() ? "byte" : "token";
   return absl::InvalidArgumentError(absl::StrCat(
       data.is_text() ? files.text : files.tokens, ": the ", data.is_text() ? "text" : "file",

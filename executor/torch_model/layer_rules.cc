@@ -100,10 +100,10 @@ Made Embedding(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
   }
   SL_ASSIGN_OR_RETURN(const ValueId table,
                       TakeParam(in, node, node.Tensor("weight"), ParamUse::kTable));
-  ValueId at = in.nodes().token_value();
+  ValueId at = in.nodes().input_value();
   if (in.nodes().constants().Is(indices)) {
     SL_ASSIGN_OR_RETURN(at, in.NumbersOf(indices, true));
-  } else if (indices != in.nodes().tokens()) {
+  } else if (indices != in.nodes().input()) {
     return in.graph().Unknown(node, "its indices are neither the tokens nor constant");
   }
   const double padding = node.Number("padding_idx", -1);
@@ -175,11 +175,50 @@ Made GroupNorm(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
   return AddIfGiven(in, x, bias);
 }
 
+// A parameter of so many channels, or this number for each.
+Made OfChannelsOr(TorchOperands& in, const TorchNode& node, const char* name, ParamUse use,
+                  int64_t channels, double number) {
+  const std::string value = node.Tensor(name);
+  if (value.empty()) {
+    return in.tensors().Numbers({channels}, std::vector<double>(channels, number));
+  }
+  return IsParamOf(in, value, 1) ? TakeParam(in, node, value, use) : in.Value(value);
+}
+
+// By the statistics of the microbatch, of which it keeps averages.
+Made TrainedBatchNorm(TorchOperands& in, const TorchNode& node) {
+  const double momentum = node.Number("momentum", 0.1), epsilon = node.Number("eps", 1e-5);
+  SL_ASSIGN_OR_RETURN(ValueId x, in.Value(node.Tensor("input")));
+  const Sizes sizes = in.tensors().SizesOf(x);
+  if (sizes.size() < 2) return in.graph().Unknown(node);
+  const std::string mean = in.graph().Strip(node.Tensor("running_mean"));
+  const std::string variance = in.graph().Strip(node.Tensor("running_var"));
+  if (mean.empty() || variance.empty()) {
+    Sizes others = {0};
+    for (size_t d = 2; d < sizes.size(); ++d) others.push_back(static_cast<int64_t>(d));
+    SL_ASSIGN_OR_RETURN(x, in.tensors().Normalised(x, others, epsilon, /*centre=*/true));
+    SL_ASSIGN_OR_RETURN(const auto weight, OfChannels(in, node, "weight", sizes.size()));
+    SL_ASSIGN_OR_RETURN(const auto bias, OfChannels(in, node, "bias", sizes.size()));
+    SL_ASSIGN_OR_RETURN(x, MultiplyIfGiven(in, x, weight));
+    return AddIfGiven(in, x, bias);
+  }
+  if (momentum <= 0 || momentum > 1)
+    return in.graph().Unknown(node, "its momentum is not in (0, 1]");
+  SL_ASSIGN_OR_RETURN(const ValueId gamma,
+                      OfChannelsOr(in, node, "weight", ParamUse::kNorm, sizes[1], 1));
+  SL_ASSIGN_OR_RETURN(const ValueId beta,
+                      OfChannelsOr(in, node, "bias", ParamUse::kBias, sizes[1], 0));
+  RaisedParams& params = in.nodes().params();
+  SL_ASSIGN_OR_RETURN(const ValueId of_mean,
+                      params.TakeAverage(mean, ParamUse::kMean, momentum, node.module));
+  SL_ASSIGN_OR_RETURN(const ValueId of_variance,
+                      params.TakeAverage(variance, ParamUse::kVariance, momentum, node.module));
+  return in.tensors().Append(Op::kBatchNorm, {x, gamma, beta, of_mean, of_variance}, {epsilon});
+}
+
 // By the statistics that it keeps, as after eval().
 Made BatchNorm(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
-  if (node.Number("training", 0) != 0) {
-    return in.graph().Unknown(node, "it changes its statistics: export the model after eval()");
-  }
+  if (node.Number("training", 0) != 0) return TrainedBatchNorm(in, node);
   SL_ASSIGN_OR_RETURN(ValueId x, in.Value(node.Tensor("input")));
   const size_t dims = in.tensors().SizesOf(x).size();
   SL_ASSIGN_OR_RETURN(const auto mean, OfChannels(in, node, "running_mean", dims));

@@ -19,5 +19,7 @@ const OpRules& ArithmeticRules();
 const OpRules& LayoutRules();
 // Products of matrices, tables, norms and attention.
 const OpRules& LayerRules();
+// Convolutions and poolings.
+const OpRules& WindowRules();
 
 }  // namespace stringline

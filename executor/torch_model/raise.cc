@@ -37,8 +37,8 @@ class Raiser {
       : nodes_(program, archive), attention_(nodes_.graph()) {}
 
   absl::StatusOr<RaisedModel> Raise() {
-    SL_ASSIGN_OR_RETURN(logits_, nodes_.Begin(/*truths=*/false));
-    values_[nodes_.tokens()] = nodes_.token_value();
+    SL_ASSIGN_OR_RETURN(logits_, nodes_.Begin(/*any=*/false));
+    values_[nodes_.input()] = nodes_.input_value();
     SL_ASSIGN_OR_RETURN(const ValueId logits, Rows(logits_));
     if (nodes_.TypeOf(logits).shape.size() != 3)
       return graph_.UnknownValue(logits_, "these are no logits");
@@ -48,7 +48,7 @@ class Raiser {
  private:
   using Rule = absl::StatusOr<ValueId> (Raiser::*)(const TorchNode& node);
 
-  Type Tokens() const { return nodes_.TypeOfTokens(); }
+  const Type& Tokens() const { return nodes_.sequences(); }
 
   absl::StatusOr<ValueId> AppendOne(const TorchNode& from, Op op, std::vector<ValueId> inputs,
                                     std::vector<double> attributes = {}) {
@@ -111,12 +111,12 @@ class Raiser {
   absl::StatusOr<ValueId> Embedding(const TorchNode& node) {
     const std::string table = graph_.Strip(node.Tensor("weight"));
     if (HasPadding(node)) return graph_.Unknown(node, "a row of its table has no gradient");
-    if (graph_.Strip(node.Tensor("indices")) != nodes_.tokens() || !graph_.IsParam(table)) {
+    if (graph_.Strip(node.Tensor("indices")) != nodes_.input() || !graph_.IsParam(table)) {
       return graph_.Unknown(node, "neither of the tokens nor of positions that are added");
     }
     SL_ASSIGN_OR_RETURN(const ValueId weight,
                         nodes_.params().Take({table}, ParamUse::kTable, node.module));
-    return AppendOne(node, Op::kEmbedding, {nodes_.token_value(), weight});
+    return AppendOne(node, Op::kEmbedding, {nodes_.input_value(), weight});
   }
 
   absl::StatusOr<ValueId> LayerNorm(const TorchNode& node) {
@@ -279,7 +279,7 @@ class Raiser {
     SL_ASSIGN_OR_RETURN(const auto found, attention_.Match(node.outputs.front()));
     if (!found) return graph_.Unknown(node, "as a change of an activation's shape");
     const TorchHeads &q = found->queries, &k = found->keys, &v = found->values;
-    if (Type tokens = Tokens(); tokens.shape != std::vector<int64_t>{q.batch, q.positions})
+    if (Tokens().shape != std::vector<int64_t>{q.batch, q.positions})
       return graph_.Unknown(*found->node, "its sequences are not those of the tokens");
     SL_ASSIGN_OR_RETURN(ValueId x, Packed({q.rows, k.rows, v.rows}, *found->node));
     const auto heads = static_cast<double>(q.heads), kv_heads = static_cast<double>(k.heads);

@@ -17,7 +17,8 @@ namespace stringline {
 namespace {
 
 OpRule RuleOf(const TorchNode& node) {
-  for (const OpRules* const rules : {&LayerRules(), &LayoutRules(), &ArithmeticRules()}) {
+  for (const OpRules* const rules :
+       {&LayerRules(), &WindowRules(), &LayoutRules(), &ArithmeticRules()}) {
     if (const auto rule = rules->find(node.op); rule != rules->end()) return rule->second;
   }
   return nullptr;
@@ -70,25 +71,37 @@ absl::Status RaiseNode(const TorchNode& node, TorchOperands* operands) {
   return absl::OkStatus();
 }
 
+// Logits as (B,T,V) with a target for each token; a single one for each sequence; or several, and
+// no more than the numbers of a sequence that is no tokens.
+absl::StatusOr<TensorNodes::Sizes> SizesOfLogits(const RaisedNodes& nodes, const std::string& end) {
+  const int64_t rows = nodes.sequences().shape[0], each = nodes.sequences().shape[1];
+  const TensorNodes::Sizes& given = nodes.graph().Sizes(end);
+  if (given.size() == 2 && given[0] == rows) return TensorNodes::Sizes{rows, 1, given[1]};
+  if (given.size() == 2 && given[0] % rows == 0 && given[0] / rows <= each) {
+    const int64_t targets = given[0] / rows;
+    if (nodes.is_numbers() || targets == each) return TensorNodes::Sizes{rows, targets, given[1]};
+  }
+  const bool fits = given.size() == 3 && given[0] == rows &&
+                    (nodes.is_numbers() ? given[1] <= each : given[1] == each);
+  if (fits) return given;
+  return nodes.graph().UnknownValue(
+      end, absl::StrCat("its logits are (", absl::StrJoin(given, ", "), "), not (", rows, ", ",
+                        nodes.is_numbers() ? "T" : absl::StrCat(each), ", ...) of the ",
+                        nodes.is_numbers() ? "input" : "tokens"));
+}
+
 }  // namespace
 
 absl::StatusOr<RaisedModel> RaiseOps(const TorchProgram& program, const Pt2Archive& archive) {
   RaisedNodes nodes(program, archive);
-  SL_ASSIGN_OR_RETURN(const std::string end, nodes.Begin(/*truths=*/true));
+  SL_ASSIGN_OR_RETURN(const std::string end, nodes.Begin(/*any=*/true));
   TorchOperands operands(&nodes, end);
   const std::set<const TorchNode*> needed = NodesBehind(nodes, end);
   for (const TorchNode& node : program.nodes) {
     if (needed.count(&node) > 0) SL_RETURN_IF_ERROR(RaiseNode(node, &operands));
   }
   SL_ASSIGN_OR_RETURN(ValueId logits, operands.Value(end));
-  TensorNodes::Sizes sizes = nodes.TypeOfTokens().shape;
-  const TensorNodes::Sizes& given = nodes.graph().Sizes(end);
-  if (given.size() == 3 && (given[0] != sizes[0] || given[1] != sizes[1])) {
-    return nodes.graph().UnknownValue(
-        end, absl::StrCat("its logits are (", absl::StrJoin(given, ", "), "), not (", sizes[0],
-                          ", ", sizes[1], ", ...) of the tokens"));
-  }
-  sizes.push_back(given.back());
+  SL_ASSIGN_OR_RETURN(const TensorNodes::Sizes sizes, SizesOfLogits(nodes, end));
   SL_ASSIGN_OR_RETURN(logits, operands.tensors().Reshape(logits, sizes));
   return std::move(nodes).Finish(logits);
 }

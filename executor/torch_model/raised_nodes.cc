@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "executor/torch_model/raised_layers.h"
 #include "executor/torch_model/torch_effects.h"
 #include "executor/torch_model/torch_loss.h"
@@ -18,26 +20,58 @@ RaisedNodes::RaisedNodes(const TorchProgram& program, const Pt2Archive& archive)
       graph_(program, &constants_),
       params_(graph_, archive, &builder_) {}
 
-absl::Status RaisedNodes::FindTokens() {
+bool RaisedNodes::FindTokens() {
   const std::vector<std::string>& inputs = graph_.program().inputs;
   for (const TorchNode& node : graph_.program().nodes) {
     if (node.op != "embedding") continue;
-    tokens_ = graph_.Strip(node.Tensor("indices"));
-    if (std::count(inputs.begin(), inputs.end(), tokens_) == 0) continue;
-    if (graph_.Sizes(tokens_).size() != 2) break;
-    token_value_ = builder_.Input(Role::kInput, 0, TypeOfTokens(), "tokens");
-    return absl::OkStatus();
+    input_ = graph_.Strip(node.Tensor("indices"));
+    if (std::count(inputs.begin(), inputs.end(), input_) == 0) continue;
+    if (graph_.Sizes(input_).size() != 2) break;
+    sequences_ = {DType::kI32, graph_.Sizes(input_)};
+    input_value_ = builder_.Input(Role::kInput, 0, sequences_, "tokens");
+    return true;
   }
-  return absl::InvalidArgumentError(
-      "the program has no input of token numbers, of two dimensions, for an embedding");
+  return false;
 }
 
-absl::StatusOr<std::string> RaisedNodes::Begin(bool truths) {
-  SL_RETURN_IF_ERROR(FindTokens());
+// A program without an embedding of an input takes a tensor of F32 numbers: each of its sequences
+// comes as the bits of its numbers.
+absl::Status RaisedNodes::FindNumbers() {
+  std::vector<std::string> found;
+  for (const std::string& input : graph_.program().inputs) {
+    if (IsFloat(graph_.program().values.at(input).type)) found.push_back(input);
+  }
+  if (found.size() != 1 || graph_.Sizes(found[0]).size() < 2) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the program has no input of token numbers, of two dimensions, for an embedding, and ",
+        found.empty() ? "no other input of numbers"
+        : found.size() == 1
+            ? "its input of numbers has no two dimensions"
+            : absl::StrCat("several inputs of numbers, '", absl::StrJoin(found, "' and '"), "'")));
+  }
+  input_ = found[0];
+  const std::vector<int64_t>& sizes = graph_.Sizes(input_);
+  sample_.assign(sizes.begin() + 1, sizes.end());
+  int64_t numbers = 1;
+  for (const int64_t size : sample_) numbers *= size;
+  sequences_ = {DType::kI32, {sizes[0], numbers}};
+  const ValueId bits = builder_.Input(Role::kInput, 0, sequences_, "numbers");
+  SL_ASSIGN_OR_RETURN(input_value_, Append({}, Op::kFloatOfBits, {bits}));
+  if (sizes.size() == 2) return absl::OkStatus();
+  SL_ASSIGN_OR_RETURN(input_value_,
+                      Append({}, Op::kReshape, {input_value_}, {sizes.begin(), sizes.end()}));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> RaisedNodes::Begin(bool any) {
+  if (!FindTokens()) {
+    if (!any) return absl::UnimplementedError("the program has no input of token numbers");
+    SL_RETURN_IF_ERROR(FindNumbers());
+  }
   SL_ASSIGN_OR_RETURN(const TorchLoss end, FindLoss(graph_));
   std::vector<std::string> ends = {end.logits};
   if (!end.loss.empty()) ends.push_back(end.loss);
-  SL_RETURN_IF_ERROR(CheckEffects(graph_, archive_, ends, truths));
+  SL_RETURN_IF_ERROR(CheckEffects(graph_, archive_, ends, any));
   return end.logits;
 }
 
@@ -66,13 +100,16 @@ absl::StatusOr<ValueId> RaisedNodes::Append(const TorchNode& from, Op op,
 }
 
 absl::StatusOr<RaisedModel> RaisedNodes::Finish(ValueId logits) && {
-  const ValueId target = builder_.Input(Role::kTarget, 0, TypeOfTokens(), "target");
+  Type targets{DType::kI32, TypeOf(logits).shape};
+  targets.shape.pop_back();
+  const ValueId target = builder_.Input(Role::kTarget, 0, targets, "target");
   SL_ASSIGN_OR_RETURN(const auto loss,
                       AppendAll({}, Op::kCrossEntropy, {logits, target}, {}, "loss"));
   builder_.Output(Role::kLoss, 0, loss[0]);
   RaisedModel model;
   model.name = graph_.program().model;
   model.graph = builder_.Finish();
+  model.sample = std::move(sample_);
   model.modules = std::move(modules_);
   model.params = std::move(params_).Finish();
   SL_RETURN_IF_ERROR(FindLayers(&model));

@@ -25,12 +25,16 @@ class RaisedNodes {
   const Type& TypeOf(ValueId value) const { return builder_.TypeOf(value); }
 
   // Finds the tokens, the input that indexes an embedding (labels and the like are other inputs),
-  // and the logits, which are returned; refuses other effects. `truths` is that of CheckEffects.
-  // InvalidArgument without tokens or logits.
-  absl::StatusOr<std::string> Begin(bool truths);
-  const std::string& tokens() const { return tokens_; }
-  ValueId token_value() const { return token_value_; }
-  Type TypeOfTokens() const { return {DType::kI32, graph_.Sizes(tokens_)}; }
+  // and the logits, which are returned; refuses other effects. `any`: values may be of any sizes,
+  // truths among them (CheckEffects), and the input may be of numbers instead of tokens.
+  // InvalidArgument without an input or logits.
+  absl::StatusOr<std::string> Begin(bool any);
+  // The input: its name in the program, our value with its sizes, and the type of the sequences
+  // that a run gives, I32 (B, tokens or numbers).
+  const std::string& input() const { return input_; }
+  ValueId input_value() const { return input_value_; }
+  bool is_numbers() const { return !sample_.empty(); }
+  const Type& sequences() const { return sequences_; }
 
   // Appends a node of ours in place of a node of the program. Unimplemented, with the program's
   // node, where the op does not take these operands.
@@ -41,20 +45,24 @@ class RaisedNodes {
   absl::StatusOr<ValueId> Append(const TorchNode& from, Op op, std::vector<ValueId> inputs,
                                  std::vector<double> attributes = {});
 
-  // Puts the cross-entropy of the logits, (B,T,V), and the targets behind the nodes, and cuts the
+  // Puts the cross-entropy of the logits, (B,T,V), and the targets, (B,T), behind the nodes, and
+  // cuts the
   // model into layers.
   absl::StatusOr<RaisedModel> Finish(ValueId logits) &&;
 
  private:
-  absl::Status FindTokens();
+  bool FindTokens();
+  absl::Status FindNumbers();
 
   const Pt2Archive& archive_;
   TorchConstants constants_;
   const TorchGraph graph_;
   Builder builder_;
   RaisedParams params_;
-  std::string tokens_;
-  ValueId token_value_ = kNone;
+  std::string input_;
+  ValueId input_value_ = kNone;
+  Type sequences_;
+  std::vector<int64_t> sample_;       // RaisedModel::sample
   std::vector<std::string> modules_;  // by node of the builder's graph
 };
 

@@ -41,12 +41,21 @@ std::string JoinNames(const std::vector<std::string>& names) {
                       first.substr(first.size() - back));
 }
 
+// Of (out, in), or (in, out) if transposed; of more dimensions all before the last.
+int64_t RowsOf(const std::vector<int64_t>& sizes, bool transposed) {
+  if (sizes.size() == 2 && transposed) return sizes[1];
+  int64_t rows = sizes.size() == 1 ? sizes[0] : 1;
+  for (size_t d = 0; d + 1 < sizes.size(); ++d) rows *= sizes[d];
+  return rows;
+}
+
 }  // namespace
 
 RaisedParams::RaisedParams(const TorchGraph& graph, const Pt2Archive& archive, Builder* builder)
     : graph_(graph), archive_(archive), builder_(*builder) {}
 
 std::vector<std::string> RaisedParams::NamesOf(const std::string& value) const {
+  if (!graph_.IsParam(value)) return {graph_.program().constants.at(value)};  // a buffer
   const std::string& name = graph_.program().params.at(value);
   const auto own = archive_.tensors().find(name);
   if (own == archive_.tensors().end()) return {name};
@@ -86,8 +95,7 @@ absl::StatusOr<ValueId> RaisedParams::Take(const std::vector<std::string>& value
   for (const std::string& value : values) {
     const std::vector<int64_t>& sizes = graph_.Sizes(value);
     names.push_back(NamesOf(value));
-    raised.parts.push_back(
-        {names.back(), sizes.size() == 3 ? sizes[0] * sizes[1] : sizes[transposed ? 1 : 0]});
+    raised.parts.push_back({names.back(), RowsOf(sizes, transposed)});
     rows += raised.parts.back().rows;
     if (raised.positions) {
       SL_ASSIGN_OR_RETURN(std::vector<float> all, archive_.Floats(names.back().front()));
@@ -98,7 +106,7 @@ absl::StatusOr<ValueId> RaisedParams::Take(const std::vector<std::string>& value
   Type& type = raised.param.type;
   type.shape = {raised.positions ? positions : rows};
   if (sizes.size() == 2) type.shape.push_back(sizes[transposed ? 0 : 1]);
-  if (sizes.size() == 3) type.shape = sizes;
+  if (sizes.empty() || sizes.size() > 2) type.shape = sizes;
   std::string as = absl::StrCat(transposed, raised.positions);
   for (const std::vector<std::string>& of : names) absl::StrAppend(&as, " ", of.front());
 
@@ -130,13 +138,28 @@ absl::StatusOr<ValueId> RaisedParams::Take(const std::vector<std::string>& value
   if (type.shape.size() > 1) {
     raised.param.init = Init::kNormal;
     raised.param.stddev = kRaisedStddev;
-  } else if (use == ParamUse::kNorm) {
+  } else if (use == ParamUse::kNorm || use == ParamUse::kVariance) {
     raised.param.init = Init::kOnes;
   }
   taken.value = builder_.Input(Role::kParam, static_cast<int>(params_.size()), type, taken.name);
   params_.push_back(std::move(raised));
   for (const std::vector<std::string>& of : names) taken_[of.front()].push_back(taken);
   return taken.value;
+}
+
+absl::StatusOr<ValueId> RaisedParams::TakeAverage(const std::string& value, ParamUse use,
+                                                  double momentum, const std::string& module) {
+  const size_t before = params_.size();
+  SL_ASSIGN_OR_RETURN(const ValueId taken, Take({value}, use, module));
+  if (params_.size() == before) {
+    return absl::UnimplementedError(absl::StrCat("buffer ", Quoted(NamesOf(value).front()),
+                                                 " is averaged twice in a forward, in module ",
+                                                 Quoted(module), " not for the first time"));
+  }
+  Param& param = params_.back().param;
+  param.update = Update::kAverage;
+  param.momentum = momentum;
+  return taken;
 }
 
 }  // namespace stringline

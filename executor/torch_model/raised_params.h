@@ -13,7 +13,7 @@
 
 namespace stringline {
 
-enum class ParamUse { kTable, kPositions, kProduct, kHead, kNorm, kBias };
+enum class ParamUse { kTable, kPositions, kProduct, kHead, kNorm, kBias, kMean, kVariance };
 
 class RaisedParams {
  public:
@@ -27,6 +27,10 @@ class RaisedParams {
   absl::StatusOr<ValueId> Take(const std::vector<std::string>& values, ParamUse use,
                                const std::string& module, bool transposed = false,
                                int64_t positions = 0);
+
+  // A buffer that is a running average, kMean or kVariance. Unimplemented for one used before.
+  absl::StatusOr<ValueId> TakeAverage(const std::string& value, ParamUse use, double momentum,
+                                      const std::string& module);
 
   std::vector<RaisedParam> Finish() && { return std::move(params_); }
 

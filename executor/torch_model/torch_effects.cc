@@ -51,6 +51,7 @@ class EffectsWalk {
 
   absl::Status Check() const {
     for (const TorchNode& node : graph_.program().nodes) {
+      if (CountsBatches(node)) continue;
       if (WritesInPlace(node.op))
         return graph_.Unknown(node, "it writes into its operand; write the result to a new value");
       if (nodes_.count(&node) == 0) continue;
@@ -65,6 +66,20 @@ class EffectsWalk {
  private:
   TorchType TypeOf(const std::string& value) const {
     return graph_.program().values.at(value).type;
+  }
+
+  // True for a write into a buffer that no value depends on: the number of batches that a norm met.
+  bool CountsBatches(const TorchNode& node) const {
+    const std::string buffer = graph_.Strip(node.Tensor("self"));
+    if (!WritesInPlace(node.op) || graph_.program().constants.count(buffer) == 0) return false;
+    return std::none_of(nodes_.begin(), nodes_.end(), [&](const TorchNode* reader) {
+      return std::any_of(reader->inputs.begin(), reader->inputs.end(), [&](const auto& input) {
+        const std::vector<std::string>& read = input.second.tensors;
+        return std::any_of(read.begin(), read.end(), [&](const std::string& tensor) {
+          return !tensor.empty() && graph_.Strip(tensor) == buffer;
+        });
+      });
+    });
   }
 
   void Mark(const std::string& value) {

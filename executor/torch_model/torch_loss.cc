@@ -1,5 +1,5 @@
 // The outputs decide: an output without dimensions is a loss, an output of three dimensions holds
-// logits.
+// logits, or of two where none has three.
 #include "executor/torch_model/torch_loss.h"
 
 #include <algorithm>
@@ -62,14 +62,16 @@ absl::StatusOr<std::string> LogitsOf(const TorchGraph& graph, const TorchNode& l
 }  // namespace
 
 absl::StatusOr<TorchLoss> FindLoss(const TorchGraph& graph) {
-  std::set<std::string> logits, losses;
+  std::set<std::string> of_three, of_two, losses;
   for (const std::string& output : graph.program().outputs) {
     const size_t dimensions = graph.Sizes(output).size();
     const bool counts = IsFloat(graph.program().values.at(output).type);
     const bool is_entropy = graph.Match(output, kEntropy) != nullptr;
     if (counts && (dimensions == 0 || is_entropy)) losses.insert(graph.Strip(output));
-    if (counts && dimensions == 3) logits.insert(graph.StripRows(output));
+    if (counts && dimensions == 3) of_three.insert(graph.StripRows(output));
+    if (counts && dimensions == 2) of_two.insert(graph.StripRows(output));
   }
+  const std::set<std::string>& logits = of_three.empty() ? of_two : of_three;
   if (losses.size() > 1) {
     return absl::UnimplementedError(
         absl::StrCat("the program gives several losses, '", absl::StrJoin(losses, "' and '"), "'"));
@@ -84,12 +86,12 @@ absl::StatusOr<TorchLoss> FindLoss(const TorchGraph& graph) {
   }
   if (logits.empty()) {
     return absl::InvalidArgumentError(
-        "the program gives no logits: no output has three dimensions");
+        "the program gives no logits: no output has two or three dimensions");
   }
   if (logits.size() > 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the program gives several outputs of three dimensions, '",
-                     absl::StrJoin(logits, "' and '"), "': export it with logits alone"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the program gives several outputs of ", of_three.empty() ? "two" : "three",
+        " dimensions, '", absl::StrJoin(logits, "' and '"), "': export it with logits alone"));
   }
   return TorchLoss{*logits.begin(), ""};
 }

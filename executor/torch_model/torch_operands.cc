@@ -38,8 +38,10 @@ TorchOperands::Made TorchOperands::Loose(const std::string& given) {
       SL_ASSIGN_OR_RETURN(values_[value], NumbersOf(value, false));
     } else if (graph().IsParam(value)) {
       SL_ASSIGN_OR_RETURN(values_[value], Parameter(value));
+    } else if (nodes_.is_numbers() && value == nodes_.input()) {
+      values_[value] = nodes_.input_value();
     } else {
-      return graph().UnknownValue(value, value == nodes_.tokens()
+      return graph().UnknownValue(value, value == nodes_.input()
                                              ? "tokens are known in embeddings alone"
                                              : "as an activation");
     }
@@ -71,12 +73,8 @@ TorchOperands::Made TorchOperands::NumbersOf(const std::string& value, bool inte
 
 TorchOperands::Made TorchOperands::Parameter(const std::string& value) {
   const size_t dims = graph().Sizes(value).size();
-  if (dims == 0 || dims > 3) {
-    return graph().UnknownValue(
-        value, absl::StrCat("a parameter of ", dims, " dimensions; one to three are known"));
-  }
   const TorchNode* const reader = Reader(value);
-  return nodes_.params().Take({value}, dims == 1 ? ParamUse::kBias : ParamUse::kProduct,
+  return nodes_.params().Take({value}, dims <= 1 ? ParamUse::kBias : ParamUse::kProduct,
                               reader == nullptr ? "" : reader->module);
 }
 

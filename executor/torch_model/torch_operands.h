@@ -25,8 +25,7 @@ class TorchOperands {
   bool GivesLogits(const TorchNode& node) const;
   void Set(const std::string& output, ValueId made) { values_[output] = made; }
 
-  // The value with its own sizes. Unimplemented for whole numbers that depend on tokens, and for
-  // parameters of none, or of more than three dimensions.
+  // The value with its own sizes. Unimplemented for whole numbers that depend on tokens.
   Made Value(const std::string& value);
   // The same for ops that broadcast: what is alike along the first dimension may have size 1 there.
   // So constants of every sequence do not tie a program to its number of them.

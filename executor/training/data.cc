@@ -95,13 +95,17 @@ void FillBatch(absl::string_view text, const BatchKey& key, int context, absl::S
 }
 
 std::string TrainingData::Identity() const {
-  constexpr int64_t kLooks = 1 << 16;
+  const int64_t looks = is_samples() ? 64 : 1 << 16;
   uint64_t hash = Mix(static_cast<uint64_t>(size()));
-  const int64_t step = std::max<int64_t>(1, size() / kLooks);
+  const int64_t step = std::max<int64_t>(1, size() / looks);
   for (int64_t i = 0; i < size(); i += step) {
-    hash = Mix(hash ^ (is_text() ? static_cast<uint8_t>(text_[i]) : (*file_)[i]));
+    const uint64_t look = is_samples() ? samples_->HashOf(i)
+                          : is_text()  ? static_cast<uint8_t>(text_[i])
+                                       : (*file_)[i];
+    hash = Mix(hash ^ look);
   }
-  return absl::StrFormat("%d %s, %016x%s", size(), is_text() ? "bytes" : "tokens", hash,
+  const char* const unit = is_samples() ? "samples" : is_text() ? "bytes" : "tokens";
+  return absl::StrFormat("%d %s, %016x%s", size(), unit, hash,
                          is_packed() ? absl::StrCat("; ", documents_->Identity()) : "");
 }
 
@@ -205,13 +209,13 @@ absl::Status TokenFile::Check(int64_t first, int64_t count) const {
 }
 
 int64_t TrainingData::PlaceOf(const BatchKey& key, int context, int64_t row) const {
-  return static_cast<int64_t>(HashOf(key, row) % static_cast<uint64_t>(size() - context));
+  return static_cast<int64_t>(HashOf(key, row) % static_cast<uint64_t>(Places(context)));
 }
 
 // The quotient is computed in two parts, since the product of a long file and many sequences passes
 // 64 bits.
 int64_t TrainingData::PlaceEvenly(int64_t i, int64_t count, int context) const {
-  const int64_t places = size() - context;
+  const int64_t places = Places(context);
   return places / count * i + places % count * i / count;
 }
 
@@ -220,12 +224,19 @@ absl::Status TrainingData::FillRows(int context, absl::Span<int32_t> tokens,
                                     absl::Span<int32_t> targets, absl::Span<int32_t> positions,
                                     PlaceOfRow place_of) const {
   const size_t values = std::max(tokens.size(), positions.size());
-  SL_CHECK(size() > context && tokens.size() == targets.size() &&
+  SL_CHECK(Places(context) > 0 && tokens.size() == targets.size() &&
            values % static_cast<size_t>(context) == 0)
       << size() << " tokens of data, " << values << " wanted, context " << context;
   const int64_t rows = static_cast<int64_t>(values) / context;
   for (int64_t row = 0; row < rows; ++row) {
     const int64_t at = place_of(row);
+    if (is_samples()) {
+      if (tokens.empty()) break;
+      const auto first = static_cast<size_t>(row * context), count = static_cast<size_t>(context);
+      SL_RETURN_IF_ERROR(
+          samples_->Fill(at, tokens.subspan(first, count), targets.subspan(first, count)));
+      continue;
+    }
     if (file_ != nullptr) SL_RETURN_IF_ERROR(file_->Check(at, context + 1));
     int32_t position = 0;
     for (int64_t i = 0; i < context; ++i) {
@@ -245,6 +256,11 @@ absl::Status TrainingData::FillRows(int context, absl::Span<int32_t> tokens,
 template <typename PlaceOfRow>
 int64_t TrainingData::CountInRows(int context, int64_t rows, PlaceOfRow place_of) const {
   int64_t count = rows * context;
+  if (is_samples()) {
+    count = rows * samples_->without_target();
+    for (int64_t row = 0; row < rows; ++row) count += samples_->CountTargets(place_of(row));
+    return count;
+  }
   for (int64_t row = 0; row < rows && is_packed(); ++row) {
     const int64_t at = place_of(row);
     for (int64_t i = 1; i <= context; ++i) count -= BeginsAt(at + i) ? 1 : 0;

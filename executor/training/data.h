@@ -1,4 +1,5 @@
-// The training data of a run: the bytes of a text, or the tokens of a file, in random windows.
+// The training data of a run: the bytes of a text, or the tokens of a file, in random windows; or
+// given samples, drawn at random (samples.h).
 //
 // A file of tokens is nanoGPT's, uint16 without a header, or llm.c's, with a header of 256 int32:
 // the first gives the format, the second its version, the third the number of tokens.
@@ -19,6 +20,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "executor/training/documents.h"
+#include "executor/training/samples.h"
 
 namespace stringline {
 
@@ -81,9 +83,10 @@ class TokenFile {
 // A reference to a text or a file, and to its documents if it is packed, which must outlive it.
 class TrainingData {
  public:
-  TrainingData(absl::string_view text) : text_(text) {}   // NOLINT: text is data
-  TrainingData(const std::string& text) : text_(text) {}  // NOLINT
-  TrainingData(const TokenFile& file) : file_(&file) {}   // NOLINT
+  TrainingData(absl::string_view text) : text_(text) {}      // NOLINT: text is data
+  TrainingData(const std::string& text) : text_(text) {}     // NOLINT
+  TrainingData(const TokenFile& file) : file_(&file) {}      // NOLINT
+  TrainingData(const SampleFile& file) : samples_(&file) {}  // NOLINT
   // The same data, packed of these documents.
   TrainingData PackedOf(const Documents& documents) const {
     TrainingData packed = *this;
@@ -91,29 +94,38 @@ class TrainingData {
     return packed;
   }
 
-  int64_t size() const { return file_ != nullptr ? file_->size() : text_.size(); }
-  bool is_text() const { return file_ == nullptr; }
+  // Bytes, tokens, or samples.
+  int64_t size() const {
+    if (samples_ != nullptr) return samples_->size();
+    return file_ != nullptr ? file_->size() : static_cast<int64_t>(text_.size());
+  }
+  bool is_text() const { return file_ == nullptr && samples_ == nullptr; }
+  bool is_samples() const { return samples_ != nullptr; }
   bool is_packed() const { return documents_ != nullptr; }
-  // "4000 bytes, 1f…": the number of tokens or bytes, and a hash of samples from all over the data;
-  // then the documents' (Documents::Identity).
+  // "4000 bytes, 1f…": the number of tokens, bytes or samples, and a hash of samples from all over
+  // the data; then the documents' (Documents::Identity).
   std::string Identity() const;
 
-  // As FillBatch of a text. `positions` has as many values, of each token the position in its
+  // As FillBatch of a text; of samples row r is the sample with this number, modulo their number,
+  // as SampleFile::Fill gives it. `positions` has as many values, of each token the position in its
   // document; the last token of a document has the target kNoTarget. Data that is not packed is one
   // document. Spans may be empty: their values are not wanted. InvalidArgument: the error of
   // TokenFile::Check.
   absl::Status Fill(const BatchKey& key, int context, absl::Span<int32_t> tokens,
                     absl::Span<int32_t> targets, absl::Span<int32_t> positions = {}) const;
   // Fills rows as Fill, but from places that lie evenly over all of the data: row r is sequence
-  // first + r of `count`, and sequence i begins at i (size - context) / count, rounded down.
+  // first + r of `count`, and sequence i begins at i (size - context) / count, rounded down, or is
+  // sample i size / count.
   absl::Status FillEvenly(int64_t first, int64_t count, int context, absl::Span<int32_t> tokens,
                           absl::Span<int32_t> targets, absl::Span<int32_t> positions = {}) const;
-  // The targets of so many rows as Fill and FillEvenly write them, without kNoTarget.
+  // The targets of so many rows as Fill and FillEvenly write them, without kNoTarget, but with
+  // those before the targets of samples.
   int64_t CountTargets(const BatchKey& key, int context, int64_t rows) const;
   int64_t CountTargetsEvenly(int64_t first, int64_t count, int context, int64_t rows) const;
 
  private:
-  // The first tokens of rows.
+  // The first tokens of rows, or the samples.
+  int64_t Places(int context) const { return is_samples() ? size() : size() - context; }
   int64_t PlaceOf(const BatchKey& key, int context, int64_t row) const;
   int64_t PlaceEvenly(int64_t i, int64_t count, int context) const;
   int32_t Token(int64_t i) const {
@@ -133,6 +145,7 @@ class TrainingData {
 
   absl::string_view text_;
   const TokenFile* file_ = nullptr;
+  const SampleFile* samples_ = nullptr;
   const Documents* documents_ = nullptr;  // null: not packed
 };
 

@@ -36,7 +36,8 @@ absl::Status OwnedState::AddBlocks(int coordinate, StageId stage) {
     block.working = owned.working;
     block.balances = param.update == Update::kBalance;
     block.decays = param.decay;
-    block.counts = !block.balances && param.tied_to.empty();
+    if (param.update == Update::kAverage) block.momentum = param.momentum;
+    block.counts = param.update == Update::kAdamW && param.tied_to.empty();
   }
   return job_->kernels()->Prepare(blocks);
 }

@@ -43,6 +43,8 @@ UpdateStep* ParameterUpdate::Next(int step, double learning_rate, int64_t target
   next.adamw = job_->settings().optimizer;
   next.adamw.learning_rate = learning_rate;
   next.balance_rate = job_->settings().balance_rate;
+  next.microbatches = int64_t{job_->plan().microbatches} * job_->plan().chunks /
+                      job_->plan().slices / job_->plan().steps * job_->mesh().coordinates();
   next.scale = 1.0 / static_cast<double>(targets);
   return &next;
 }

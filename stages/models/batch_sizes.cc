@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "stages/ops.h"
+#include "stages/windows.h"
 
 namespace stringline {
 namespace {
@@ -90,6 +91,17 @@ class BatchWalk {
       }
       case Op::kMatMul:
         return OfProduct(node);
+      case Op::kBatchNorm:
+        return along_[node.inputs[0]] == kNowhere ? std::optional(kNowhere) : std::nullopt;
+      case Op::kConvolution: {
+        const int along = along_[node.inputs[0]];
+        return along > 0 ? std::nullopt : std::optional(along);
+      }
+      case Op::kMaxPool: {
+        const size_t slide = node.attributes.size() / Window::kNumbers;
+        const int along = along_[node.inputs[0]], dims = Dims(node.inputs[0]);
+        return along >= dims - static_cast<int>(slide) ? std::nullopt : std::optional(along);
+      }
       case Op::kSoftmax:
         return Unless(along_[node.inputs[0]], Dims(node.inputs[0]) - 1);
       case Op::kCrossEntropy:

@@ -44,8 +44,9 @@ int AnyShape::context() const {
   return std::visit([](const auto& shape) { return shape.context; }, family);
 }
 int AnyShape::source() const {
-  const auto* const both = std::get_if<EncoderDecoderShape>(&family);
-  return both == nullptr ? 0 : both->source;
+  if (const auto* const both = std::get_if<EncoderDecoderShape>(&family)) return both->source;
+  const auto* const raised = std::get_if<RaisedShape>(&family);
+  return raised == nullptr ? 0 : raised->context - raised->targets();
 }
 int AnyShape::vocabulary() const {
   return std::visit([](const auto& shape) { return shape.vocabulary; }, family);
@@ -55,6 +56,16 @@ int AnyShape::microbatch() const {
 }
 int64_t AnyShape::tokens() const {
   return std::visit([](const auto& shape) { return shape.tokens(); }, family);
+}
+
+SampleShape AnyShape::sample() const {
+  SampleShape sample = {{context()}, false, vocabulary(), context() - source(), vocabulary()};
+  if (const auto* const raised = std::get_if<RaisedShape>(&family)) {
+    sample.token_kinds = raised->token_kinds();
+    sample.numbers = !raised->model->sample.empty();
+    if (sample.numbers) sample.sizes = raised->model->sample;
+  }
+  return sample;
 }
 
 const std::string* AnyShape::GivenFile(const std::string& name) const {

@@ -28,6 +28,15 @@ struct GivenFolder {
   std::vector<float> positions;
 };
 
+// The data that a model reads for a sequence.
+struct SampleShape {
+  std::vector<int64_t> sizes;  // of the input: tokens, or numbers
+  bool numbers = false;        // F32, which a run takes as I32 with the same bits
+  int64_t token_kinds = 0;     // different tokens; 0 for numbers
+  int64_t targets = 1;
+  int64_t classes = 0;  // different targets
+};
+
 struct AnyShape {
   std::variant<GptShape, DecoderShape, EncoderDecoderShape, RaisedShape> family;
   // The type of activations and of the weights of products: F32 or BF16 (BuildOptions::dtype).
@@ -43,11 +52,12 @@ struct AnyShape {
   int layers() const;
   int width() const;
   int context() const;  // tokens per sequence
-  int source() const;   // tokens at the beginning of a sequence that have no target; 0 without
-                        // an encoder
+  int source() const;   // tokens at the beginning of a sequence that have no target: an encoder's,
+                        // or of an exported model with fewer targets than tokens
   int vocabulary() const;
   int microbatch() const;  // sequences per microbatch
   int64_t tokens() const;  // per microbatch
+  SampleShape sample() const;
 
   // The text of a file of the folder from which the model came, or null.
   const std::string* GivenFile(const std::string& name) const;

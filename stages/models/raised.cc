@@ -18,7 +18,7 @@ namespace stringline {
 namespace {
 
 constexpr int kMostSequences = 1 << 20;
-constexpr int64_t kMostElements = int64_t{1} << 31;
+constexpr double kMostElements = 2147483648.0;
 
 const Port& InputOf(const Graph& graph, Role role) {
   return *std::find_if(graph.inputs.begin(), graph.inputs.end(),
@@ -52,8 +52,10 @@ class RaisedStage : public StageBuilder {
     const bool last = index == starts.size();
     if (part == 0) Carry(InputOf(model_.graph, Role::kInput).value, TakeTokens());
     if (last) {
+      TargetsFrom(shape_.context - shape_.targets());
       Carry(InputOf(model_.graph, Role::kTarget).value,
-            builder_.Input(Role::kTarget, 0, Tokens(), "target"));
+            builder_.Input(Role::kTarget, 0, {DType::kI32, {shape_.microbatch, shape_.targets()}},
+                           "target"));
     }
     Repeat(part == 0 ? 0 : starts[index - 1],
            last ? static_cast<int>(model_.graph.nodes.size()) : starts[index]);
@@ -122,25 +124,36 @@ class RaisedStage : public StageBuilder {
   int64_t sequences_ = 0;      // that of the program
 };
 
-// Additions and multiplications of a node with `tokens` rows.
+// The elements of a value in a microbatch of the run.
+double ElementsOf(const RaisedShape& shape, ValueId value) {
+  const Graph& graph = shape.model->graph;
+  const Type& tokens = graph.values[InputOf(graph, Role::kInput).value].type;
+  return static_cast<double>(graph.values[value].type.elements()) *
+         static_cast<double>(shape.tokens()) / static_cast<double>(tokens.elements());
+}
+
+// Additions and multiplications of a node.
 double WorkOfNode(const Graph& graph, const Node& node, const RaisedShape& shape) {
-  const auto tokens = static_cast<double>(shape.tokens());
   const std::vector<int64_t>& result = graph.values[node.outputs.front()].type.shape;
   const double columns = result.empty() ? 1 : static_cast<double>(result.back());
+  const double elements = ElementsOf(shape, node.outputs.front());
+  const auto weights = [&] {
+    return static_cast<double>(graph.values[node.inputs[1]].type.elements());
+  };
   switch (node.op) {
     case Op::kLinear:
     case Op::kLinearBias:
     case Op::kLinearAdd:
     case Op::kLinearResidual:
-      return 2 * static_cast<double>(graph.values[node.inputs[1]].type.elements()) * tokens;
+      return 2 * weights() * elements / columns;
+    case Op::kConvolution:
+      return 2 * weights() * elements / static_cast<double>(result[1]);
     case Op::kAttention:
-      return 4 * tokens * shape.context * columns;
-    case Op::kMatMul: {
-      const auto of_a = static_cast<double>(graph.values[node.inputs[0]].type.elements());
-      return 2 * of_a * columns;
-    }
+      return 4 * elements * shape.context;
+    case Op::kMatMul:
+      return 2 * ElementsOf(shape, node.inputs[0]) * columns;
     default:
-      return tokens * columns;
+      return elements;
   }
 }
 
@@ -208,6 +221,28 @@ std::vector<ValueId> CrossingsAt(const Graph& graph, int node) {
 int PartOfNode(const RaisedModel& model, int node) {
   const auto above = std::upper_bound(model.starts.begin(), model.starts.end(), node);
   return static_cast<int>(above - model.starts.begin());
+}
+
+int RaisedShape::targets() const {
+  const Graph& graph = model->graph;
+  const auto count = [&graph](Role role) {
+    return graph.values[InputOf(graph, role).value].type.shape[1];
+  };
+  const int64_t targets = count(Role::kTarget);
+  return targets == count(Role::kInput) ? context : static_cast<int>(targets);
+}
+
+int64_t RaisedShape::token_kinds() const {
+  const Graph& graph = model->graph;
+  const ValueId tokens = InputOf(graph, Role::kInput).value;
+  int64_t least = 0;
+  for (const Node& node : graph.nodes) {
+    const bool looks_up = node.op == Op::kEmbedding || node.op == Op::kPaddedEmbedding;
+    if (!looks_up || node.inputs[0] != tokens) continue;
+    const int64_t rows = graph.values[node.inputs[1]].type.shape[0];
+    least = least == 0 ? rows : std::min(least, rows);
+  }
+  return least;
 }
 
 RaisedShape ShapeOf(std::shared_ptr<const RaisedModel> model) {
@@ -333,22 +368,20 @@ absl::Status CheckShape(const RaisedShape& shape) {
         absl::StrCat("a context of ", shape.context, " tokens, of a program with ", longest));
   }
   SL_RETURN_IF_ERROR(CheckSizesOfOps(shape));
-  int64_t widest = 1;
   const std::vector<int> producers = Producers(graph);
   for (size_t v = 0; v < producers.size(); ++v) {
-    const std::vector<int64_t>& sizes = graph.values[v].type.shape;
-    if (producers[v] >= 0 && !sizes.empty()) widest = std::max(widest, sizes.back());
+    if (producers[v] < 0 || ElementsOf(shape, static_cast<ValueId>(v)) <= kMostElements) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a microbatch of ", shape.microbatch, " sequences of ", shape.context,
+        " tokens has an activation of more than 2^31 elements, '", graph.values[v].name, "'"));
   }
-  if (shape.tokens() <= kMostElements / widest) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("a microbatch of ", shape.microbatch, " sequences of ", shape.context,
-                   " tokens has an activation of more than 2^31 elements, ", widest, " a token"));
+  return absl::OkStatus();
 }
 
 int64_t CountParams(const RaisedShape& shape) {
   int64_t count = 0;
   for (const RaisedParam& of : shape.model->params) {
-    if (!of.param.tied_to.empty()) continue;
+    if (!of.param.tied_to.empty() || of.param.update == Update::kAverage) continue;
     count += of.positions ? shape.context * of.param.type.shape.back() : of.param.type.elements();
   }
   return count;

@@ -5,6 +5,9 @@
 // nodes with other types: so a run may have another microbatch, another precision, and a shorter
 // context. A longer context is refused: the program's behaviour for more tokens, such as a window
 // of attention, does not show.
+//
+// A program of images, or of other numbers, has as its sequences their F32 numbers, one behind the
+// other, as I32 with the same bits.
 #pragma once
 
 #include <cstdint>
@@ -39,6 +42,7 @@ struct RaisedParam {
 struct RaisedModel {
   std::string name;                  // "GPT2LMHeadModel"
   Graph graph;                       // in: params, tokens, target; out: the loss
+  std::vector<int64_t> sample;       // the sizes of a sequence's numbers; empty: tokens
   std::vector<RaisedParam> params;   // by index of their ports
   std::vector<std::string> modules;  // by node: the path of its module, or ""
   // The first node of each layer, and the first node behind the last layer. The embedding precedes
@@ -51,12 +55,15 @@ struct RaisedShape {
   std::shared_ptr<const RaisedModel> model;
   int layers = 0;
   int width = 0;
-  int context = 0;  // tokens per sequence
-  int vocabulary = 0;
+  int context = 0;     // tokens per sequence, or numbers
+  int vocabulary = 0;  // different targets
   int microbatch = 0;  // sequences per microbatch
   bool tied = false;
 
   int64_t tokens() const { return int64_t{microbatch} * context; }  // per microbatch
+  int targets() const;  // per sequence: one for each token, or fewer, as one for an image
+  // The different token numbers that the model reads; 0 for a model of numbers.
+  int64_t token_kinds() const;
   // The same model object, not merely an equal model.
   friend bool operator==(const RaisedShape&, const RaisedShape&) = default;
 };

@@ -208,12 +208,13 @@ TEST(TorchModelTest, SaysWhatCannotBeRead) {
        "value 'embedding' is given twice"},
       {"no tokens",
        [](TorchArchive& made) { Node(made, 0)["target"] = "torch.ops.aten.silu.default"; },
-       "the program has no input of token numbers, of two dimensions, for an embedding"},
+       "the program has no input of token numbers, of two dimensions, for an embedding, and no "
+       "other input of numbers"},
       {"no logits",
        [](TorchArchive& made) {
          made.program["graph_module"]["signature"]["output_specs"] = Json::array();
        },
-       "the program gives no logits: no output has three dimensions"},
+       "the program gives no logits: no output has two or three dimensions"},
       {"an op",
        [](TorchArchive& made) { Node(made, 3)["target"] = "torch.ops.aten.erfinv.default"; },
        "aten.erfinv.default is not known here; node 'blocks.1_linear', module 'blocks.1.fc', "

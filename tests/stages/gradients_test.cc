@@ -72,6 +72,21 @@ const std::vector<OpCase>& Cases() {
       {Op::kMatMul, {F32({2, 3, 4}), F32({2, 5, 4})}, {0, 1}},
       {Op::kMatMul, {F32({2, 4, 3}), F32({2, 5, 4})}, {1, 1}},
       {Op::kPaddedEmbedding, {I32({3, 4}), F32({7, 5})}, {6}, 6},
+      // One to three dimensions; groups; strides that leave a rest; paddings and dilations.
+      {Op::kConvolution, {F32({2, 3, 7}), F32({4, 3, 3})}, {1, 7, 3, 1, 1, 1, 1}},
+      {Op::kConvolution,
+       {F32({2, 4, 6, 5}), F32({6, 2, 3, 2})},
+       {2, 6, 3, 2, 1, 0, 1, 5, 2, 1, 0, 1, 3}},
+      {Op::kConvolution,
+       {F32({1, 2, 4, 3}), F32({2, 1, 1, 1})},
+       {2, 4, 1, 1, 0, 0, 1, 3, 1, 1, 0, 0, 1}},
+      {Op::kConvolution,
+       {F32({1, 2, 3, 4, 3}), F32({2, 2, 2, 1, 3})},
+       {1, 3, 2, 1, 0, 0, 1, 4, 1, 2, 0, 1, 1, 3, 3, 1, 2, 2, 1}},
+      {Op::kBatchNorm, {F32({3, 2, 5}), F32({2}), F32({2}), F32({2}), F32({2})}, {1e-5}},
+      {Op::kBatchNorm, {F32({7, 3}), F32({3}), F32({3}), F32({3}), F32({3})}, {1e-3}},
+      {Op::kMaxPool, {F32({2, 3, 7})}, {7, 3, 2, 1, 1, 1}},
+      {Op::kMaxPool, {F32({2, 5, 6})}, {5, 2, 1, 0, 1, 2, 6, 3, 3, 0, 0, 1}},
       {Op::kSoftmax, {F32({3, 5})}, {0}},
       {Op::kSoftmax, {F32({2, 3, 7})}, {1}},
       {Op::kAttentionPast, {F32({2, 5, 12}), F32({2, 3, 8})}, {2, 2}},
@@ -110,6 +125,7 @@ ForwardStage StageOf(const OpCase& test) {
       const int index = static_cast<int>(stage.params.size());
       values.push_back(builder.Input(Role::kParam, index, type, name));
       stage.params.push_back({name, type});
+      if (test.op == Op::kBatchNorm && i > 2) stage.params.back().update = Update::kAverage;
     }
   }
   const ValueId result = builder.AppendAll(test.op, values, test.attributes, "y")[0];
@@ -151,11 +167,20 @@ void CompareWithDifferences(const StageProgram& program, StageState* state, cons
   }
 }
 
+// Numbers further apart than a step: none overtakes another.
+void Spread(Array* array, std::mt19937_64& random) {
+  float* const begin = array->f32();
+  const int64_t count = array->type.elements();
+  for (int64_t i = 0; i < count; ++i) begin[i] = static_cast<float>(i) / 16;
+  std::shuffle(begin, begin + count, random);
+}
+
 void CheckCase(const OpCase& test, std::mt19937_64& random) {
   absl::StatusOr<StageProgram> program = MakeStageProgram(StageOf(test));
   ASSERT_TRUE(program.ok()) << program.status();
   StageState state;
   state.inputs = {RandomArray(program->inputs[0].type, random, test.below)};
+  if (test.op == Op::kMaxPool) Spread(&state.inputs[0], random);
   if (program->last) state.target = RandomArray(program->target, random, test.below);
   if (program->positions) {
     const std::vector<int64_t>& shape = program->positions->shape;
@@ -176,6 +201,7 @@ void CheckCase(const OpCase& test, std::mt19937_64& random) {
   }
   for (size_t p = 0; p < program->params.size(); ++p) {
     SCOPED_TRACE("param " + program->params[p].name);
+    if (program->params[p].update == Update::kAverage) continue;  // no gradient: a statistic
     CompareWithDifferences(*program, &state, state.params[p], state.param_grads[p], &offsets[p]);
   }
 }
@@ -201,11 +227,43 @@ TEST(Gradients, CasesReachEveryOp) {
     }
   }
   for (const OpRow& row : AllOps()) {
-    if (IsOfExperts(row.op) || row.op == Op::kNumbers) continue;
+    const bool only_data = row.op == Op::kNumbers || row.op == Op::kFloatOfBits;
+    if (IsOfExperts(row.op) || only_data) continue;
     EXPECT_TRUE(reached.count(row.op)) << row.name << " is in no case's programs";
     if (row.inputs == 0) continue;
     EXPECT_EQ(row.gradient != nullptr, tried.count(row.op) == 1)
         << row.name << " has a gradient rule and no case, or the other way round";
+  }
+}
+
+// In double, by channel: the mean over sequences and places, and the variance as an estimate.
+TEST(Gradients, OfRunningAveragesAreTheStatisticsOfTheMicrobatch) {
+  const OpCase test = {
+      Op::kBatchNorm, {F32({3, 2, 5}), F32({2}), F32({2}), F32({2}), F32({2})}, {1e-5}};
+  absl::StatusOr<StageProgram> program = MakeStageProgram(StageOf(test));
+  ASSERT_TRUE(program.ok()) << program.status();
+  const uint64_t seed = TestSeed();
+  SCOPED_TRACE("STRINGLINE_SEED=" + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  StageState state;
+  state.inputs = {RandomArray(F32({3, 2, 5}), random)};
+  state.out_grads = {RandomArray(F32({3, 2, 5}), random)};
+  for (int p = 0; p < 4; ++p) {
+    state.params.push_back(RandomArray(F32({2}), random));
+    state.param_grads.push_back(MakeArray(F32({2})));
+    std::fill_n(state.param_grads.back().f32(), 2, 10.0f);  // of the microbatches before
+  }
+  Evaluate(program->forward, &state);
+  Evaluate(program->backward, &state);
+  for (int c = 0; c < 2; ++c) {
+    double sum = 0, squares = 0;
+    for (int i = 0; i < 15; ++i) sum += state.inputs[0].f32()[i / 5 * 10 + c * 5 + i % 5];
+    for (int i = 0; i < 15; ++i) {
+      const double off = state.inputs[0].f32()[i / 5 * 10 + c * 5 + i % 5] - sum / 15;
+      squares += off * off;
+    }
+    EXPECT_NEAR(state.param_grads[2].f32()[c], 10 + sum / 15, 1e-5);
+    EXPECT_NEAR(state.param_grads[3].f32()[c], 10 + squares / 14, 1e-5);
   }
 }
 

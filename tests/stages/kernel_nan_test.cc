@@ -108,6 +108,15 @@ std::vector<NanCase> OtherCases() {
       {Op::kSoftmax, {F32({3, 7})}, {0}},
       {Op::kSoftmax, {F32({3, 7})}, {1}},
       {Op::kSoftmaxGrad, {F32({3, 7}), F32({3, 7})}, {0}},
+      {Op::kFloatOfBits, {I32({3})}, {}},
+      {Op::kBatchNorm, {F32({3, 2, 5}), F32({2}), F32({2}), F32({2}), F32({2})}, {1e-5}},
+      {Op::kBatchNormGrad, {F32({3, 2, 5}), F32({3, 2, 5}), F32({2}), F32({2}), F32({2})}, {}},
+      {Op::kConvolution, {F32({2, 4, 7}), F32({6, 2, 3})}, {2, 7, 3, 2, 1, 1, 1}},
+      {Op::kConvolution, {F32({2, 3, 7}), F32({4, 3, 1})}, {1, 7, 1, 1, 0, 0, 1}},
+      {Op::kConvolutionInputGrad, {F32({2, 6, 4}), F32({6, 2, 3})}, {2, 7, 3, 2, 1, 1, 1}},
+      {Op::kConvolutionWeightGrad, {F32({2, 6, 4}), F32({2, 4, 7})}, {2, 7, 3, 2, 1, 1, 1}},
+      {Op::kMaxPool, {F32({3, 7})}, {7, 3, 2, 1, 1, 1}},
+      {Op::kMaxPoolGrad, {F32({3, 4}), I32({3, 4})}, {7, 3, 2, 1, 1, 1}, 7},
       {Op::kPaddedEmbedding, {I32({3}), F32({4, 5})}, {3}},
       {Op::kPaddedEmbeddingGrad, {I32({3}), F32({3, 5})}, {4, 3}},
       {Op::kLayerNorm, {F32({3, 5}), F32({5}), F32({5})}, {1e-5}},
@@ -204,6 +213,7 @@ class Probe {
   template <typename Body>
   void ForElements(Body body) const {
     for (size_t o = 0; o < before_.size(); ++o) {
+      if (before_[o].type.dtype != DType::kF32) continue;
       for (int64_t e = 0; e < before_[o].type.elements(); ++e) body(o, e);
     }
   }

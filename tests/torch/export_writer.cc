@@ -92,9 +92,18 @@ void Write(const std::string& file, const std::string& out) {
     (parameter.name == "P" ? p : m) = static_cast<int>(parameter.value);
   }
   const Plan plan = PlanOfSchedule(std::string(schedule->text()), p, m);
-  const auto data =
-      TokenFile::Open(config->data.tokens, config->data.dtype, config->shape.vocabulary());
-  Ok(data.status());
+  std::optional<TokenFile> tokens;
+  std::optional<SampleFile> samples;
+  if (config->data.samples.empty()) {
+    auto opened =
+        TokenFile::Open(config->data.tokens, config->data.dtype, config->shape.vocabulary());
+    Ok(opened.status());
+    tokens.emplace(*std::move(opened));
+  } else {
+    auto opened = SampleFile::Open(config->data.samples, config->shape.sample());
+    Ok(opened.status());
+    samples.emplace(*std::move(opened));
+  }
   Json said = {{"tokens", Json::array()}, {"targets", Json::array()}};
   TrainHooks hooks;
   hooks.gradients = [&](int64_t, Trainer& trainer) {
@@ -110,7 +119,8 @@ void Write(const std::string& file, const std::string& out) {
   hooks.end = [&](int64_t step, Trainer& trainer) {
     return SaveModelFolder(out + "/saved", config->shape, step, PlacesOf(trainer).all());
   };
-  const auto result = Train(*config, plan, TrainingData(*data), hooks);
+  const auto result =
+      Train(*config, plan, samples ? TrainingData(*samples) : TrainingData(*tokens), hooks);
   Ok(result.status());
   said["loss"] = result->first_loss_nats;
   said["params"] = result->params;

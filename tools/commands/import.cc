@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "executor/torch_model/export_file.h"
 #include "schedlang/base/status.h"
 #include "stages/text.h"
@@ -34,7 +35,7 @@ std::string PrintParts(const RaisedShape& shape) {
   const double all = std::accumulate(work.begin(), work.end(), 0.0);
   std::string text = absl::StrFormat("# %-38s %14s   %s\n", "part", "parameters", "work");
   for (size_t i = 0; i < work.size(); ++i) {
-    const std::string name = i == 0                 ? "embedding"
+    const std::string name = i == 0                 ? (model.sample.empty() ? "embedding" : "input")
                              : i + 1 == work.size() ? "head"
                                                     : model.layers[i - 1];
     absl::StrAppendFormat(&text, "# %-38s %14d %4.1f %%\n", name, params[i], 100 * work[i] / all);
@@ -49,11 +50,13 @@ std::string Sequences(int count) {
 std::string PrintModel(const RaisedShape& shape) {
   const RaisedModel& model = *shape.model;
   std::string text = absl::StrFormat(
-      "# %s: %d parameters, %d layers of %d channels, %d different tokens%s\n"
-      "# exported with %s of %d tokens\n#\n",
+      "# %s: %d parameters, %d layers of %d channels, %d different %s%s\n"
+      "# exported with %s of %s\n#\n",
       model.name, CountParams(shape), shape.layers, shape.width, shape.vocabulary,
+      shape.token_kinds() == shape.vocabulary ? "tokens" : "targets",
       shape.tied ? ", the head's weight is the embedding's" : "", Sequences(shape.microbatch),
-      shape.context);
+      model.sample.empty() ? absl::StrCat(shape.context, " tokens")
+                           : absl::StrCat(absl::StrJoin(model.sample, " x "), " numbers"));
   absl::StrAppend(&text, PrintParts(shape), "#\n# A stage can begin with:\n");
   for (const auto& [node, module] : CutPlaces(shape)) absl::StrAppend(&text, "#   ", module, "\n");
   return absl::StrCat(text, "\n", PrintGraph(model.graph));

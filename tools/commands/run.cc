@@ -54,7 +54,8 @@ absl::StatusOr<RunConfig> LoadConfig(const Flags& flags) {
   if (flags.evaluate) {
     config.evaluate.alone = true;
     config.evaluate.every = 0;
-    if (config.evaluate.data.text.empty() && config.evaluate.data.tokens.empty()) {
+    if (config.evaluate.data.text.empty() && config.evaluate.data.tokens.empty() &&
+        config.evaluate.data.samples.empty()) {
       config.evaluate.data = config.data;
     }
   }
@@ -65,6 +66,8 @@ absl::StatusOr<RunConfig> LoadConfig(const Flags& flags) {
           absl::StrCat("--text: 'packed' of ", flags.file,
                        " has the lengths of other documents; {end: TOKEN} would help"));
     }
+    const absl::Status takes = CheckTakesTexts(config.shape);
+    if (!takes.ok()) return absl::InvalidArgumentError(absl::StrCat("--text: ", takes.message()));
     data = {.text = flags.text, .packed = data.packed};
   }
   if (!flags.load.empty()) {  // their sizes are read, their values not wanted
@@ -109,13 +112,17 @@ std::string PrintLeft(double seconds) {
 // The data of a run, held for the whole run.
 class LoadedData {
  public:
-  static absl::StatusOr<LoadedData> Load(const DataFiles& files, int vocabulary) {
+  static absl::StatusOr<LoadedData> Load(const DataFiles& files, const AnyShape& shape) {
     LoadedData loaded;
-    if (files.tokens.empty()) {
+    if (!files.samples.empty()) {
+      SL_ASSIGN_OR_RETURN(SampleFile samples, SampleFile::Open(files.samples, shape.sample()));
+      loaded.samples_.emplace(std::move(samples));
+    } else if (files.tokens.empty()) {
       SL_ASSIGN_OR_RETURN(loaded.text_, ReadCorpus(files.text));
       loaded.entropy_ = ConditionalEntropy(loaded.text_);
     } else {
-      SL_ASSIGN_OR_RETURN(TokenFile tokens, TokenFile::Open(files.tokens, files.dtype, vocabulary));
+      SL_ASSIGN_OR_RETURN(TokenFile tokens,
+                          TokenFile::Open(files.tokens, files.dtype, shape.vocabulary()));
       loaded.tokens_.emplace(std::move(tokens));
     }
     if (files.packed.end >= 0) {
@@ -127,6 +134,7 @@ class LoadedData {
     return loaded;
   }
   TrainingData data() const {
+    if (samples_) return *samples_;
     const TrainingData whole = tokens_ ? TrainingData(*tokens_) : TrainingData(text_);
     return documents_ ? whole.PackedOf(*documents_) : whole;
   }
@@ -138,6 +146,7 @@ class LoadedData {
  private:
   std::string text_;
   std::optional<TokenFile> tokens_;
+  std::optional<SampleFile> samples_;
   std::optional<Documents> documents_;
   std::optional<double> entropy_;
 };
@@ -166,6 +175,8 @@ void PrintBeginning(const Plan& plan, const RunConfig& config, const LoadedData&
         "sees "
         "one byte back cannot get below\n\n",
         config.data.text, size, *loaded.entropy());
+  } else if (!config.data.samples.empty()) {
+    out << absl::StreamFormat("samples: %s, %d of them\n\n", config.data.samples, size);
   } else {
     out << absl::StreamFormat("tokens: %s, %d of them\n\n", config.data.tokens, size);
   }
@@ -186,12 +197,24 @@ void PrintResumed(const ResumedRun& resumed, const Output& output) {
              << std::flush;
 }
 
-void PrintProgress(const TrainProgress& progress, std::ostream& out) {
+// The words for what is predicted and for what is counted, of which one has so many tokens.
+struct Units {
+  const char* target;
+  const char* counted;
+  int64_t tokens;
+};
+Units UnitsOf(const DataFiles& data, const AnyShape& shape) {
+  if (!data.samples.empty()) return {"target", "samples", shape.context()};
+  return {data.tokens.empty() ? "byte" : "token", "tokens", 1};
+}
+
+void PrintProgress(const TrainProgress& progress, const Units& units, std::ostream& out) {
   const std::string steps = absl::StrCat(progress.steps);
-  out << absl::StreamFormat("step %*d/%s   loss %.4f   %6.0f tokens/s   bubble %4.1f %%   %s left",
+  out << absl::StreamFormat("step %*d/%s   loss %.4f   %6.0f %s/s   bubble %4.1f %%   %s left",
                             static_cast<int>(steps.size()), progress.step, steps,
-                            progress.loss_nats, progress.tokens_per_second, 100 * progress.bubble,
-                            PrintLeft(progress.left_s));
+                            progress.loss_nats,
+                            progress.tokens_per_second / static_cast<double>(units.tokens),
+                            units.counted, 100 * progress.bubble, PrintLeft(progress.left_s));
   if (progress.validation_nats) {
     out << absl::StreamFormat("   validation %.4f", *progress.validation_nats);
   }
@@ -220,11 +243,13 @@ void PrintEnd(const Plan& plan, const RunConfig& config, const RecordedRun& run,
   std::ostream& out = output.out;
   const TrainResult& result = run.result;
   const RunFiles& files = *run.files;
-  out << absl::StreamFormat("\n%d parameters, %d steps of %d tokens in %s: %.0f tokens/s\n",
-                            result.params, result.steps, result.tokens_per_step,
-                            PrintLeft(result.elapsed_s), result.tokens_per_second);
+  const Units units = UnitsOf(config.data, config.shape);
+  out << absl::StreamFormat(
+      "\n%d parameters, %d steps of %d %s in %s: %.0f %s/s\n", result.params, result.steps,
+      result.tokens_per_step / units.tokens, units.counted, PrintLeft(result.elapsed_s),
+      result.tokens_per_second / static_cast<double>(units.tokens), units.counted);
   out << absl::StreamFormat("loss %.4f -> %.4f nats per %s", result.first_loss_nats,
-                            result.final_loss_nats, entropy ? "byte" : "token");
+                            result.final_loss_nats, units.target);
   if (entropy) {
     out << absl::StreamFormat(", %s the text's order-1 conditional entropy of %.4f",
                               result.final_loss_nats < *entropy ? "below" : "not yet below",
@@ -436,8 +461,7 @@ absl::StatusOr<Identity> IdentityOf(const Flags& flags) {
 // The data of evaluations, if the run has some.
 absl::StatusOr<std::optional<LoadedData>> LoadValidation(const RunConfig& config) {
   if (!config.evaluate.wanted()) return std::nullopt;
-  SL_ASSIGN_OR_RETURN(LoadedData loaded,
-                      LoadedData::Load(config.evaluate.data, config.shape.vocabulary()));
+  SL_ASSIGN_OR_RETURN(LoadedData loaded, LoadedData::Load(config.evaluate.data, config.shape));
   return loaded;
 }
 
@@ -445,8 +469,7 @@ int TrainAndReport(const RunConfig& config, const Plan& plan,
                    const std::optional<Plan>& of_evaluations, const RunFolders& folders,
                    const Identity& identity, bool verbose, const Output& output) {
   const IgnoredSignal file_limit(SIGXFSZ);  // a write past the limit is an error, not the end
-  const absl::StatusOr<LoadedData> loaded =
-      LoadedData::Load(config.data, config.shape.vocabulary());
+  const absl::StatusOr<LoadedData> loaded = LoadedData::Load(config.data, config.shape);
   const absl::StatusOr<std::optional<LoadedData>> validation = LoadValidation(config);
   absl::Status ready = loaded.ok() ? validation.status() : loaded.status();
   const bool first = identity.process == 0;
@@ -470,7 +493,7 @@ int TrainAndReport(const RunConfig& config, const Plan& plan,
   };
   const auto resumed = [&](const ResumedRun& from) { PrintResumed(from, output); };
   const auto report = [&](const TrainProgress& progress) {
-    if (!output.json) PrintProgress(progress, output.out);
+    if (!output.json) PrintProgress(progress, UnitsOf(config.data, config.shape), output.out);
   };
   std::optional<EvaluationOfRun> evaluation;
   if (of_evaluations) evaluation.emplace(EvaluationOfRun{*of_evaluations, (*validation)->data()});
@@ -520,9 +543,11 @@ int EvaluateAndReport(const RunConfig& config, const Plan& plan, const Plan& of_
   }
   const DataFiles& data = config.evaluate.data;
   output.out << absl::StreamFormat(
-      "validation loss %.4f nats per %s: %d sequences of %d tokens of %s\n", evaluated->loss_nats,
-      data.tokens.empty() ? "byte" : "token", evaluated->sequences, config.shape.context(),
-      data.tokens.empty() ? data.text : data.tokens);
+      "validation loss %.4f nats per %s: %d %s of %s\n", evaluated->loss_nats,
+      UnitsOf(data, config.shape).target, evaluated->sequences,
+      data.samples.empty() ? absl::StrCat("sequences of ", config.shape.context(), " tokens")
+                           : "samples",
+      absl::StrCat(data.text, data.tokens, data.samples));
   return kOk;
 }
 

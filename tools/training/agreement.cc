@@ -23,9 +23,11 @@ constexpr OwnKey kOwnKeys[] = {
     {"model.dropout", "it is 0, or a config with dropout is refused"},
     {"data.text", "a path: the file is compared"},
     {"data.tokens", "a path: the file is compared"},
+    {"data.samples", "a path: the file is compared"},
     {"data.packed", "a path: the file is compared, or the token is"},
     {"evaluate.text", "a path: the file is compared"},
     {"evaluate.tokens", "a path: the file is compared"},
+    {"evaluate.samples", "a path: the file is compared"},
     {"evaluate.packed", "a path: the file is compared, or the token is"},
     {"evaluate.schedule", "a path: the plan is compared"},
     {"train.threads", "the cores of a process: results do not depend on them"},
@@ -68,8 +70,9 @@ std::string PrintFile(const std::string& file) {
 }
 
 std::string PrintFiles(const DataFiles& data) {
-  std::string text = data.tokens.empty() ? absl::StrCat("text of ", PrintFile(data.text))
-                                         : absl::StrCat("tokens of ", PrintFile(data.tokens));
+  std::string text = !data.samples.empty() ? absl::StrCat("samples of ", PrintFile(data.samples))
+                     : data.tokens.empty() ? absl::StrCat("text of ", PrintFile(data.text))
+                                           : absl::StrCat("tokens of ", PrintFile(data.tokens));
   if (!data.packed.lengths.empty()) {
     absl::StrAppend(&text, ", lengths of ", PrintFile(data.packed.lengths));
   }

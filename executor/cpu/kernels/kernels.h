@@ -42,6 +42,7 @@ int64_t RouteGradWorkspace(const Type& logits);
 int64_t BalanceWorkspace(const Type& logits);
 int64_t DispatchPlanWorkspace(const Node& node);
 int64_t SumRowsWorkspace(const Type& order);
+int64_t ConvolutionWorkspace(const Node& node, int64_t channels_in_group);
 
 int64_t RmsNormGradWorkspace(const Type& x);
 int64_t HeadNormGradWorkspace(const Type& gamma);

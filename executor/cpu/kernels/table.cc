@@ -36,6 +36,10 @@ bool TakesAnyFloat(Op op) {
   }
 }
 
+int64_t GroupsOf(const Node& convolution) {
+  return static_cast<int64_t>(convolution.attributes[0]);
+}
+
 int64_t WorkspaceOfF32(const Graph& graph, const Node& node) {
   auto input = [&](int i) -> const Type& { return graph.values[node.inputs[i]].type; };
   switch (node.op) {
@@ -76,6 +80,11 @@ int64_t WorkspaceOfF32(const Graph& graph, const Node& node) {
       return DispatchPlanWorkspace(node);
     case Op::kSumRows:
       return SumRowsWorkspace(input(1));
+    case Op::kConvolution:
+    case Op::kConvolutionInputGrad:
+      return ConvolutionWorkspace(node, input(1).shape[1]);
+    case Op::kConvolutionWeightGrad:
+      return ConvolutionWorkspace(node, input(1).shape[1] / GroupsOf(node));
     default:
       return 0;
   }

@@ -1,5 +1,6 @@
 #include "executor/cuda/backend/param_list.h"
 
+#include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
 
 namespace stringline::cuda {
@@ -37,6 +38,7 @@ absl::StatusOr<ParamList> ParamList::Make(absl::Span<const ParamBlock> blocks, D
   std::vector<ParamChunk> updated, counted;
   std::vector<int32_t> first;
   for (const ParamBlock& block : blocks) {
+    SL_CHECK(block.momentum == 0) << "averages are of ops that run on CPUs alone";
     params.push_back({block.values.data(), block.gradient.data(), block.m.data(), block.v.data(),
                       WorkingCopyOf(block), static_cast<int64_t>(block.values.size()),
                       block.decays});
