@@ -148,6 +148,8 @@ double WorkOfNode(const Graph& graph, const Node& node, const RaisedShape& shape
       return 2 * weights() * elements / columns;
     case Op::kConvolution:
       return 2 * weights() * elements / static_cast<double>(result[1]);
+    case Op::kCrossEntropy:  // a row each
+      return ElementsOf(shape, node.outputs[1]);
     case Op::kAttention:
       return 4 * elements * shape.context;
     case Op::kMatMul:

@@ -111,10 +111,11 @@ std::vector<NanCase> OtherCases() {
       {Op::kFloatOfBits, {I32({3})}, {}},
       {Op::kBatchNorm, {F32({3, 2, 5}), F32({2}), F32({2}), F32({2}), F32({2})}, {1e-5}},
       {Op::kBatchNormGrad, {F32({3, 2, 5}), F32({3, 2, 5}), F32({2}), F32({2}), F32({2})}, {}},
-      {Op::kConvolution, {F32({2, 4, 7}), F32({6, 2, 3})}, {2, 7, 3, 2, 1, 1, 1}},
+      // Without padding, whose product with a number is 0, and with NaN is NaN.
+      {Op::kConvolution, {F32({2, 4, 7}), F32({6, 2, 3})}, {2, 7, 3, 2, 0, 0, 1}},
       {Op::kConvolution, {F32({2, 3, 7}), F32({4, 3, 1})}, {1, 7, 1, 1, 0, 0, 1}},
       {Op::kConvolutionInputGrad, {F32({2, 6, 4}), F32({6, 2, 3})}, {2, 7, 3, 2, 1, 1, 1}},
-      {Op::kConvolutionWeightGrad, {F32({2, 6, 4}), F32({2, 4, 7})}, {2, 7, 3, 2, 1, 1, 1}},
+      {Op::kConvolutionWeightGrad, {F32({2, 6, 3}), F32({2, 4, 7})}, {2, 7, 3, 2, 0, 0, 1}},
       {Op::kMaxPool, {F32({3, 7})}, {7, 3, 2, 1, 1, 1}},
       {Op::kMaxPoolGrad, {F32({3, 4}), I32({3, 4})}, {7, 3, 2, 1, 1, 1}, 7},
       {Op::kPaddedEmbedding, {I32({3}), F32({4, 5})}, {3}},

@@ -188,7 +188,7 @@ def of_images():
     yield "norms in training without averages or weights", lambda: nn.Sequential(
         conv(3, 8, 3, 2), nn.BatchNorm2d(8, track_running_stats=False), nn.ReLU(), conv(8, 8, 3, 2),
         nn.BatchNorm2d(8, affine=False, momentum=0.3), nn.ReLU(), nn.Flatten(),
-        nn.Linear(72, 8), nn.BatchNorm1d(8), nn.Linear(8, CLASSES))
+        nn.Linear(72, 8, bias=False), nn.BatchNorm1d(8), nn.Linear(8, CLASSES))
     yield "ResNeXt", lambda: ResNet(
         lambda *sizes: basic(*sizes, groups=2))
     yield "ResNet of groups", lambda: nn.Sequential(
