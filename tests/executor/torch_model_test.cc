@@ -230,6 +230,21 @@ TEST(TorchModelTest, SaysWhatCannotBeRead) {
        "node "
        "'blocks.1_linear', module 'blocks.1.fc', /home/me/model.py:7 'blocks.1_linear = "
        "something()'"},
+      {"a number that is one of the values",
+       [](TorchArchive& made) {
+         Node(made, 5)["inputs"][3]["arg"] = TorchTensorInput("p_norm.weight");
+       },
+       "aten.rms_norm.default is not known here: its 'eps' is the tensor 'p_norm.weight', and only "
+       "numbers are known; node 'norm', module 'norm', /home/me/model.py:7 'norm = something()'"},
+      {"a number that depends on sizes",
+       [](TorchArchive& made) {
+         Node(made, 4)["inputs"].push_back(
+             {{"name", "alpha"}, {"arg", {{"as_sym_float", {{"as_name", "sym"}}}}}});
+       },
+       "aten.add.Tensor is not known here: its 'alpha' is of another kind, as a number that "
+       "depends "
+       "on sizes, and only numbers are known; node 'blocks.1_add', module 'blocks.1', "
+       "/home/me/model.py:7 'blocks.1_add = something()'"},
       {"a parameter in two layers",
        [](TorchArchive& made) {
          Node(made, 3)["inputs"][1]["arg"] = TorchTensorInput("p_blocks.0.fc.weight");
@@ -278,6 +293,70 @@ TEST(TorchModelTest, SaysWhatIsNoArchive) {
   file.close();
   EXPECT_EQ(Says(ReadExportedShape(ArchivePath(), 0).status()),
             "'models/model.json' cannot be read: was the file cut short or changed?");
+}
+
+// Overwrites both sizes of a file in the zip's directory, of whole bytes and of inflated ones.
+void ForgeSizes(const std::string& name, uint32_t in_file, uint32_t inflated) {
+  std::fstream file(ArchivePath(), std::ios::in | std::ios::out | std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const size_t entry = text.rfind("PK\x01\x02", text.rfind(name));
+  ASSERT_NE(entry, std::string::npos);
+  file.clear();
+  file.seekp(static_cast<std::streamoff>(entry + 20));
+  file.write(reinterpret_cast<const char*>(&in_file), 4);
+  file.write(reinterpret_cast<const char*>(&inflated), 4);
+}
+
+// An archive that would become far more than its file is refused before memory is taken.
+TEST(TorchModelTest, RefusesWhatInflates) {
+  TorchArchive small = TwoLayers();
+  small.compressed = {"models/model.json", "data/weights/model_weights_config.json"};
+  EXPECT_TRUE(ReadBack(small).ok()) << "compressed files of usual sizes are read";
+
+  TorchArchive bomb = TwoLayers();
+  bomb.files["data/weights/zeros_1"] = std::string(200 << 20, '\0');
+  bomb.files["data/weights/zeros_2"] = bomb.files["data/weights/zeros_1"];
+  bomb.compressed = {"data/weights/zeros_1", "data/weights/zeros_2"};
+  EXPECT_THAT(Says(ReadBack(bomb).status()),
+              AllOf(HasSubstr("its compressed files inflate to more than 256 MiB; "
+                              "'root/data/weights/zeros_2' is said to become 209715200 bytes of 2"),
+                    HasSubstr("torch.export.save compresses none")));
+  // As they are they are no bomb.
+  bomb.compressed.clear();
+  EXPECT_TRUE(ReadBack(bomb).ok());
+
+  const std::string name = "data/weights/model_weights_config.json";
+  TwoLayers().Write(ArchivePath());
+  ForgeSizes(name, 100, 0xfffffff0);
+  EXPECT_THAT(Says(ReadExportedShape(ArchivePath(), 0).status()),
+              HasSubstr("is said to become 4294967280 bytes of 100"));
+  TwoLayers().Write(ArchivePath());
+  ForgeSizes(name, 0xfffffff0, 0xfffffff0);
+  EXPECT_FALSE(ReadExportedShape(ArchivePath(), 0).ok());
+}
+
+// A tensor of few bytes and many elements, by strides of 0.
+TEST(TorchModelTest, RefusesTensorsOfFarMoreElementsThanStored) {
+  TorchArchive made = TwoLayers();
+  Json& meta = made.weights["config"]["embed.weight"]["tensor_meta"];
+  const auto sizes = [](int64_t rows) {
+    return Json::array({{{"as_int", rows}}, {{"as_int", 4}}});
+  };
+  meta["strides"] = sizes(0);
+  meta["strides"][1]["as_int"] = 1;
+  for (const int64_t rows : {int64_t{1} << 40, int64_t{50}}) {
+    meta["sizes"] = sizes(rows);
+    made.Write(ArchivePath());
+    const auto archive = Pt2Archive::Open(ArchivePath());
+    ASSERT_TRUE(archive.ok()) << archive.status();
+    const auto values = archive->Floats("embed.weight");
+    if (rows == 50) {
+      EXPECT_EQ(values->size(), 200u);
+    } else {
+      EXPECT_EQ(Says(values.status()),
+                "tensor 'embed.weight': has 4398046511104 elements in a storage of 80 bytes");
+    }
+  }
 }
 
 // Attention over queries, keys and values of one product, with a computed mask.
