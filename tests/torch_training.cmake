@@ -35,6 +35,12 @@ set_tests_properties(torch_gradients PROPERTIES LABELS ci SKIP_RETURN_CODE 77 TI
 add_test(NAME torch_gradients_all COMMAND ${gradients_command})
 set_tests_properties(torch_gradients_all PROPERTIES LABELS full SKIP_RETURN_CODE 77 TIMEOUT 1800)
 
+# The layers of small multilayer perceptrons, however they are written.
+add_test(NAME torch_layers
+  COMMAND ${CMAKE_SOURCE_DIR}/tools/environments/torch/run ${CMAKE_SOURCE_DIR}/tests/torch/layers_test.py
+    $<TARGET_FILE:stringline>)
+set_tests_properties(torch_layers PROPERTIES LABELS full SKIP_RETURN_CODE 77 TIMEOUT 400)
+
 # 137 models of torch and transformers: six minutes.
 add_test(NAME torch_zoo
   COMMAND ${CMAKE_SOURCE_DIR}/tools/environments/torch/run ${CMAKE_SOURCE_DIR}/tests/torch/zoo_test.py

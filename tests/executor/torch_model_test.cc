@@ -502,6 +502,42 @@ TEST(TorchModelTest, FindsLayersOfSeveralWidths) {
             (std::vector<std::string>{"blocks.0", "blocks.1", "blocks.2", "blocks.3"}));
 }
 
+// A list of products and activations, and products written out: a layer is a product and what
+// follows it. The last product of a list that is the whole model is its head.
+TEST(TorchModelTest, ActivationsAreNoLayers) {
+  const auto layers = [](const std::vector<std::string>& products,
+                         const std::vector<std::string>& activations, const std::string& end) {
+    TorchArchive made;
+    const std::string table = made.Param("embed.weight", {5, 4}),
+                      tokens = made.Input("ids", {1, 3});
+    std::string x = made.Node("embedding.default", {{"weight", table}, {"indices", tokens}}, "x",
+                              {1, 3, 4}, "embed");
+    for (size_t i = 0; i < products.size(); ++i) {
+      const std::string weight = made.Param(products[i] + ".weight", {4, 4});
+      x = made.Node("linear.default", {{"input", x}, {"weight", weight}},
+                    absl::StrCat("linear_", i), {1, 3, 4}, products[i]);
+      x = made.Node("relu.default", {{"self", x}}, absl::StrCat("relu_", i), {1, 3, 4},
+                    activations[i]);
+    }
+    const std::string head = made.Param(end + ".weight", {5, 4});
+    made.Output(
+        made.Node("linear.default", {{"input", x}, {"weight", head}}, "logits", {1, 3, 5}, end));
+    const auto shape = ReadBack(made);
+    EXPECT_TRUE(shape.ok()) << shape.status();
+    return shape.ok() ? std::get<RaisedShape>(shape->family).model->layers
+                      : std::vector<std::string>();
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(layers({"mlp.0", "mlp.2", "mlp.4"}, {"mlp.1", "mlp.3", "mlp.5"}, "head"),
+            (Names{"mlp.0", "mlp.2", "mlp.4"}));
+  EXPECT_EQ(layers({"mlp.0", "mlp.2"}, {"mlp.1", "mlp.3"}, "mlp.4"), (Names{"mlp.0", "mlp.2"}));
+  EXPECT_EQ(layers({"fcs.0", "fcs.1"}, {"acts.0", "acts.1"}, "head"), (Names{"fcs.0", "fcs.1"}));
+  EXPECT_EQ(layers({"fc1", "fc2"}, {"", ""}, "head"), (Names{"fc1", "fc2"}));
+  EXPECT_EQ(layers({"blocks.0.in.0", "blocks.0.in.1", "blocks.1.in.0", "blocks.1.in.1"},
+                   {"blocks.0", "blocks.0", "blocks.1", "blocks.1"}, "head"),
+            (Names{"blocks.0", "blocks.1"}));
+}
+
 TEST(TorchModelTest, CutsAtModules) {
   const auto shape = ReadBack(TwoLayers());
   ASSERT_TRUE(shape.ok()) << shape.status();
