@@ -44,6 +44,12 @@ set_tests_properties(torch_images PROPERTIES LABELS ci SKIP_RETURN_CODE 77 TIMEO
 add_test(NAME torch_images_all COMMAND ${images_command})
 set_tests_properties(torch_images_all PROPERTIES LABELS full SKIP_RETURN_CODE 77 TIMEOUT 1800)
 
+# The layers of small multilayer perceptrons, however they are written.
+add_test(NAME torch_layers
+  COMMAND ${CMAKE_SOURCE_DIR}/tools/environments/torch/run ${CMAKE_SOURCE_DIR}/tests/torch/layers_test.py
+    $<TARGET_FILE:stringline>)
+set_tests_properties(torch_layers PROPERTIES LABELS full SKIP_RETURN_CODE 77 TIMEOUT 400)
+
 # 137 models of torch and transformers: six minutes.
 add_test(NAME torch_zoo
   COMMAND ${CMAKE_SOURCE_DIR}/tools/environments/torch/run ${CMAKE_SOURCE_DIR}/tests/torch/zoo_test.py

@@ -1,5 +1,6 @@
-// libzip finds the records and checks their sums; their names and contents are checked here. A
-// tensor is read with its whole storage, and gathered from the storage by its strides.
+// libzip finds the records and checks their sums; their names, sizes and contents are checked here,
+// sizes before any memory is taken. A tensor is read with its whole storage, and gathered from the
+// storage by its strides.
 #include "executor/torch_model/archive.h"
 
 #include <unistd.h>
@@ -8,12 +9,14 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "executor/checkpoint/json_tree.h"
 #include "executor/checkpoint/tensor_header.h"
+#include "schedlang/base/bytes.h"
 #include "schedlang/base/open_file.h"
 #include "schedlang/base/status.h"
 
@@ -24,6 +27,10 @@ using Json = nlohmann::json;
 
 constexpr int kDeepestConfig = 16;
 constexpr absl::string_view kModels = "models/";
+// The most that compressed files may hold together: torch stores all files as they are.
+constexpr uint64_t kMostInflated = uint64_t{256} << 20;
+// The most elements of a tensor whose storage holds fewer, as an expanded one.
+constexpr int64_t kMostExpanded = int64_t{1} << 27;
 
 struct NamedType {
   TorchType type;
@@ -159,8 +166,35 @@ absl::StatusOr<Pt2Archive> Pt2Archive::Open(const std::string& path) {
     return archive.Wrong(
         absl::StrCat("not a whole zip archive, as torch.export.save writes it: ", why));
   }
+  SL_RETURN_IF_ERROR(archive.CheckSizes());
   SL_RETURN_IF_ERROR(archive.Begin());
   return archive;
+}
+
+absl::Status Pt2Archive::CheckSizes() const {
+  std::error_code error;
+  const uint64_t in_all = std::filesystem::file_size(path_, error);
+  if (error) return Wrong(error.message());
+  uint64_t stored = 0, inflated = 0;
+  const zip_int64_t count = zip_get_num_entries(archive_.get(), 0);
+  for (zip_int64_t i = 0; i < count; ++i) {
+    zip_stat_t about;
+    if (zip_stat_index(archive_.get(), i, 0, &about) != 0) return Wrong("a file has no size");
+    // Entries whose bytes overlap would hold more than the whole file does.
+    if (about.comp_size > in_all - stored)
+      return Wrong("its entries hold more than the whole file");
+    stored += about.comp_size;
+    if (about.comp_method == ZIP_CM_STORE && about.size == about.comp_size) continue;
+    if (about.size <= kMostInflated - inflated) {
+      inflated += about.size;
+      continue;
+    }
+    return Wrong(absl::StrCat(
+        "its compressed files inflate to more than ", PrintBytes(kMostInflated, 0), "; ",
+        Quoted(about.name), " is said to become ", about.size, " bytes of ", about.comp_size,
+        ". torch.export.save compresses none: store them as they are (zip -0)"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Pt2Archive::Wrong(const std::string& what) const {
@@ -258,6 +292,11 @@ absl::StatusOr<std::vector<Value>> Pt2Archive::ValuesAs(const std::string& name)
   const int64_t last = LastPlace(tensor);
   if (last < 0 || static_cast<uint64_t>(last + 1) * row->bytes > storage.size()) {
     return wrong(absl::StrCat("reaches beyond its storage of ", storage.size(), " bytes"));
+  }
+  const int64_t most = std::max(static_cast<int64_t>(storage.size()) / row->bytes, kMostExpanded);
+  if (tensor.elements() > most) {
+    return wrong(absl::StrCat("has ", tensor.elements(), " elements in a storage of ",
+                              storage.size(), " bytes"));
   }
   std::vector<Value> values(tensor.elements());
   std::vector<int64_t> at(tensor.sizes.size());

@@ -58,7 +58,8 @@ struct TorchTensor {
 class Pt2Archive {
  public:
   // Every error names the path: NotFound; InvalidArgument for a file that is no zip, is cut short,
-  // or holds no program or a program of an older form.
+  // holds no program or a program of an older form, or has compressed files of more than 256 MiB.
+  // No reader takes more memory than that and the file's own size.
   static absl::StatusOr<Pt2Archive> Open(const std::string& path);
 
   const std::string& path() const { return path_; }
@@ -77,6 +78,7 @@ class Pt2Archive {
   };
 
   explicit Pt2Archive(std::string path) : path_(std::move(path)) {}
+  absl::Status CheckSizes() const;
   absl::Status Begin();
   absl::Status ReadConfig(const std::string& folder, const std::string& ending);
   absl::Status Wrong(const std::string& what) const;

@@ -257,7 +257,7 @@ class ProgramReader {
     } else if (kind == "as_ints") {
       argument = {Argument::kInts, {}, value.get<std::vector<double>>(), ""};
     } else if (kind == "as_sym_int") {
-      argument = {Argument::kInt, {}, {SymbolIn(value, prefix)}, ""};
+      argument = {Argument::kInt, {}, {SymbolIn(value, prefix)}, "", !value.contains("as_int")};
     } else if (kind == "as_sym_ints") {
       argument.kind = Argument::kInts;
       for (const Json& one : value) argument.numbers.push_back(SymbolIn(one, prefix));

@@ -24,6 +24,7 @@ struct TorchArgument {
   std::vector<std::string> tensors;  // their values' names; "" for an omitted tensor
   std::vector<double> numbers;       // for ints, floats and bool
   std::string text;
+  bool symbolic = false;  // an int that is a size which may vary: its number is that at the export
 };
 
 struct TorchNode {
@@ -41,7 +42,8 @@ struct TorchNode {
   const TorchArgument* Find(absl::string_view input) const;
   // The value's name of a tensor input, or "".
   std::string Tensor(absl::string_view input) const;
-  // A number input, or `otherwise`.
+  // A number input, or `otherwise` if it is omitted or None. CheckArguments refuses programs in
+  // which it is there and no number.
   double Number(absl::string_view input, double otherwise) const;
   std::vector<int64_t> Ints(absl::string_view input) const;
 };

@@ -13,6 +13,7 @@ namespace stringline {
 
 struct TorchOp {
   std::vector<std::string> read;
+  std::vector<std::string> numbers;  // those of them that are numbers, or None
   std::vector<std::string> without_effect;
   std::map<std::string, std::string> defaults;  // {"padding_idx", "-1"}, {"weight", "None"}
 };
@@ -21,7 +22,8 @@ struct TorchOp {
 const std::map<std::string, TorchOp>& TorchOps();
 
 // Unimplemented for an argument of the node that is neither read, nor without effect, nor at its
-// default; the message names the argument. An op outside the table is left to the rules.
+// default, and for one that is read as a number and is none; the message names the argument. An op
+// outside the table is left to the rules.
 absl::Status CheckArguments(const TorchGraph& graph, const TorchNode& node);
 
 }  // namespace stringline

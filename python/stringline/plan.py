@@ -18,12 +18,18 @@ from .costs import Costs, Memory, Slow, memory_in_words, memory_of, request_of
 from .errors import ScheduleError
 from .timeline import Timeline
 
+# The part of a plan that ``print(plan)`` shows: ranks, and columns of each.
+_SHOWN_RANKS = 4
+_SHOWN_COLUMNS = 72
+
 
 class Plan:
     """Each rank's actions, in order, for one P and M. A plan never changes.
 
     ``plan.actions`` and its columns are read-only NumPy arrays over the memory of the plan itself:
-    an item per action, the actions of rank 0 first. ``print(plan)`` shows the plan as text.
+    an item per action, the actions of rank 0 first. ``print(plan)`` shows its beginning, and
+    ``print(plan.text)`` all of it. Plans are equal if their texts are: the same name, parameters,
+    stages and orders.
     """
 
     def __init__(self, step: _core.Step):
@@ -290,12 +296,34 @@ class Plan:
         """The number of actions."""
         return len(self.actions)
 
+    def __eq__(self, other: object) -> bool:
+        return self.text == other.text if isinstance(other, Plan) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
     def __str__(self) -> str:
-        return self.text
+        lines = [f"plan {self._title()}"]
+        for rank, words in enumerate(self.ranks[:_SHOWN_RANKS]):
+            shown = " ".join(words)
+            if len(shown) > _SHOWN_COLUMNS:
+                shown = shown[: shown.rfind(" ", 0, _SHOWN_COLUMNS + 1)]
+                shown += f" … {len(words) - len(shown.split()):,} more"
+            lines.append(f"rank {rank}: {shown}")
+        if len(self.ranks) > _SHOWN_RANKS:
+            lines.append(f"… {len(self.ranks) - _SHOWN_RANKS:,} more ranks")
+        lines.append("All actions: plan.text, plan.ranks, plan.actions; a picture: plan.simulate()")
+        return "\n".join(lines)
 
     def __repr__(self) -> str:
+        return f"<Plan {self._title()}>"
+
+    def _title(self) -> str:
         named = " ".join(f"{name}={value}" for name, value in self.parameters.items())
-        return f"<Plan {self.schedule} {named}: {len(self)} actions on {len(self.first) - 1} ranks>"
+        lowered = " lowered" if self.lowered else ""
+        stages, ranks = len(self.rank_of_stage), len(self.first) - 1
+        actions = f"{len(self):,} actions of {stages} stages on {ranks} ranks"
+        return f"{self.schedule} {named}{lowered}: {actions}"
 
     def of(self, rank: int) -> npt.NDArray[np.void]:
         """The actions of a rank."""

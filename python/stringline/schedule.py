@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Union
 
 from ._calls import Path, call, fields, is_text, parameters, path_of, step_of, whole
+from .arrays import KINDS
 from .plan import Plan
 
 _UNNAMED = "<text>"
@@ -36,10 +37,41 @@ def _words(cell: Cell) -> str:
     return str(cell)
 
 
+def _cells(rank: int, cells: Iterable[Cell]) -> list[str]:
+    """The cells of a rank as words; ValueError for one that is no action."""
+    if isinstance(cells, (str, Action)) or not isinstance(cells, Iterable):
+        raise ValueError(f"ranks[{rank}] is {cells!r}: expected a list of actions, as ['0F0', '0B0']")
+    words = []
+    for index, cell in enumerate(cells):
+        words.append(_words(cell))
+        for action in words[-1].split("&"):
+            wrong = _why_no_action(action)
+            if wrong:
+                raise ValueError(f"ranks[{rank}][{index}] is {cell!r}: {wrong}")
+    return words
+
+
+def _why_no_action(word: str) -> str:
+    form = re.fullmatch(r"\d+([A-Z_]+)(\d+(?:\.\d+)?)?", word)
+    if form is None:
+        return (
+            f"{word!r} is no action; expected a stage, a kind and a microbatch, as '3F7', and '&' "
+            "between those that share the rank, as '0F1&1B0'"
+        )
+    kind, microbatch = form.groups()
+    if kind not in KINDS:
+        known = ", ".join(name for name in KINDS if not name.startswith("OWN_"))
+        return f"{kind!r} is no kind of action; there are {known}"
+    if microbatch is None and (len(kind) == 1 or kind.startswith(("SEND_", "RECV_"))):
+        return f"{word!r} has no microbatch; expected one, as '{word}0'"
+    return ""
+
+
 class Schedule:
     """A text with orders for every P and M: a schedule, or a plan, which is for a single P and M.
 
-    ``stringline.load`` reads one, ``Schedule.build`` makes one.
+    ``stringline.load`` reads one, ``Schedule.build`` makes one. Schedules are equal if their texts and
+    their names are: paths in ``use`` count from the name.
     """
 
     def __init__(self, text: str, *, name: str = _UNNAMED):
@@ -120,10 +152,13 @@ class Schedule:
             overlaps: kinds of groups whose parts share the rank: ``["F & F"]``, as
                 ``overlap F & F;`` in a schedule.
             name: a word for messages and pictures.
+
+        Raises:
+            ValueError: a cell is no action, or a stage has none; the message names rank and cell.
         """
         if not re.fullmatch(r"\w+", name):
             raise ValueError(f"name: expected one word, got {name!r}")
-        lines = [[_words(cell) for cell in rank] for rank in ranks]
+        lines = [_cells(rank, cells) for rank, cells in enumerate(ranks)]
         if not lines:
             raise ValueError("ranks: there is none")
         if stages is None:
@@ -141,6 +176,14 @@ class Schedule:
             text.append(f"chunks {chunks}")
         text += [f"rank {rank}: {' '.join(words)}" for rank, words in enumerate(lines)]
         return cls("\n".join(text) + "\n", name=f"{name}.plan")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Schedule):
+            return NotImplemented
+        return (self.name, self.text) == (other.name, other.text)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.text))
 
     def __repr__(self) -> str:
         return f"Schedule({self.name!r}, parameters={self.parameters})"

@@ -41,7 +41,8 @@ class Timeline:
     itself: an item per event, the events of rank 0 first, including sends and receives. Their times
     are nanoseconds from the start of the step; figures that end in ``_us`` are microseconds.
 
-    In a notebook a timeline is shown as a page to zoom and search in.
+    In a notebook a timeline is shown as a page to zoom and search in. Timelines are equal if their
+    texts are: the same events at the same times.
     """
 
     def __init__(self, step: _core.Step):
@@ -274,6 +275,12 @@ class Timeline:
     def __len__(self) -> int:
         """The number of events."""
         return len(self.events)
+
+    def __eq__(self, other: object) -> bool:
+        return self.text == other.text if isinstance(other, Timeline) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.text)
 
     def __str__(self) -> str:
         return self.summary.text

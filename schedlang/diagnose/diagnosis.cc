@@ -43,19 +43,26 @@ class DiagnosisMaker {
     return records_.Find(rank) == nullptr ? BehindWhy::kNoDump : BehindWhy::kCutShort;
   }
 
-  // The held call that tells most: one that the rank has not made, the earliest.
-  int32_t ToldBy(int rank) const {
-    const std::vector<int32_t>& held = made_.waits.holds_up[rank];
-    for (const int32_t index : held) {
-      for (const Lacking& lacking : HeldAt(index).lacking) {
-        if (lacking.rank == rank && lacking.lack != Lack::kBehind) return index;
+  // By rank the held call that tells most: one that the rank has not made, the earliest; or else
+  // the first that it holds up, or -1.
+  std::vector<int32_t> FindTelling() const {
+    std::vector<int32_t> told_by(records_.world, -1);
+    for (size_t held = 0; held < made_.waits.held.size(); ++held) {
+      for (const Lacking& lacking : made_.waits.held[held].lacking) {
+        int32_t& telling = told_by[lacking.rank];
+        if (lacking.lack != Lack::kBehind && telling < 0) telling = static_cast<int32_t>(held);
       }
     }
-    return held.front();
+    for (int rank = 0; rank < records_.world; ++rank) {
+      const std::vector<int32_t>& held = made_.waits.holds_up[rank];
+      if (told_by[rank] < 0 && !held.empty()) told_by[rank] = held.front();
+    }
+    return told_by;
   }
 
   void FindEnds() {
     end_of_.assign(records_.world, -1);
+    const std::vector<int32_t> told_by = FindTelling();
     std::map<std::pair<int32_t, BehindWhy>, size_t> known;
     for (int rank = 0; rank < records_.world; ++rank) {
       const BehindWhy why = WhyOf(rank);
@@ -63,7 +70,7 @@ class DiagnosisMaker {
       if (!holds && why == BehindWhy::kNoDump) made_.without_dump.push_back(rank);
       if (!holds && why != BehindWhy::kCutShort) continue;
       if (!made_.waits.waits_in[rank].empty()) continue;
-      const int32_t held = holds ? ToldBy(rank) : -1;
+      const int32_t held = told_by[rank];
       const auto [found, is_new] = known.try_emplace({held, why}, made_.behind.size());
       if (is_new) made_.behind.push_back({.why = why, .held = held});
       made_.behind[found->second].ranks.push_back(rank);
@@ -105,7 +112,7 @@ class DiagnosisMaker {
     return {};
   }
 
-  void Complete(Behind* behind, int farthest) const {
+  void Complete(Behind* behind, int farthest) {
     for (int rank = farthest; rank >= 0 && next_[rank].held >= 0; rank = next_[rank].lacking.rank) {
       behind->chain.push_back(next_[rank]);
     }
@@ -116,22 +123,43 @@ class DiagnosisMaker {
     behind->divergence = FindDivergence(HeldAt(behind->held), index);
   }
 
-  std::optional<Divergence> FindDivergence(const HeldCall& held, int32_t late) const {
+  // The first collective of the group that the late rank and a waiting one make at different
+  // places. Only the late rank's own calls are visited: over all ranks each call once.
+  std::optional<Divergence> FindDivergence(const HeldCall& held, int32_t late) {
     const int32_t group = made_.partners.meetings[held.meeting].group;
     const int32_t other = held.waiting.front().rank;
-    const auto of = [](const Meeting& meeting, int32_t rank) {
-      return std::lower_bound(meeting.calls.begin(), meeting.calls.end(), rank,
-                              [](const CallAt& at, int32_t wanted) { return at.rank < wanted; });
-    };
-    for (const Meeting& meeting : made_.partners.meetings) {
-      if (meeting.group != group) continue;
-      const auto own = of(meeting, late), others = of(meeting, other);
-      if (own == meeting.calls.end() || own->rank != late) continue;
-      if (others == meeting.calls.end() || others->rank != other) continue;
-      const int32_t place = records_.At(*own).place;
-      if (place >= 0 && place != records_.At(*others).place) return Divergence{*own, *others};
+    std::optional<Divergence> first;
+    int64_t first_sequence = 0;
+    for (const RecordedLaunch& launch : standings_[late].launches) {
+      ++made_.visited_for_divergence;
+      if (launch.is_message || launch.group != group) continue;
+      if (first && launch.sequence >= first_sequence) continue;
+      const CallAt own{late, launch.first_call};
+      const std::optional<CallAt> others = CallIn(group, launch.sequence, other);
+      if (!others) continue;
+      const int32_t place = records_.At(own).place;
+      if (place < 0 || place == records_.At(*others).place) continue;
+      first = {own, *others};
+      first_sequence = launch.sequence;
     }
-    return std::nullopt;
+    return first;
+  }
+
+  // The rank's call in a collective of the group.
+  std::optional<CallAt> CallIn(int32_t group, int64_t sequence, int32_t rank) const {
+    const std::vector<Meeting>& meetings = made_.partners.meetings;
+    const auto meeting =
+        std::lower_bound(meetings.begin(), meetings.end(), std::pair(group, sequence),
+                         [](const Meeting& of, const std::pair<int32_t, int64_t>& wanted) {
+                           return std::pair(of.group, of.sequence) < wanted;
+                         });
+    if (meeting == meetings.end()) return std::nullopt;
+    if (meeting->group != group || meeting->sequence != sequence) return std::nullopt;
+    const auto call =
+        std::lower_bound(meeting->calls.begin(), meeting->calls.end(), rank,
+                         [](const CallAt& at, int32_t wanted) { return at.rank < wanted; });
+    if (call == meeting->calls.end() || call->rank != rank) return std::nullopt;
+    return *call;
   }
 
   // The call with which the rank waits in a held call.
@@ -176,27 +204,28 @@ class DiagnosisMaker {
     }
   }
 
-  bool IsMismatched(const RecordedLaunch& launch) const {
+  std::vector<bool> MismatchedGroups() const {
+    std::vector<bool> groups(records_.groups.size());
     for (const Mismatch& mismatch : made_.mismatches) {
-      const int32_t group = mismatch.meeting >= 0 ? made_.partners.meetings[mismatch.meeting].group
-                                                  : made_.partners.pairs[mismatch.pair].group;
-      if (group == launch.group) return true;
+      groups[mismatch.meeting >= 0 ? made_.partners.meetings[mismatch.meeting].group
+                                   : made_.partners.pairs[mismatch.pair].group] = true;
     }
-    return false;
+    return groups;
   }
 
   // The launches at the front that wait for nobody.
   void FindUnderWay() {
     std::map<std::tuple<int32_t, bool, int64_t>, std::vector<CallAt>> given_up;
+    const std::vector<bool> mismatched = MismatchedGroups();
     for (size_t r = 0; r < standings_.size(); ++r) {
-      const int rank = records_.ranks[r].rank;
+      const std::vector<bool> is_held = HeldLaunches(static_cast<int32_t>(r));
       for (const int32_t front : standings_[r].front_of) {
         if (front < 0) continue;
         const RecordedLaunch& launch = standings_[r].launches[front];
-        if (IsHeld(rank, launch)) continue;
+        if (is_held[front]) continue;
         ++made_.under_way;
         const CallAt at{static_cast<int32_t>(r), launch.first_call};
-        if (!records_.At(at).timed_out || IsMismatched(launch)) continue;
+        if (!records_.At(at).timed_out || mismatched[launch.group]) continue;
         given_up[{launch.group, launch.is_message, launch.sequence}].push_back(at);
       }
     }
@@ -204,13 +233,14 @@ class DiagnosisMaker {
     for (auto& [key, calls] : given_up) made_.given_up.push_back(std::move(calls));
   }
 
-  bool IsHeld(int rank, const RecordedLaunch& launch) const {
+  // By launch of the rank: whether it is in a held call.
+  std::vector<bool> HeldLaunches(int32_t index) const {
+    std::vector<bool> is_held(standings_[index].launches.size());
+    const int rank = records_.ranks[index].rank;
     for (const int32_t held : made_.waits.waits_in[rank]) {
-      const CallAt at = WaitingCall(held, rank);
-      const Standing& standing = standings_[at.rank];
-      if (&standing.launches[standing.launch_of[at.call]] == &launch) return true;
+      is_held[standings_[index].launch_of[WaitingCall(held, rank).call]] = true;
     }
-    return false;
+    return is_held;
   }
 
   const Records& records_;

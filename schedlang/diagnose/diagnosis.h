@@ -55,6 +55,7 @@ struct Diagnosis {
   std::vector<int> without_dump;               // nothing waits for them
   int under_way = 0;                           // calls that all partners have made
   bool dropped = false;                        // some recorder has overwritten its first calls
+  int64_t visited_for_divergence = 0;          // launches: at most all of those that are recorded
 
   bool IsClean() const {
     return mismatches.empty() && behind.empty() && circles.empty() && given_up.empty();

@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "schedlang/base/bytes.h"
 #include "schedlang/base/open_file.h"
 #include "schedlang/base/status.h"
 
@@ -23,21 +24,33 @@ struct CloseGzip {
 };
 using GzipFile = std::unique_ptr<gzFile_s, CloseGzip>;
 
-// The bytes of a file, unpacked if gzipped. A broken file ends early.
+// The most that a gzipped trace may become: so many times its size, and this in any case. Traces
+// are text, and become ten to forty times their size.
+constexpr int64_t kMostUnpacked = int64_t{256} << 20;
+constexpr int64_t kMostTimes = 200;
+
+// The bytes of a file, unpacked if gzipped. A broken file ends early, and so does a bomb.
 class UnpackedBytes : public std::streambuf {
  public:
   explicit UnpackedBytes(gzFile file) : file_(file) {}
+  bool is_bomb() const { return is_bomb_; }
 
  protected:
   int_type underflow() override {
     const int count = gzread(file_, bytes_.data(), static_cast<unsigned>(bytes_.size()));
     if (count <= 0) return traits_type::eof();
+    unpacked_ += count;
+    is_bomb_ = is_bomb_ || (gzdirect(file_) == 0 && unpacked_ > kMostUnpacked &&
+                            unpacked_ / kMostTimes > gzoffset(file_));
+    if (is_bomb_) return traits_type::eof();
     setg(bytes_.data(), bytes_.data(), bytes_.data() + count);
     return traits_type::to_int_type(bytes_[0]);
   }
 
  private:
   gzFile file_;
+  int64_t unpacked_ = 0;
+  bool is_bomb_ = false;
   std::vector<char> bytes_ = std::vector<char>(1 << 18);
 };
 
@@ -81,7 +94,13 @@ absl::StatusOr<RankTrace> OpenRankTrace(const std::string& file) {
   }
   UnpackedBytes bytes(unpacked.get());
   std::istream json(&bytes);
-  return ReadRankTrace(json, file);
+  absl::StatusOr<RankTrace> trace = ReadRankTrace(json, file);
+  if (bytes.is_bomb()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        file, ": unpacks to more than ", PrintBytes(kMostUnpacked, 0), ", ", kMostTimes,
+        " times its size and more, as no trace does; a file that is not packed has no such limit"));
+  }
+  return trace;
 }
 
 }  // namespace stringline

@@ -149,8 +149,9 @@ void TorchArchive::Write(const std::string& path) const {
     zip_source_t* const source = zip_source_buffer(archive, bytes.data(), bytes.size(), 0);
     const zip_int64_t index =
         zip_file_add(archive, ("root/" + name).c_str(), source, ZIP_FL_OVERWRITE);
-    SL_CHECK(index >= 0 && zip_set_file_compression(archive, static_cast<zip_uint64_t>(index),
-                                                    ZIP_CM_STORE, 0) == 0);
+    const zip_int32_t method = compressed.count(name) > 0 ? ZIP_CM_DEFLATE : ZIP_CM_STORE;
+    SL_CHECK(index >= 0 &&
+             zip_set_file_compression(archive, static_cast<zip_uint64_t>(index), method, 0) == 0);
   }
   SL_CHECK(zip_close(archive) == 0) << zip_strerror(archive);
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,6 +42,7 @@ class TorchArchive {
   nlohmann::json program;
   nlohmann::json weights;                    // the weights' config
   std::map<std::string, std::string> files;  // under the root, beside the program and the config
+  std::set<std::string> compressed;          // those of the files that are deflated
 
   void Write(const std::string& path) const;
 

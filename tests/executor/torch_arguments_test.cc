@@ -6,7 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <map>
+#include <regex>
+#include <set>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -69,6 +73,96 @@ TEST(TorchArgumentsTest, RefusesArgumentsThatAreNotRead) {
     }
   }
   EXPECT_GE(defaults, 10);
+}
+
+// A rule takes the default for a number that it does not find: so an argument that is there and is
+// no number has to be refused before.
+TEST(TorchArgumentsTest, RefusesNumbersThatAreNone) {
+  const auto archive = Pt2Archive::Open(STRINGLINE_SOURCE_DIR "/tests/golden/torch/llama.pt2");
+  ASSERT_TRUE(archive.ok()) << archive.status();
+  const TorchProgram program;
+  TorchConstants constants(program, *archive);
+  const TorchGraph graph(program, &constants);
+  using Kind = TorchArgument::Kind;
+  TorchArgument tensor, list = NumberArgument(Kind::kInts, 1), other, size;
+  tensor.kind = Kind::kTensor;
+  tensor.tensors = {"x"};
+  list.numbers.push_back(2);
+  other.kind = Kind::kOther;
+  size = NumberArgument(Kind::kInt, 4);
+  size.symbolic = true;
+  int numbers = 0;
+  for (const auto& [name, op] : TorchOps()) {
+    TorchNode node;
+    node.op = name;
+    const auto says = [&](const std::string& argument, const TorchArgument& value) {
+      node.inputs = {{argument, value}};
+      return std::string(CheckArguments(graph, node).message());
+    };
+    for (const std::string& number : op.numbers) {
+      ++numbers;
+      EXPECT_EQ(std::count(op.read.begin(), op.read.end(), number), 1) << name << " " << number;
+      EXPECT_THAT(says(number, tensor),
+                  HasSubstr("its '" + number + "' is the tensor 'x', and only numbers are known"));
+      EXPECT_THAT(says(number, list), HasSubstr("its '" + number + "' is [1, 2], and only"));
+      EXPECT_THAT(says(number, TextArgument("inf")), HasSubstr("and only numbers are known"));
+      EXPECT_EQ(says(number, TorchArgument()), "") << name << " " << number;
+    }
+    for (const std::string& read : op.read) {
+      EXPECT_THAT(says(read, other), HasSubstr("its '" + read + "' is of another kind")) << name;
+    }
+  }
+  EXPECT_GE(numbers, 50);
+  TorchNode mul;
+  mul.op = "mul";
+  mul.inputs = {{"other", size}};
+  EXPECT_THAT(std::string(CheckArguments(graph, mul).message()),
+              HasSubstr("its 'other' is a size that may vary, 4 at the export: export the model"));
+  mul.op = "select";
+  mul.inputs = {{"index", size}};
+  EXPECT_TRUE(CheckArguments(graph, mul).ok());
+}
+
+// The names of arguments that some rule reads as a number, from the sources of the rules.
+std::set<std::string> NamesReadAsNumbers() {
+  const std::regex read("(?:[Nn]umber|Dimension)\\((?:node, )?\"(\\w+)\"");
+  std::set<std::string> names;
+  for (const auto& file :
+       std::filesystem::directory_iterator(STRINGLINE_SOURCE_DIR "/executor/torch_model")) {
+    std::ifstream opened(file.path());
+    const std::string text((std::istreambuf_iterator<char>(opened)),
+                           std::istreambuf_iterator<char>());
+    for (std::sregex_iterator at(text.begin(), text.end(), read), end; at != end; ++at) {
+      names.insert((*at)[1]);
+    }
+  }
+  return names;
+}
+
+TEST(TorchArgumentsTest, EveryNumberThatARuleReadsIsMarked) {
+  const std::set<std::string> names = NamesReadAsNumbers();
+  EXPECT_GE(names.size(), 20u);
+  // Tensors or lists of numbers, too, which their rules tell apart.
+  const std::set<std::string> others = {"self",
+                                        "other",
+                                        "exponent",
+                                        "mean dim",
+                                        "sum dim",
+                                        "var dim",
+                                        "std dim",
+                                        "linalg_vector_norm dim",
+                                        "masked_fill value",
+                                        "repeats",
+                                        "scaled_dot_product_attention value",
+                                        "gather index",
+                                        "index_select index"};
+  for (const auto& [name, op] : TorchOps()) {
+    for (const std::string& read : op.read) {
+      if (names.count(read) == 0 || others.count(read) > 0) continue;
+      if (others.count(absl::StrCat(name, " ", read)) > 0) continue;
+      EXPECT_EQ(std::count(op.numbers.begin(), op.numbers.end(), read), 1) << name << " " << read;
+    }
+  }
 }
 
 std::vector<TorchArgument> OtherValuesOf(const TorchArgument& argument) {

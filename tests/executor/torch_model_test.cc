@@ -231,6 +231,21 @@ TEST(TorchModelTest, SaysWhatCannotBeRead) {
        "node "
        "'blocks.1_linear', module 'blocks.1.fc', /home/me/model.py:7 'blocks.1_linear = "
        "something()'"},
+      {"a number that is one of the values",
+       [](TorchArchive& made) {
+         Node(made, 5)["inputs"][3]["arg"] = TorchTensorInput("p_norm.weight");
+       },
+       "aten.rms_norm.default is not known here: its 'eps' is the tensor 'p_norm.weight', and only "
+       "numbers are known; node 'norm', module 'norm', /home/me/model.py:7 'norm = something()'"},
+      {"a number that depends on sizes",
+       [](TorchArchive& made) {
+         Node(made, 4)["inputs"].push_back(
+             {{"name", "alpha"}, {"arg", {{"as_sym_float", {{"as_name", "sym"}}}}}});
+       },
+       "aten.add.Tensor is not known here: its 'alpha' is of another kind, as a number that "
+       "depends "
+       "on sizes, and only numbers are known; node 'blocks.1_add', module 'blocks.1', "
+       "/home/me/model.py:7 'blocks.1_add = something()'"},
       {"a parameter in two layers",
        [](TorchArchive& made) {
          Node(made, 3)["inputs"][1]["arg"] = TorchTensorInput("p_blocks.0.fc.weight");
@@ -279,6 +294,70 @@ TEST(TorchModelTest, SaysWhatIsNoArchive) {
   file.close();
   EXPECT_EQ(Says(ReadExportedShape(ArchivePath(), 0).status()),
             "'models/model.json' cannot be read: was the file cut short or changed?");
+}
+
+// Overwrites both sizes of a file in the zip's directory, of whole bytes and of inflated ones.
+void ForgeSizes(const std::string& name, uint32_t in_file, uint32_t inflated) {
+  std::fstream file(ArchivePath(), std::ios::in | std::ios::out | std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const size_t entry = text.rfind("PK\x01\x02", text.rfind(name));
+  ASSERT_NE(entry, std::string::npos);
+  file.clear();
+  file.seekp(static_cast<std::streamoff>(entry + 20));
+  file.write(reinterpret_cast<const char*>(&in_file), 4);
+  file.write(reinterpret_cast<const char*>(&inflated), 4);
+}
+
+// An archive that would become far more than its file is refused before memory is taken.
+TEST(TorchModelTest, RefusesWhatInflates) {
+  TorchArchive small = TwoLayers();
+  small.compressed = {"models/model.json", "data/weights/model_weights_config.json"};
+  EXPECT_TRUE(ReadBack(small).ok()) << "compressed files of usual sizes are read";
+
+  TorchArchive bomb = TwoLayers();
+  bomb.files["data/weights/zeros_1"] = std::string(200 << 20, '\0');
+  bomb.files["data/weights/zeros_2"] = bomb.files["data/weights/zeros_1"];
+  bomb.compressed = {"data/weights/zeros_1", "data/weights/zeros_2"};
+  EXPECT_THAT(Says(ReadBack(bomb).status()),
+              AllOf(HasSubstr("its compressed files inflate to more than 256 MiB; "
+                              "'root/data/weights/zeros_2' is said to become 209715200 bytes of 2"),
+                    HasSubstr("torch.export.save compresses none")));
+  // As they are they are no bomb.
+  bomb.compressed.clear();
+  EXPECT_TRUE(ReadBack(bomb).ok());
+
+  const std::string name = "data/weights/model_weights_config.json";
+  TwoLayers().Write(ArchivePath());
+  ForgeSizes(name, 100, 0xfffffff0);
+  EXPECT_THAT(Says(ReadExportedShape(ArchivePath(), 0).status()),
+              HasSubstr("is said to become 4294967280 bytes of 100"));
+  TwoLayers().Write(ArchivePath());
+  ForgeSizes(name, 0xfffffff0, 0xfffffff0);
+  EXPECT_FALSE(ReadExportedShape(ArchivePath(), 0).ok());
+}
+
+// A tensor of few bytes and many elements, by strides of 0.
+TEST(TorchModelTest, RefusesTensorsOfFarMoreElementsThanStored) {
+  TorchArchive made = TwoLayers();
+  Json& meta = made.weights["config"]["embed.weight"]["tensor_meta"];
+  const auto sizes = [](int64_t rows) {
+    return Json::array({{{"as_int", rows}}, {{"as_int", 4}}});
+  };
+  meta["strides"] = sizes(0);
+  meta["strides"][1]["as_int"] = 1;
+  for (const int64_t rows : {int64_t{1} << 40, int64_t{50}}) {
+    meta["sizes"] = sizes(rows);
+    made.Write(ArchivePath());
+    const auto archive = Pt2Archive::Open(ArchivePath());
+    ASSERT_TRUE(archive.ok()) << archive.status();
+    const auto values = archive->Floats("embed.weight");
+    if (rows == 50) {
+      EXPECT_EQ(values->size(), 200u);
+    } else {
+      EXPECT_EQ(Says(values.status()),
+                "tensor 'embed.weight': has 4398046511104 elements in a storage of 80 bytes");
+    }
+  }
 }
 
 // Attention over queries, keys and values of one product, with a computed mask.
@@ -422,6 +501,42 @@ TEST(TorchModelTest, FindsLayersOfSeveralWidths) {
   ASSERT_TRUE(shape.ok()) << shape.status();
   EXPECT_EQ(std::get<RaisedShape>(shape->family).model->layers,
             (std::vector<std::string>{"blocks.0", "blocks.1", "blocks.2", "blocks.3"}));
+}
+
+// A list of products and activations, and products written out: a layer is a product and what
+// follows it. The last product of a list that is the whole model is its head.
+TEST(TorchModelTest, ActivationsAreNoLayers) {
+  const auto layers = [](const std::vector<std::string>& products,
+                         const std::vector<std::string>& activations, const std::string& end) {
+    TorchArchive made;
+    const std::string table = made.Param("embed.weight", {5, 4}),
+                      tokens = made.Input("ids", {1, 3});
+    std::string x = made.Node("embedding.default", {{"weight", table}, {"indices", tokens}}, "x",
+                              {1, 3, 4}, "embed");
+    for (size_t i = 0; i < products.size(); ++i) {
+      const std::string weight = made.Param(products[i] + ".weight", {4, 4});
+      x = made.Node("linear.default", {{"input", x}, {"weight", weight}},
+                    absl::StrCat("linear_", i), {1, 3, 4}, products[i]);
+      x = made.Node("relu.default", {{"self", x}}, absl::StrCat("relu_", i), {1, 3, 4},
+                    activations[i]);
+    }
+    const std::string head = made.Param(end + ".weight", {5, 4});
+    made.Output(
+        made.Node("linear.default", {{"input", x}, {"weight", head}}, "logits", {1, 3, 5}, end));
+    const auto shape = ReadBack(made);
+    EXPECT_TRUE(shape.ok()) << shape.status();
+    return shape.ok() ? std::get<RaisedShape>(shape->family).model->layers
+                      : std::vector<std::string>();
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(layers({"mlp.0", "mlp.2", "mlp.4"}, {"mlp.1", "mlp.3", "mlp.5"}, "head"),
+            (Names{"mlp.0", "mlp.2", "mlp.4"}));
+  EXPECT_EQ(layers({"mlp.0", "mlp.2"}, {"mlp.1", "mlp.3"}, "mlp.4"), (Names{"mlp.0", "mlp.2"}));
+  EXPECT_EQ(layers({"fcs.0", "fcs.1"}, {"acts.0", "acts.1"}, "head"), (Names{"fcs.0", "fcs.1"}));
+  EXPECT_EQ(layers({"fc1", "fc2"}, {"", ""}, "head"), (Names{"fc1", "fc2"}));
+  EXPECT_EQ(layers({"blocks.0.in.0", "blocks.0.in.1", "blocks.1.in.0", "blocks.1.in.1"},
+                   {"blocks.0", "blocks.0", "blocks.1", "blocks.1"}, "head"),
+            (Names{"blocks.0", "blocks.1"}));
 }
 
 TEST(TorchModelTest, CutsAtModules) {

@@ -71,7 +71,6 @@ def test_overlaps_and_chunks_hide_what_is_on_the_network():
 @pytest.mark.parametrize("ranks, rank, words", [
     ([["0F0", "0B0"], ["1F0"]], 1, "has no backward"),
     ([["0F0", "0B0"], ["1B0", "1F0"]], 1, "waits forever"),
-    ([["0F0", "0B0"], ["1F0", "1B0", "1X0"]], None, "1X0"),
 ])
 def test_a_built_one_is_checked_like_any_other(ranks, rank, words):
     with pytest.raises(stringline.ScheduleError, match=words) as raised:
@@ -79,12 +78,30 @@ def test_a_built_one_is_checked_like_any_other(ranks, rank, words):
     assert raised.value.rank == rank and raised.value.file == "built.plan"
 
 
-@pytest.mark.parametrize("ranks, how", [
-    ([], {}), ([["0F0"]], {"name": "two words"}), ([["1F0", "1B0"]], {}),
+@pytest.mark.parametrize("ranks, how, said", [
+    ([], {}, "ranks: there is none"),
+    ([["0F0"]], {"name": "two words"}, "name: expected one word"),
+    ([["1F0", "1B0"]], {}, "stage 0 does nothing on any rank"),
+    ([["zz"]], {}, "ranks[0][0] is 'zz': 'zz' is no action; expected a stage, a kind and a microbatch, as '3F7'"),
+    ([["0F0"], ["1F0", "1F0&F1"]], {}, "ranks[1][1] is '1F0&F1': 'F1' is no action"),
+    ([["0F0"], ["1F0", ["1B0", Action(1, "G", 1)]]], {}, "ranks[1][1] is ['1B0', Action("),
+    ([["0F0", "0B0"], ["1F0", "1B0", "1X0"]], {}, "ranks[1][2] is '1X0': 'X' is no kind of action; there are F, B,"),
+    ([[Action(0, "F")]], {}, "'0F' has no microbatch; expected one, as '0F0'"),
+    ([["0F0 0F1"]], {}, "ranks[0][0] is '0F0 0F1': '0F0 0F1' is no action"),
+    ([[""]], {}, "ranks[0][0] is '': '' is no action"),
+    ([[3]], {}, "ranks[0][0] is 3: '3' is no action"),
+    (["0F0"], {}, "ranks[0] is '0F0': expected a list of actions"),
+    ([3], {}, "ranks[0] is 3: expected a list of actions"),
 ])
-def test_what_cannot_be_built(ranks, how):
-    with pytest.raises(ValueError):
+def test_what_cannot_be_built(ranks, how, said):
+    with pytest.raises(ValueError) as raised:
         Schedule.build(ranks, **how)
+    assert said in str(raised.value)
+
+
+def test_collectives_have_no_microbatch():
+    text = Schedule.build([["0UNSHARD", "0F0", "0B0", "0REDUCE_GRAD", "0RESHARD", "0UPDATE"]]).text
+    assert "rank 0: 0UNSHARD 0F0 0B0 0REDUCE_GRAD 0RESHARD 0UPDATE\n" in text
 
 
 CSV = f"{SOURCE}/tests/golden/torch/zbvzerobubble_p2_v2_m4_compute.csv"
@@ -92,12 +109,12 @@ CSV = f"{SOURCE}/tests/golden/torch/zbvzerobubble_p2_v2_m4_compute.csv"
 
 def test_a_file_of_torchs_is_read_as_the_tool_reads_it():
     imported = said("import", CSV)
-    assert str(stringline.from_torch(CSV)) == imported
-    assert str(stringline.from_torch(pathlib.Path(CSV))) == imported
-    assert str(stringline.load(CSV).plan()) == imported
+    assert stringline.from_torch(CSV).text == imported
+    assert stringline.from_torch(pathlib.Path(CSV)).text == imported
+    assert stringline.load(CSV).plan().text == imported
     text = pathlib.Path(CSV).read_text()
     named = stringline.from_torch(text, name="zbvzerobubble_p2_v2_m4_compute")
-    assert str(named) == imported
+    assert named.text == imported
 
 
 class TorchAction(NamedTuple):

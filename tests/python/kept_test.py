@@ -19,11 +19,26 @@ def test_pickles(name):
     schedule = stringline.load(name)
     plan = schedule.plan(P=4, M=8)
     step = plan.simulate(COSTS)
-    assert again(schedule).text == schedule.text
-    assert again(plan).text == plan.text and again(plan).parameters == plan.parameters
+    assert again(schedule) == schedule and again(schedule).text == schedule.text
+    assert again(plan) == plan and again(plan).parameters == plan.parameters
     assert (again(plan).actions == plan.actions).all()
-    assert again(step).text == step.text and (again(step).events == step.events).all()
+    assert again(step) == step and (again(step).events == step.events).all()
     assert again(step.report()) == step.report()
+
+
+def test_equal_by_value():
+    first, second = stringline.load("zb_v"), stringline.load("zb_v")
+    assert first == second and hash(first) == hash(second) and first != stringline.load("zb_h1")
+    assert first != stringline.Schedule(first.text, name="other.sched") and first != first.text
+    plans = [first.plan(P=4, M=8), second.plan(P=4, M=8), first.plan(P=4, M=9)]
+    assert plans[0] == plans[1] != plans[2] and len(set(plans)) == 2 and plans[0] != plans[0].text
+    # Another order of the same actions is another plan.
+    orders = [["0F0", "0F1", "0B0", "0B1"], ["0F0", "0B0", "0F1", "0B1"]]
+    one, other = (stringline.Schedule.build([order]).plan() for order in orders)
+    assert one != other and one == stringline.Schedule.build(one.ranks).plan()
+    steps = [plan.simulate(COSTS) for plan in plans]
+    assert steps[0] == steps[1] != steps[2] and hash(steps[0]) == hash(steps[1])
+    assert steps[0] != plans[0].simulate({**COSTS, "p2p": 602}) and steps[0] != plans[0]
 
 
 def test_a_pickle_of_what_was_found():

@@ -33,9 +33,25 @@ def test_parts_of_a_picture(step):
 
 def test_reprs(step):
     assert repr(step) == "<Timeline simulated dualpipe_v P=4 M=8: 822.665 ms, bubble 15.16 %>"
-    assert repr(step.plan).startswith("<Plan dualpipe_v P=4 M=8: ")
+    plan = stringline.load("dualpipe_v").plan(P=4, M=8)
+    assert repr(plan) == "<Plan dualpipe_v P=4 M=8: 150 actions of 8 stages on 4 ranks>"
     assert repr(stringline.load("zb_v")) == "Schedule('zb_v', parameters=('P', 'M'))"
     assert "critical path" in repr(step.report())
+
+
+def test_a_long_plan_is_shown_in_a_few_lines():
+    plan = stringline.load("1f1b").plan(P=32, M=256)
+    lines = str(plan).split("\n")
+    assert lines[0] == "plan 1f1b P=32 M=256: 16,384 actions of 32 stages on 32 ranks"
+    begin, _, more = lines[1].removeprefix("rank 0: ").partition(" … ")
+    shown = len(begin.split())
+    assert begin.split() == plan.ranks[0][:shown] and more == f"{512 - shown} more"
+    assert lines[5] == "… 28 more ranks" and "plan.text" in lines[6]
+    assert len(lines) == 7 and max(map(len, lines)) < 100
+    short = stringline.load("1f1b").plan(P=2, M=2)
+    assert "more" not in str(short) and "rank 1: 1F0 1B0 1F1 1B1\n" in str(short)
+    # Neither has a representation for notebooks beside repr.
+    assert not hasattr(plan, "_repr_html_") and not hasattr(stringline.load("1f1b"), "_repr_html_")
 
 
 def test_matplotlib(step):

@@ -202,5 +202,48 @@ TEST(DiagnosisTest, ThousandRanks) {
   EXPECT_LT(more, 10);
 }
 
+// Groups of two ranks each, of which the second is late, and has made the seventh of its calls at
+// another place than the first.
+Records PairsWithALateRank(int groups, int calls) {
+  Records records;
+  records.shapes.push_back({.name = "all_reduce"});
+  records.places.resize(2);
+  records.world = 2 * groups;
+  for (int g = 0; g < groups; ++g) {
+    records.groups.push_back({.name = absl::StrCat(g), .members = {2 * g, 2 * g + 1}});
+    for (const bool is_late : {false, true}) {
+      RankRecord rank{.rank = 2 * g + (is_late ? 1 : 0)};
+      for (int i = 1; i <= (is_late ? calls - 1 : calls); ++i) {
+        rank.calls.push_back({.group = g,
+                              .place = is_late && i >= 7 ? 1 : 0,
+                              .record = i,
+                              .sequence = i,
+                              .state = i == calls ? CallState::kStarted : CallState::kEnded});
+      }
+      records.ranks.push_back(std::move(rank));
+    }
+  }
+  return records;
+}
+
+// The cost is counted in launches, not in time: each late rank's own ones, once.
+TEST(DiagnosisTest, LateRanksOfManyGroupsCostTheirOwnCalls) {
+  constexpr int kGroups = 512, kCalls = 200;
+  const Records records = PairsWithALateRank(kGroups, kCalls);
+  const Diagnosis found = Diagnose(records, CommLayout::kPair);
+  ASSERT_EQ(found.behind.size(), size_t{kGroups});
+  for (int g = 0; g < kGroups; ++g) {
+    const Behind& behind = found.behind[g];
+    EXPECT_EQ(behind.ranks, std::vector<int>{2 * g + 1});
+    ASSERT_TRUE(behind.divergence) << g;
+    EXPECT_EQ(records.At(behind.divergence->late).sequence, 7);
+    EXPECT_EQ(behind.divergence->late.rank, 2 * g + 1);
+    EXPECT_EQ(behind.divergence->other.rank, 2 * g);
+    EXPECT_EQ(records.At(behind.divergence->other).sequence, 7);
+  }
+  EXPECT_GT(found.visited_for_divergence, 0);
+  EXPECT_LE(found.visited_for_divergence, int64_t{kGroups} * kCalls);
+}
+
 }  // namespace
 }  // namespace stringline

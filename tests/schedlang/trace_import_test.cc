@@ -255,6 +255,27 @@ TEST(TraceReader, UnpacksWhatIsGzipped) {
   EXPECT_FALSE(OpenRankTrace(testing::TempDir() + "/nothing").ok());
 }
 
+// A gzipped trace of spaces, some thousand times its size: refused before it is unpacked.
+TEST(TraceReader, RefusesWhatUnpacksWithoutEnd) {
+  const std::string packed = absl::StrCat(testing::TempDir(), "/bomb_", getpid(), ".json.gz");
+  const std::string spaces(1 << 20, ' ');
+  gzFile file = gzopen(packed.c_str(), "wb9");
+  gzwrite(file, spaces.data(), static_cast<unsigned>(spaces.size()));
+  gzclose(file);
+  // Packed parts may follow one another.
+  std::ifstream written(packed, std::ios::binary);
+  const std::string part((std::istreambuf_iterator<char>(written)),
+                         std::istreambuf_iterator<char>());
+  std::ofstream all(packed, std::ios::binary | std::ios::app);
+  for (int i = 1; i < 400; ++i) all << part;
+  all.close();
+  EXPECT_EQ(OpenRankTrace(packed).status().message(),
+            packed +
+                ": unpacks to more than 256 MiB, 200 times its size and more, as no trace does; a "
+                "file that is not packed has no such limit");
+  std::filesystem::remove(packed);
+}
+
 // The traces of a step of 1f1b on two ranks, changed; and import's message.
 class BrokenTraces : public testing::Test {
  protected:
