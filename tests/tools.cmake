@@ -11,6 +11,7 @@ stringline_test(tools_test
     tools/documents_test.cc
     tools/editor_client.cc
     tools/editor_grammar_test.cc
+    tools/editors_test.cc
     tools/explain_test.cc
     tools/fmt_test.cc
     tools/formats_test.cc
@@ -23,6 +24,7 @@ stringline_test(tools_test
     tools/lsp_names_test.cc
     tools/lsp_test.cc
     tools/mutants_test.cc
+    tools/moved_clocks_test.cc
     tools/page_columns_test.cc
     tools/page_test.cc
     tools/palette_test.cc
@@ -62,7 +64,6 @@ stringline_test(tools_test
     tools/tool_run.cc
     tools/trace_test.cc
     tools/use_test.cc
-    tools/vscode_test.cc
     tools/write_file_test.cc
     tools/ready_test.cc
   LIBRARIES stringline_tool stringline_check_rows nlohmann_json::nlohmann_json)

@@ -1,6 +1,6 @@
-// The extension of VS Code, beside the real language server and a stand-in for the editor: run by
-// Node.js, and skipped without Node.js. The extension is copied first, as in an installation: it
-// needs nothing from the folders around it.
+// Editors beside the real language server: the extension of VS Code in a stand-in for the editor,
+// run by Node.js, and the recipe of tools/editor/README.md in Neovim. Each is skipped without its
+// program.
 #include <gtest/gtest.h>
 #include <stdio.h>
 #include <sys/wait.h>
@@ -29,6 +29,8 @@ Answer RunLine(const std::string& line) {
   return answer;
 }
 
+// The extension is copied first, as in an installation: it needs nothing from the folders around
+// it.
 TEST(VscodeTest, TheExtensionWorksAsItIs) {
   constexpr int kOldest = 16;
   const Answer version = RunLine("node --version");
@@ -42,6 +44,27 @@ TEST(VscodeTest, TheExtensionWorksAsItIs) {
       RunLine(absl::StrCat("node '", SourceFolder(), "/tests/tools/vscode/extension_test.js' '",
                            folder, "' '", STRINGLINE_TOOL, "'"));
   EXPECT_EQ(answer.status, 0) << answer.out;
+}
+
+// The Lua of the page is the whole configuration of the editor.
+TEST(NeovimTest, TheRecipeWorksAsItIs) {
+  const Answer version = RunLine("nvim --version");
+  if (version.status != 0) GTEST_SKIP() << "there is no Neovim (Debian: neovim)";
+  const std::string page = ReadText(SourceFolder() + "/tools/editor/README.md");
+  const size_t begin = page.find("```lua\n") + 7;
+  const std::string recipe = page.substr(begin, page.find("```\n", begin) - begin);
+  const std::string folder = ScratchFolder();
+  WriteText(folder + "/init.lua", recipe);
+  WriteText(folder + "/wrong.sched",
+            "schedule wrong(P, M) {\n  stages P on line;\n  let warmup = min(P, M);\n"
+            "  rank r {\n    repeat warmup { F r }\n    repeat M { B nothing }\n  }\n}\n");
+  WriteText(folder + "/ugly.sched", "schedule ugly(P,M) { stages P on line; rank r {F r;B r} }\n");
+  const std::string tool_folder = std::filesystem::path(STRINGLINE_TOOL).parent_path();
+  const Answer answer = RunLine(
+      absl::StrCat("cd '", folder, "' && PATH='", tool_folder, "':\"$PATH\" HOME='", folder,
+                   "' timeout 60 nvim --clean --headless -u init.lua wrong.sched -c \"luafile ",
+                   SourceFolder(), "/tests/tools/neovim/recipe_test.lua\""));
+  EXPECT_EQ(answer.status, 0) << version.out << answer.out;
 }
 
 }  // namespace

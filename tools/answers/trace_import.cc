@@ -19,38 +19,70 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool SeenFromOneSide(const ImportedStep& imported) {
-  return std::any_of(imported.ranks.begin(), imported.ranks.end(),
-                     [](const ImportedRank& rank) { return !rank.clock.uncertainty_ns; });
-}
-
-// The alignment of the ranks' clocks, in words.
-std::string PrintClocks(const ImportedStep& imported) {
-  if (imported.ranks.size() == 1) return "";
-  std::string text = imported.hosts == 1 && imported.clocks_off_ns == 0
-                         ? "clocks: one host, so one clock; no message says otherwise"
-                         : absl::StrCat("clocks: aligned to that of rank ", imported.ranks[0].rank,
-                                        " by messages, which all arrive after they have left");
-  if (SeenFromOneSide(imported)) {
-    absl::StrAppend(&text, "; where they go one way only (no ±) by as little as that takes");
-  }
-  if (imported.clocks_off_ns > 0) {
-    absl::StrAppend(&text, "; some arrive up to ", PrintTime(imported.clocks_off_ns),
-                    " before, whatever the offsets: the clocks drift");
-  }
-  return text + "\n";
-}
-
+// "+3.2 ms ± 40 us"; "+3.2 ms or more" where messages bound the offset on one side only.
 std::string PrintClock(const RankClock& clock) {
   std::string text = PrintTime(std::abs(clock.offset_ns));
   if (clock.offset_ns != 0) text = absl::StrCat(clock.offset_ns < 0 ? "-" : "+", text);
-  if (clock.uncertainty_ns.value_or(0) > 0) {
-    absl::StrAppend(&text, " ± ", PrintTime(*clock.uncertainty_ns));
-  }
+  if (!clock.uncertainty_ns) return clock.offset_ns == 0 ? "unknown" : text + " or more";
+  if (*clock.uncertainty_ns > 0) absl::StrAppend(&text, " ± ", PrintTime(*clock.uncertainty_ns));
   return text;
 }
 
+bool AreAlike(const RankClock& a, const RankClock& b) {
+  return a.offset_ns == b.offset_ns && a.uncertainty_ns == b.uncertainty_ns;
+}
+
+// The moved clocks, "rank 1 by +3.2 ms ± 40 us", those of successive ranks at once.
+std::vector<std::string> MovedClocks(const std::vector<ImportedRank>& ranks) {
+  std::vector<std::string> moved;
+  for (size_t r = 1, end = 1; r < ranks.size(); r = end) {
+    for (end = r + 1; end < ranks.size(); ++end) {
+      if (!AreAlike(ranks[end].clock, ranks[r].clock)) break;
+    }
+    if (ranks[r].clock.offset_ns == 0) continue;
+    moved.push_back(absl::StrCat(end == r + 1 ? "rank " : "ranks ", ranks[r].rank,
+                                 end == r + 1 ? "" : absl::StrCat(" to ", ranks[end - 1].rank),
+                                 " by ", PrintClock(ranks[r].clock)));
+  }
+  return moved;
+}
+
 }  // namespace
+
+std::string PrintClocks(const ImportedStep& imported) {
+  constexpr size_t kMostNamed = 8;
+  const std::vector<ImportedRank>& ranks = imported.ranks;
+  std::vector<std::string> moved = MovedClocks(ranks);
+  const size_t parts = moved.size();
+  if (parts > kMostNamed) {
+    moved.resize(kMostNamed - 1);
+    moved.push_back(absl::StrCat(parts - moved.size(), " more, below"));
+  }
+  std::string text;
+  if (parts > 0) {
+    text = absl::StrCat("clocks moved to that of rank ", ranks[0].rank, ": ",
+                        absl::StrJoin(moved, ", "), "\n");
+  }
+  const auto has = [&](const auto& of) { return std::any_of(ranks.begin(), ranks.end(), of); };
+  if (has([](const ImportedRank& rank) { return rank.clock.uncertainty_ns.value_or(0) > 0; })) {
+    absl::StrAppend(&text,
+                    "  ±: the most by which that is wrong; messages arrive after they have left, "
+                    "both ways\n");
+  }
+  const auto unknown = std::count_if(ranks.begin(), ranks.end(), [](const ImportedRank& rank) {
+    return !rank.clock.uncertainty_ns.has_value();
+  });
+  if (unknown > 0) {
+    absl::StrAppend(&text, "  ", unknown == 1 ? "one clock" : absl::StrCat(unknown, " clocks"),
+                    " may be off by any more: messages between hosts go one way only, and nothing "
+                    "says how long they took\n");
+  }
+  if (imported.clocks_off_ns > 0) {
+    absl::StrAppend(&text, "  whatever is moved, some messages arrive up to ",
+                    PrintTime(imported.clocks_off_ns), " before they left: clocks drift\n");
+  }
+  return text;
+}
 
 bool IsTrace(const std::string& path) {
   std::error_code error;

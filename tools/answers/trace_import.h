@@ -25,6 +25,9 @@ absl::StatusOr<ImportedStep> ImportTraces(
     const std::vector<std::string>& paths, std::optional<int> step,
     const std::function<bool()>& watch = [] { return true; });
 
+// The clocks that were moved, by how much, and how sure that is: lines, or "" if none was moved and
+// each is known to be right.
+std::string PrintClocks(const ImportedStep& imported);
 void PrintImport(const ImportedStep& imported, std::ostream& out);
 Json ImportAsJson(const ImportedStep& imported);
 
