@@ -284,7 +284,7 @@ const Asked kAsked[] = {
     {"calibrate", "calibrate tests/golden/show/measured.timeline"},
     {"bench", "bench @/results.json"},
     {"bench", "bench @/others.json"},
-    {"bench --compare", "bench --compare @/results.json @/others.json"},
+    {"bench --compare", "bench --compare @/results.json @/others.json --fail-slower 5%"},
     {"bench --list", "bench @/suite.yaml --list"},
     {"run", "run @/run.yaml --out @/made --save @/kept"},
     {"run", "run @/run.yaml --out @/made --resume @/ckpt --steps 8"},

@@ -136,8 +136,83 @@ TEST(SuiteCompareTest, SaysWhatChanged) {
         "the machine alone: 10.0 % slower than before; disturbed in 0 % and 100 %"}) {
     EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
   }
-  EXPECT_EQ(CountSlower(comparison, 0.05), 1);
-  EXPECT_EQ(CountSlower(comparison, 0.25), 0);
+  EXPECT_EQ(CountSlower(comparison), 1);
+  EXPECT_EQ(CountSlower(CompareResults(before, after, 0.25)), 0);
+}
+
+// The case's repetitions take these times as long as made.
+void Vary(const std::vector<double>& factors, CaseResult* result) {
+  for (size_t i = 0; i < factors.size(); ++i) {
+    for (double& us : result->repetitions[i].step_us) us *= factors[i];
+  }
+}
+
+TEST(SuiteCompareTest, SaysWhereNoiseHidesTheChange) {
+  const std::vector<double> noisy = {1, 1.7, 1.02, 2.08, 1.4}, quiet = {1, 1.03, 1.01, 0.99, 1.02};
+  const FigureChange unclear = ChangeOf(noisy, noisy);
+  EXPECT_EQ(unclear.change, Change::kUnclear);
+  EXPECT_NEAR(unclear.spread, 1.08, 1e-9);
+  EXPECT_EQ(ChangeOf(noisy, quiet).spread, unclear.spread);
+  EXPECT_EQ(ChangeOf(quiet, quiet).change, Change::kNone);
+  EXPECT_EQ(ChangeOf(quiet, quiet, 0.01).change, Change::kUnclear);
+  EXPECT_EQ(ChangeOf(noisy, noisy, 2).change, Change::kNone);
+
+  const SuiteResults before = MadeResults();
+  SuiteResults after = MadeResults();
+  Vary(noisy, &after.cases[0]);
+  Vary(quiet, &after.cases[2]);
+  const std::string text = PrintComparison(before, after, CompareResults(before, after));
+  EXPECT_NE(text.find("cannot tell 5 % here: the repetitions differ by 108 %"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("no change (within 3.0 %)"), std::string::npos) << text;
+}
+
+// A gate that cannot see what it is asked is no gate that is passed.
+TEST(SuiteCompareTest, FailsWhereItCannotSeeWhetherACaseIsSlower) {
+  const SuiteResults before = MadeResults();
+  const auto unseen = [&](const SuiteResults& after, double asked) {
+    return UnseenCases(CompareResults(before, after, asked));
+  };
+  EXPECT_TRUE(unseen(before, 0.05).empty());
+  SuiteResults after = before;
+  Vary({1, 1.7, 1.02, 2.08, 1.4}, &after.cases[0]);
+  Vary({1, 1.7, 1.02, 2.08, 1.4}, &after.cases[1]);  // torch's side: none of ours
+  EXPECT_EQ(unseen(after, 0.05),
+            std::vector<std::string>{"small 1f1b P=2 M=4 fp32: 1.000 to 2.080 times as long: the "
+                                     "repetitions differ by 108 %"});
+  EXPECT_TRUE(unseen(after, 1.1).empty());
+  // Faster for certain: noise above that hides nothing.
+  SlowDown(0.4, &after.cases[0]);
+  EXPECT_TRUE(unseen(after, 0.05).empty());
+
+  after = before;
+  after.cases[0].repetitions.resize(1);
+  after.cases[2].repetitions.clear();
+  after.cases[2].reason = "out of memory";
+  EXPECT_EQ(unseen(after, 0.05),
+            (std::vector<std::string>{"small 1f1b P=2 M=4 fp32: too few repetitions",
+                                      "small zb_h1 P=2 M=4 fp32: not in the second: out of "
+                                      "memory"}));
+  after.cases.pop_back();
+  after.cases.pop_back();
+  EXPECT_EQ(unseen(after, 0.05).back(), "small zb_h1 P=2 M=4 fp32: only in the first");
+
+  const std::string folder = ScratchFolder();
+  WriteText(folder + "/old.json", Print(before));
+  WriteText(folder + "/new.json", Print(after));
+  EXPECT_EQ(RunToolIn(folder, Words("bench --compare old.json new.json")).status, 0);
+  const Answer blind =
+      RunToolIn(folder, Words("bench --compare old.json new.json --fail-slower 5%"));
+  EXPECT_EQ(blind.status, 1);
+  EXPECT_NE(
+      blind.out.find("--fail-slower cannot see whether 2 cases are slower by more than 5%:\n"),
+      std::string::npos)
+      << blind.out;
+  const auto json = Json::parse(
+      RunToolIn(folder, Words("bench --compare old.json new.json --fail-slower 5% --json")).out);
+  EXPECT_EQ(json["ok"], false);
+  EXPECT_EQ(json["slower"], 0);
+  EXPECT_EQ(json["unseen"].size(), 2);
 }
 
 TEST(SuiteCompareTest, FailsWhereACaseIsSlower) {

@@ -38,24 +38,33 @@ absl::Status WritePage(const Flags& flags, const SuiteResults& results, const Ou
   return WriteAsked(output, flags.page, PrintPage(results));
 }
 
+void PrintUnseen(const std::vector<std::string>& unseen, const std::string& share,
+                 std::ostream& out) {
+  if (unseen.empty()) return;
+  out << "--fail-slower cannot see whether " << unseen.size()
+      << (unseen.size() == 1 ? " case is" : " cases are") << " slower by more than " << share
+      << ":\n";
+  for (const std::string& line : unseen) out << "  " << line << "\n";
+}
+
 int CompareFiles(const Flags& flags, const Output& output) {
   if (flags.files.size() != 2) {
     return Fail(output, "--compare: expected two results, the older one first");
   }
-  double most_slower = -1;
-  if (!flags.fail_slower.empty()) {
-    const absl::StatusOr<double> share = ShareOf(flags.fail_slower);
-    if (!share.ok()) return Fail(output, share.status().message());
-    most_slower = *share;
-  }
+  const bool fails = !flags.fail_slower.empty();
+  const absl::StatusOr<double> asked = fails ? ShareOf(flags.fail_slower) : kAskedShare;
+  if (!asked.ok()) return Fail(output, asked.status().message());
   const absl::StatusOr<SuiteResults> before = ReadResults(flags.files[0]);
   if (!before.ok()) return Fail(output, before.status().message());
   const absl::StatusOr<SuiteResults> after = ReadResults(flags.files[1]);
   if (!after.ok()) return Fail(output, after.status().message());
-  const SuiteComparison comparison = CompareResults(*before, *after);
-  const int slower = most_slower < 0 ? 0 : CountSlower(comparison, most_slower);
+  const SuiteComparison comparison = CompareResults(*before, *after, *asked);
+  const int slower = fails ? CountSlower(comparison) : 0;
+  const std::vector<std::string> unseen =
+      fails ? UnseenCases(comparison) : std::vector<std::string>();
+  const bool ok = slower == 0 && unseen.empty();
   if (output.json) {
-    Json json = {{"ok", slower == 0}, {"findings", Json::array()}, {"slower", slower}};
+    Json json = {{"ok", ok}, {"findings", Json::array()}, {"slower", slower}, {"unseen", unseen}};
     json.update(AsJson(comparison));
     WriteJson(output.out, json);
   } else {
@@ -64,8 +73,9 @@ int CompareFiles(const Flags& flags, const Output& output) {
       output.out << slower << (slower == 1 ? " case is" : " cases are") << " slower by more than "
                  << flags.fail_slower << "\n";
     }
+    PrintUnseen(unseen, flags.fail_slower, output.out);
   }
-  return slower == 0 ? kOk : kFindings;
+  return ok ? kOk : kFindings;
 }
 
 int ListCases(const Flags& flags, const Suite& suite, const Output& output) {

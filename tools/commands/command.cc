@@ -66,6 +66,10 @@ constexpr const char* kBenchMeaning =
     "their\n"
     "ranks: a change is one where the 95 % interval of the ratio leaves 1 out, and that is over 1 "
     "%.\n"
+    "Where the interval holds 1 and reaches beyond 5 %, or what --fail-slower asks, noise hides "
+    "the "
+    "change,\n"
+    "and the answer says so; --fail-slower does not pass a case of which the figures cannot tell.\n"
     "tools/README.md says what a suite is and what the results hold.";
 
 // The answer of search.

@@ -104,7 +104,9 @@ constexpr JsonKey kChange[] = {
     {"ratio", "number", "after / before"},
     {"interval", "list or null", "of 95 %; null with too few repetitions"},
     {"interval[]", "number", "the least ratio, the largest"},
-    {"change", "text", "`faster`, `slower`, `no change` or `too few repetitions`"},
+    {"spread", "share",
+     "by which the longest repetition is longer than the shortest, where that is more"},
+    {"change", "text", "`faster`, `slower`, `no change`, `too few repetitions` or `cannot tell`"},
     {"within", "share or null", "of `no change`: it is not larger than that"},
 };
 
@@ -604,6 +606,9 @@ constexpr JsonKey kBenchList[] = {
 
 constexpr JsonKey kBenchCompare[] = {
     {"slower", "integer", "cases beyond `--fail-slower`; `ok` is false if there are any"},
+    {"unseen[]", "text",
+     "a case that may be beyond `--fail-slower`, and why the figures do not tell; `ok` is false if "
+     "there are any"},
     {"cases[].name", "text", ""},
     {"cases[].side", "text", "`stringline` or `torch`"},
     {"cases[].same_loss", "bool", ""},

@@ -379,7 +379,8 @@ void DeclareBenchOptions(CLI::App& app, Flags& flags) {
       app.add_flag("--compare", flags.compare, "Compare two results: FILE before, and FILE after");
   compare->excludes(list)->excludes(again)->excludes(page);
   app.add_option("--fail-slower", flags.fail_slower,
-                 "Exit status 1 if one of our cases is slower, and by more than this, as 5%")
+                 "Exit status 1 if one of our cases is slower, and by more than this, as 5%, or if "
+                 "the figures cannot tell")
       ->type_name("SHARE")
       ->needs(compare);
 }
