@@ -68,6 +68,8 @@ absl::Status ReadParamWord(absl::string_view word, Param* param) {
     param->expert = true;
   } else if (word == "balance") {
     param->update = Update::kBalance;
+  } else if (word == "frozen") {
+    param->frozen = true;
   } else {
     return absl::InvalidArgumentError(absl::StrCat("'", word, "' says nothing of a param"));
   }
@@ -354,7 +356,8 @@ std::string PrintStageProgram(const StageProgram& program) {
                     PrintInit(param), param.decay ? " decay" : "", param.eager ? " eager" : "",
                     param.tied_to.empty() ? "" : " tied=", param.tied_to,
                     param.expert ? " expert" : "",
-                    param.update == Update::kBalance ? " balance" : "", "\n");
+                    param.update == Update::kBalance ? " balance" : "",
+                    param.frozen ? " frozen" : "", "\n");
   }
   const auto print = [&](const char* word, const std::vector<Crossing>& crossings) {
     for (const Crossing& crossing : crossings) {

@@ -49,8 +49,21 @@ struct RefusedProgram {
   std::string why;
 };
 
+// False for a size without a hint.
+bool IsKnown(const Json& size) {
+  return !size.is_object() || !size.contains("as_expr") ||
+         size.at("as_expr").at("hint").is_object();
+}
+
 // {"as_int": 4}, or {"as_expr": {"expr_str": "s0", "hint": {"as_int": 4}}}.
 double SymbolicSize(const Json& size) {
+  if (!IsKnown(size)) {
+    throw RefusedProgram{absl::StrCat(
+        "a size depends on the values of a tensor, as after nonzero(), item() or an index by a "
+        "mask: ",
+        InJson(size), "; write torch.where, or, for experts of transformers, load the model with ",
+        "experts_implementation=\"batched_mm\" or \"grouped_mm\"")};
+  }
   if (size.is_number()) return size.get<double>();
   if (size.contains("as_int")) return size.at("as_int").get<double>();
   if (size.contains("as_expr") && size.at("as_expr").at("hint").is_object()) {
@@ -104,6 +117,15 @@ ModuleStack ModulesIn(const std::string& stack) {
   return modules;
 }
 
+// Assertions, and arithmetic on sizes, which are known from the results, give no tensor.
+bool GivesTensor(const Json& node) {
+  const Json& outputs = node.at("outputs");
+  return std::any_of(outputs.begin(), outputs.end(), [](const Json& output) {
+    return output.contains("as_tensor") || output.contains("as_tensors") ||
+           output.contains("as_optional_tensor") || output.contains("as_optional_tensors");
+  });
+}
+
 class ProgramReader {
  public:
   explicit ProgramReader(const Json& root) : root_(root) {}
@@ -140,8 +162,9 @@ class ProgramReader {
       }
       if (!meta.value("requires_grad", true)) without_grad_.insert(prefix + name);
     }
-    for (const auto& [name, size] : graph.at("sym_int_values").items())
-      sizes_[prefix + name] = SymbolicSize(size);
+    for (const auto& [name, size] : graph.at("sym_int_values").items()) {
+      if (IsKnown(size)) sizes_[prefix + name] = SymbolicSize(size);
+    }
     for (const Json& node : graph.at("nodes")) ReadNode(node, prefix);
   }
 
@@ -154,6 +177,7 @@ class ProgramReader {
     for (const Wrapper& wrapper : kWrappers) {
       if (node.target == wrapper.target) return ReadWrapped(json, prefix, wrapper);
     }
+    if (!GivesTensor(json)) return;
     absl::ConsumePrefix(&target, "aten.");
     node.op = std::string(target.substr(0, target.rfind('.')));
     node.name = prefix + json.value("name", "");
@@ -279,7 +303,10 @@ class ProgramReader {
   double SymbolIn(const Json& json, const std::string& prefix) const {
     if (json.contains("as_int")) return json.at("as_int").get<double>();
     const auto found = sizes_.find(prefix + json.at("as_name").get<std::string>());
-    if (found == sizes_.end()) throw RefusedProgram{"a size is " + InJson(json)};
+    if (found == sizes_.end()) {
+      throw RefusedProgram{
+          absl::StrCat("a size is ", InJson(json), ", which depends on the values of a tensor")};
+    }
     return found->second;
   }
 

@@ -16,8 +16,6 @@ constexpr const char* kCopies[] = {"to",    "_to_copy",   "type_as", "alias",
 constexpr const char* kLayouts[] = {"view",   "reshape", "_unsafe_view", "flatten",  "unflatten",
                                     "expand", "slice",   "squeeze",      "unsqueeze"};
 constexpr const char* kViews[] = {"view", "reshape", "_unsafe_view", "flatten", "unflatten"};
-// An assertion without a result.
-constexpr absl::string_view kAssertion = "_assert_tensor_metadata";
 
 template <size_t count>
 bool IsOneOf(const std::string& op, const char* const (&ops)[count]) {
@@ -56,7 +54,6 @@ TorchGraph::TorchGraph(const TorchProgram& program, TorchConstants* constants)
     : program_(program), constants_(*constants) {
   for (const TorchNode& node : program.nodes) {
     for (const std::string& output : node.outputs) producers_[output] = &node;
-    if (node.op == kAssertion) continue;
     for (const auto& [name, argument] : node.inputs) {
       for (const std::string& tensor : argument.tensors) ++readers_[tensor];
     }
@@ -269,7 +266,7 @@ bool TorchGraph::IsReadOnce(const std::string& value) const {
   }
 }
 
-absl::Status TorchGraph::Unknown(const TorchNode& node, absl::string_view why) const {
+absl::Status UnknownNode(const TorchNode& node, absl::string_view why) {
   std::string message = absl::StrCat(node.target, " is not known here");
   if (!why.empty()) absl::StrAppend(&message, ": ", why);
   absl::StrAppend(&message, "; node '", node.name, "'");

@@ -71,6 +71,10 @@ const std::vector<OpCase>& Cases() {
       {Op::kMatMul, {F32({2, 4, 3}), F32({2, 4, 5})}, {1, 0}},
       {Op::kMatMul, {F32({2, 3, 4}), F32({2, 5, 4})}, {0, 1}},
       {Op::kMatMul, {F32({2, 4, 3}), F32({2, 5, 4})}, {1, 1}},
+      {Op::kTopK, {F32({2, 5})}, {3, 1}},
+      {Op::kTopK, {F32({2, 5})}, {2, 0}},
+      {Op::kGather, {F32({3, 4, 2}), I32({3, 6, 2})}, {1}, 4},
+      {Op::kScatter, {F32({3, 4, 2}), I32({3, 4, 2})}, {1, 6, 1}, 6},
       {Op::kPaddedEmbedding, {I32({3, 4}), F32({7, 5})}, {6}, 6},
       {Op::kSoftmax, {F32({3, 5})}, {0}},
       {Op::kSoftmax, {F32({2, 3, 7})}, {1}},
@@ -156,7 +160,8 @@ void CheckCase(const OpCase& test, std::mt19937_64& random) {
   ASSERT_TRUE(program.ok()) << program.status();
   StageState state;
   state.inputs = {RandomArray(program->inputs[0].type, random, test.below)};
-  if (program->last) state.target = RandomArray(program->target, random, test.below);
+  const bool indexes = test.op == Op::kGather || test.op == Op::kScatter;
+  if (program->last || indexes) state.target = RandomArray(program->target, random, test.below);
   if (program->positions) {
     const std::vector<int64_t>& shape = program->positions->shape;
     state.positions = DocumentPositions(shape[0], shape[1], 12, random);
@@ -201,7 +206,8 @@ TEST(Gradients, CasesReachEveryOp) {
     }
   }
   for (const OpRow& row : AllOps()) {
-    if (IsOfExperts(row.op) || row.op == Op::kNumbers) continue;
+    const bool without = row.op == Op::kNumbers || row.op == Op::kWhole || row.op == Op::kFloat;
+    if (IsOfExperts(row.op) || without) continue;
     EXPECT_TRUE(reached.count(row.op)) << row.name << " is in no case's programs";
     if (row.inputs == 0) continue;
     EXPECT_EQ(row.gradient != nullptr, tried.count(row.op) == 1)

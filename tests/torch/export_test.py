@@ -126,6 +126,9 @@ def worst_gradient(model, found):
     worst, where = 0.0, "nowhere"
     for name, param in model.named_parameters(remove_duplicate=False):
         grad, given = param.grad, found[name]
+        if grad is None and not param.requires_grad:  # frozen: no gradient is added
+            worst = max(worst, given.abs().max().item())
+            continue
         # A bias of keys shifts all scores of a query alike: its gradient is 0, and rounding.
         if name.endswith(("k_proj.bias", ".k.bias")):
             difference = (given - grad).abs().max().item()
