@@ -352,12 +352,11 @@ std::string PrintStageProgram(const StageProgram& program) {
   if (program.last) absl::StrAppend(&text, "  last\n");
   if (program.remakes) absl::StrAppend(&text, "  remakes\n");
   for (const Param& param : program.params) {
-    absl::StrAppend(&text, "  param ", param.name, " : ", PrintType(param.type), " ",
-                    PrintInit(param), param.decay ? " decay" : "", param.eager ? " eager" : "",
-                    param.tied_to.empty() ? "" : " tied=", param.tied_to,
-                    param.expert ? " expert" : "",
-                    param.update == Update::kBalance ? " balance" : "",
-                    param.frozen ? " frozen" : "", "\n");
+    absl::StrAppend(
+        &text, "  param ", param.name, " : ", PrintType(param.type), " ", PrintInit(param),
+        param.decay ? " decay" : "", param.eager ? " eager" : "",
+        param.tied_to.empty() ? "" : " tied=", param.tied_to, param.expert ? " expert" : "",
+        param.update == Update::kBalance ? " balance" : "", param.frozen ? " frozen" : "", "\n");
   }
   const auto print = [&](const char* word, const std::vector<Crossing>& crossings) {
     for (const Crossing& crossing : crossings) {

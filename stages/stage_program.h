@@ -82,8 +82,8 @@ struct Param {
   // of the whole parameter. Other parameters are equal on all ranks that share out the experts.
   bool expert = false;
   Update update = Update::kAdamW;
-  // Has no gradient: no program has a port for it, its accumulator stays zero, and so AdamW, without
-  // decay, leaves the parameter as it is.
+  // Has no gradient: no program has a port for it, its accumulator stays zero, and so AdamW,
+  // without decay, leaves the parameter as it is.
   bool frozen = false;
   friend bool operator==(const Param&, const Param&) = default;
 };

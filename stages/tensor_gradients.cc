@@ -104,7 +104,7 @@ Grads GradientOfGather(Builder& builder, const Node& node, OutputGrads dy, const
           kNone};
 }
 
-// As torch's: also where a later number stays in its place.
+// Torch's gradient, also of a number in whose place a later one stays.
 Grads GradientOfScatter(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted) {
   if (!wanted[0]) return {kNone, kNone};
   return {builder.Append(Op::kGather, {dy[0], node.inputs[1]}, {node.attributes[0]}), kNone};

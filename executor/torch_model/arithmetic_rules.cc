@@ -114,8 +114,8 @@ Made Difference(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
   return in.tensors().Add(x, y);
 }
 
-// Whole numbers are floats here, of which only those up to 2^24 are exact: a factor on token numbers
-// has to leave them there.
+// Whole numbers are floats here, of which only those up to 2^24 are exact: a factor on token
+// numbers has to leave them there.
 absl::Status CheckFactor(const TorchOperands& in, const TorchNode& node) {
   constexpr double kMost = 64;  // of vocabularies up to 2^18
   if (!HoldsTokens(in.graph().program().values.at(node.outputs.front()).type)) {

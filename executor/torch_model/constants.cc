@@ -514,9 +514,9 @@ const std::map<std::string, Function>& Functions() {
 }  // namespace
 
 bool TorchConstants::ReadsNoValue(const std::string& op) {
-  static const std::set<std::string>& ops = *new std::set<std::string>{
-      "full_like", "ones_like", "zeros_like", "empty_like",
-      "new_full",  "new_ones",  "new_zeros",  "new_empty"};
+  static const std::set<std::string>& ops =
+      *new std::set<std::string>{"full_like", "ones_like", "zeros_like", "empty_like",
+                                 "new_full",  "new_ones",  "new_zeros",  "new_empty"};
   return ops.count(op) > 0;
 }
 

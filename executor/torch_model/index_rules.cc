@@ -2,7 +2,7 @@
 // scatter, index). Whole numbers are floats here until an op of ours indexes by them. Of equal
 // numbers the one with the lower index comes first, which torch leaves open for topk.
 #include <algorithm>
-#include <cmath>
+#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -44,10 +44,9 @@ absl::StatusOr<Chosen> Choose(TorchOperands& in, const TorchNode& node, ValueId 
   TensorNodes& tensors = in.tensors();
   const int64_t last = static_cast<int64_t>(tensors.SizesOf(x).size()) - 1;
   SL_ASSIGN_OR_RETURN(x, tensors.Swap(x, dim, last));
-  SL_ASSIGN_OR_RETURN(
-      const std::vector<ValueId> both,
-      in.nodes().AppendAll(node, Op::kTopK, {x},
-                           {static_cast<double>(count), largest ? 1.0 : 0.0}));
+  SL_ASSIGN_OR_RETURN(const std::vector<ValueId> both,
+                      in.nodes().AppendAll(node, Op::kTopK, {x},
+                                           {static_cast<double>(count), largest ? 1.0 : 0.0}));
   Chosen chosen{};
   SL_ASSIGN_OR_RETURN(chosen.values, tensors.Swap(both[0], dim, last));
   SL_ASSIGN_OR_RETURN(const ValueId indices, tensors.Append(Op::kFloat, {both[1]}));
@@ -75,9 +74,8 @@ Made Sort(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
   SL_ASSIGN_OR_RETURN(const ValueId x, in.Value(node.Tensor("self")));
   const Sizes sizes = in.tensors().SizesOf(x);
   SL_ASSIGN_OR_RETURN(const int64_t dim, in.Dimension(node, "dim", -1, sizes));
-  SL_ASSIGN_OR_RETURN(const Chosen chosen,
-                      Choose(in, node, x, dim, sizes[static_cast<size_t>(dim)],
-                             node.Number("descending", 0) != 0));
+  SL_ASSIGN_OR_RETURN(const Chosen chosen, Choose(in, node, x, dim, sizes[static_cast<size_t>(dim)],
+                                                  node.Number("descending", 0) != 0));
   return node.op == "argsort" ? Made(chosen.indices) : Both(in, node, chosen);
 }
 
@@ -102,8 +100,7 @@ Made Extreme(TorchOperands& in, const TorchNode& node, size_t output) {
   const Sizes& sizes = in.graph().Sizes(node.outputs[output]);
   SL_ASSIGN_OR_RETURN(chosen.values, in.tensors().Reshape(chosen.values, sizes));
   SL_ASSIGN_OR_RETURN(chosen.indices, in.tensors().Reshape(chosen.indices, sizes));
-  return node.op == "argmax" || node.op == "argmin" ? Made(chosen.indices)
-                                                    : Both(in, node, chosen);
+  return node.op == "argmax" || node.op == "argmin" ? Made(chosen.indices) : Both(in, node, chosen);
 }
 
 // x along a new last dimension against 0, 1, ..., count - 1.
@@ -126,7 +123,7 @@ Made OneHot(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
   return EqualsEach(in.tensors(), x, classes);
 }
 
-// Of whole numbers 0 .. bins - 1, a bin each: how often each comes.
+// Counts of the whole numbers 0 .. bins - 1, with a bin for each.
 Made Histogram(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
   const auto bins = static_cast<int64_t>(node.Number("bins", 100));
   const std::string numbers = in.graph().Strip(node.Tensor("self"));
@@ -167,8 +164,9 @@ Made Gather(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
 Made Widened(TensorNodes& tensors, ValueId x, const Sizes& sizes) {
   for (size_t d = 0; d < sizes.size(); ++d) {
     if (tensors.SizesOf(x)[d] == sizes[d]) continue;
-    SL_ASSIGN_OR_RETURN(x, tensors.Append(Op::kPut, {x}, {static_cast<double>(d), 0, 1,
-                                                          static_cast<double>(sizes[d])}));
+    SL_ASSIGN_OR_RETURN(
+        x, tensors.Append(Op::kPut, {x},
+                          {static_cast<double>(d), 0, 1, static_cast<double>(sizes[d])}));
   }
   return x;
 }
@@ -278,8 +276,7 @@ absl::StatusOr<IndexedRows> RowsOf(TorchOperands& in, const TorchNode& node, Val
   rows.order.assign(dims.begin(), dims.end());
   rows.order.insert(rows.order.end(), rest.begin(), rest.end());
   for (const int64_t d : rows.order) rows.whole.push_back(sizes[static_cast<size_t>(d)]);
-  rows.rest.assign(rows.whole.begin() + static_cast<std::ptrdiff_t>(dims.size()),
-                   rows.whole.end());
+  rows.rest.assign(rows.whole.begin() + static_cast<std::ptrdiff_t>(dims.size()), rows.whole.end());
   rows.index = tensors.SizesOf(rows.at);
   // Indices side by side stay in their place; others come first.
   if (dims.back() - dims.front() + 1 == dims.size()) rows.front = dims.front();
@@ -339,13 +336,17 @@ Made IndexPut(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
   SL_ASSIGN_OR_RETURN(at, Whole(tensors, at));
   SL_ASSIGN_OR_RETURN(x, tensors.Permute(x, rows.order));
   SL_ASSIGN_OR_RETURN(x, tensors.Reshape(x, {rows.rows, columns}));
-  SL_ASSIGN_OR_RETURN(
-      x, Overlaid(tensors, x, source, at, 0, node.Number("accumulate", 0) != 0));
+  SL_ASSIGN_OR_RETURN(x, Overlaid(tensors, x, source, at, 0, node.Number("accumulate", 0) != 0));
   SL_ASSIGN_OR_RETURN(x, tensors.Reshape(x, rows.whole));
   return tensors.Permute(x, Inverse(rows.order));
 }
 
 // Writes through views
+
+// The written values; beside the first dimension they may be the same for all sequences.
+Made Written(TorchOperands& in, const TorchNode& node, int64_t dim) {
+  return dim == 0 ? in.Value(node.Tensor("src")) : in.Loose(node.Tensor("src"));
+}
 
 // x with `source` in place of every step-th part along the dimension.
 Made Replaced(TensorNodes& tensors, ValueId x, ValueId source, int64_t dim, int64_t first,
@@ -360,18 +361,18 @@ Made Replaced(TensorNodes& tensors, ValueId x, ValueId source, int64_t dim, int6
   along[d] = sizes[d];
   SL_ASSIGN_OR_RETURN(const ValueId there, tensors.Numbers(along, mark));
   SL_ASSIGN_OR_RETURN(x, tensors.Zip(ZipFunction::where_not, x, there));
-  SL_ASSIGN_OR_RETURN(
-      source, tensors.Append(Op::kPut, {source},
-                             {static_cast<double>(dim), static_cast<double>(first),
-                              static_cast<double>(step), static_cast<double>(sizes[d])}));
+  SL_ASSIGN_OR_RETURN(source,
+                      tensors.Append(Op::kPut, {source},
+                                     {static_cast<double>(dim), static_cast<double>(first),
+                                      static_cast<double>(step), static_cast<double>(sizes[d])}));
   return tensors.Add(x, source);
 }
 
 Made SliceScatter(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
   SL_ASSIGN_OR_RETURN(const ValueId x, in.Value(node.Tensor("self")));
-  SL_ASSIGN_OR_RETURN(const ValueId source, in.Value(node.Tensor("src")));
   const Sizes sizes = in.tensors().SizesOf(x);
   SL_ASSIGN_OR_RETURN(const int64_t dim, in.Dimension(node, "dim", 0, sizes));
+  SL_ASSIGN_OR_RETURN(const ValueId source, Written(in, node, dim));
   auto first = static_cast<int64_t>(node.Number("start", 0));
   if (first < 0) first = std::max<int64_t>(0, first + sizes[static_cast<size_t>(dim)]);
   return Replaced(in.tensors(), x, source, dim, first,
@@ -380,12 +381,13 @@ Made SliceScatter(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
 
 Made SelectScatter(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
   SL_ASSIGN_OR_RETURN(const ValueId x, in.Value(node.Tensor("self")));
-  SL_ASSIGN_OR_RETURN(ValueId source, in.Value(node.Tensor("src")));
-  Sizes one = in.tensors().SizesOf(x);
-  SL_ASSIGN_OR_RETURN(const int64_t dim, in.Dimension(node, "dim", 0, one));
+  const Sizes sizes = in.tensors().SizesOf(x);
+  SL_ASSIGN_OR_RETURN(const int64_t dim, in.Dimension(node, "dim", 0, sizes));
   auto index = static_cast<int64_t>(node.Number("index", 0));
-  if (index < 0) index += one[static_cast<size_t>(dim)];
-  one[static_cast<size_t>(dim)] = 1;
+  if (index < 0) index += sizes[static_cast<size_t>(dim)];
+  SL_ASSIGN_OR_RETURN(ValueId source, Written(in, node, dim));
+  Sizes one = in.tensors().SizesOf(source);
+  one.insert(one.begin() + dim, 1);
   SL_ASSIGN_OR_RETURN(source, in.tensors().Reshape(source, one));
   return Replaced(in.tensors(), x, source, dim, index, 1);
 }
@@ -401,6 +403,11 @@ Made GroupedProduct(TorchOperands& in, const TorchNode& node, size_t /*output*/)
   if (in.graph().Sizes(matrices).size() != 3 || node.Tensor("offs").empty()) {
     return in.graph().Unknown(node, "its matrices have other than three dimensions");
   }
+  // Rows behind the last offset would have no expert.
+  const TorchNode* const sum = in.graph().Match(node.Tensor("offs"), "cumsum");
+  if (sum == nullptr || in.graph().Match(sum->Tensor("self"), "histc") == nullptr) {
+    return in.graph().Unknown(node, "its offs are no running sum of a histogram of experts");
+  }
   SL_ASSIGN_OR_RETURN(const ValueId x, in.Value(node.Tensor(own ? "self" : "input")));
   const TorchNode* const turned = in.graph().Producer(in.graph().Strip(matrices));
   ValueId weight = kNone;
@@ -414,8 +421,8 @@ Made GroupedProduct(TorchOperands& in, const TorchNode& node, size_t /*output*/)
   const int64_t experts = tensors.ElementsOf(counts);
   if (experts > 1) {
     SL_ASSIGN_OR_RETURN(ValueId before, tensors.Take(counts, 0, 0, 1, experts - 1));
-    SL_ASSIGN_OR_RETURN(before, tensors.Append(Op::kPut, {before},
-                                               {0, 1, 1, static_cast<double>(experts)}));
+    SL_ASSIGN_OR_RETURN(
+        before, tensors.Append(Op::kPut, {before}, {0, 1, 1, static_cast<double>(experts)}));
     SL_ASSIGN_OR_RETURN(before, tensors.Scale(before, -1));
     SL_ASSIGN_OR_RETURN(counts, tensors.Add(counts, before));
   }

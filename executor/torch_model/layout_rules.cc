@@ -192,6 +192,8 @@ const OpRules& LayoutRules() {
   static const OpRules& rules = *new OpRules{
       {"reshape", Reshape},
       {"view", Reshape},
+      {"view_as", Reshape},
+      {"reshape_as", Reshape},
       {"_unsafe_view", Reshape},
       {"flatten", Reshape},
       {"unflatten", Reshape},
@@ -214,7 +216,6 @@ const OpRules& LayoutRules() {
       {"split_with_sizes", SplitPart},
       {"chunk", SplitPart},
       {"cat", Join},
-      {"concat", Join},
       {"stack", Join},
       {"pad", Pad},
       {"constant_pad_nd", Pad},

@@ -3,6 +3,7 @@
 #include "executor/torch_model/program.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -24,6 +25,25 @@ using Argument = TorchArgument::Kind;
 constexpr int kSchemaMajor = 8;
 constexpr int kDeepestProgram = 100;
 constexpr absl::string_view kAten = "torch.ops.";
+
+// Other names of ops, which take the same arguments.
+struct OtherName {
+  const char *op, *name;
+};
+constexpr OtherName kOtherNames[] = {
+    {"greater", "gt"},      {"greater_equal", "ge"}, {"less", "lt"},      {"less_equal", "le"},
+    {"not_equal", "ne"},    {"multiply", "mul"},     {"subtract", "sub"}, {"divide", "div"},
+    {"true_divide", "div"}, {"negative", "neg"},     {"absolute", "abs"}, {"clip", "clamp"},
+    {"concat", "cat"},      {"concatenate", "cat"}};
+
+// "mul" of "multiply", and "mul_" of "multiply_".
+std::string ShortName(absl::string_view op) {
+  const bool writes = absl::ConsumeSuffix(&op, "_");
+  for (const OtherName& other : kOtherNames) {
+    if (op == other.op) op = other.name;
+  }
+  return absl::StrCat(op, writes ? "_" : "");
+}
 
 // The modes in which a graph runs.
 struct Wrapped {
@@ -117,13 +137,28 @@ ModuleStack ModulesIn(const std::string& stack) {
   return modules;
 }
 
-// Assertions, and arithmetic on sizes, which are known from the results, give no tensor.
+// Ops on tensors that give none: assertions, and sizes and numbers, which are known from results.
+constexpr const char* kWithoutTensor[] = {"_assert_tensor_metadata",
+                                          "_assert_async",
+                                          "item",
+                                          "_local_scalar_dense",
+                                          "sym_size",
+                                          "sym_numel",
+                                          "sym_stride",
+                                          "sym_is_contiguous"};
+
+bool HoldsTensor(const Json& argument) {
+  return argument.contains("as_tensor") || argument.contains("as_tensors") ||
+         argument.contains("as_optional_tensor") || argument.contains("as_optional_tensors");
+}
+bool TakesTensor(const Json& node) {
+  const Json& inputs = node.at("inputs");
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [](const Json& input) { return HoldsTensor(input.at("arg")); });
+}
 bool GivesTensor(const Json& node) {
   const Json& outputs = node.at("outputs");
-  return std::any_of(outputs.begin(), outputs.end(), [](const Json& output) {
-    return output.contains("as_tensor") || output.contains("as_tensors") ||
-           output.contains("as_optional_tensor") || output.contains("as_optional_tensors");
-  });
+  return std::any_of(outputs.begin(), outputs.end(), HoldsTensor);
 }
 
 class ProgramReader {
@@ -177,9 +212,16 @@ class ProgramReader {
     for (const Wrapper& wrapper : kWrappers) {
       if (node.target == wrapper.target) return ReadWrapped(json, prefix, wrapper);
     }
-    if (!GivesTensor(json)) return;
     absl::ConsumePrefix(&target, "aten.");
-    node.op = std::string(target.substr(0, target.rfind('.')));
+    node.op = ShortName(target.substr(0, target.rfind('.')));
+    if (!GivesTensor(json)) {
+      const bool known = std::find(std::begin(kWithoutTensor), std::end(kWithoutTensor), node.op) !=
+                         std::end(kWithoutTensor);
+      if (known || !TakesTensor(json)) return;
+      throw RefusedProgram{
+          absl::StrCat(node.target, ", '", json.value("name", ""),
+                       "', gives no tensor, and what it does to its operands is not known here")};
+    }
     node.name = prefix + json.value("name", "");
     node.no_grad = wrapped_.no_grad;
     node.autocast = wrapped_.autocast;

@@ -17,8 +17,8 @@ namespace stringline {
 namespace {
 
 OpRule RuleOf(const TorchNode& node) {
-  for (const OpRules* const rules : {&LayerRules(), &IndexRules(), &RecurrentRules(), &LayoutRules(),
-                                    &ArithmeticRules()}) {
+  for (const OpRules* const rules :
+       {&LayerRules(), &IndexRules(), &RecurrentRules(), &LayoutRules(), &ArithmeticRules()}) {
     if (const auto rule = rules->find(node.op); rule != rules->end()) return rule->second;
   }
   return nullptr;

@@ -19,7 +19,7 @@ struct RecurrentState {
 };
 
 struct RecurrentWeights {
-  ValueId of_input, of_hidden;                              // (gates H, C) and (gates H, H)
+  ValueId of_input, of_hidden;                      // (gates H, C) and (gates H, H)
   ValueId input_bias = kNone, hidden_bias = kNone;  // (gates H)
 };
 
@@ -148,8 +148,8 @@ Made Recurrent(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
   TensorNodes& tensors = in.tensors();
   const auto layers = static_cast<size_t>(node.Number("num_layers", 1));
   const size_t directions = node.Number("bidirectional", 0) != 0 ? 2 : 1;
-  const bool biased = node.Number("has_biases", 1) != 0, batch_first =
-                                                             node.Number("batch_first", 0) != 0;
+  const bool biased = node.Number("has_biases", 1) != 0,
+             batch_first = node.Number("batch_first", 0) != 0;
   const size_t each = biased ? 4 : 2;
   SL_RETURN_IF_ERROR(CheckRecurrent(in, node, layers * directions * each));
   const std::vector<std::string>& params = node.Find("params")->tensors;

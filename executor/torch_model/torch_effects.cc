@@ -32,9 +32,9 @@ int Precision(TorchType type) {
 }
 
 // Ops with whole numbers as results of floats, by rules that let no gradient through them.
-constexpr const char* kWholeOfFloats[] = {"to",   "_to_copy", "type_as", "copy", "cumsum",
-                                          "topk", "sort",     "argsort", "max",  "min",
-                                          "argmax", "argmin"};
+constexpr const char* kWholeOfFloats[] = {"to",     "_to_copy", "type_as", "copy",
+                                          "cumsum", "topk",     "sort",    "argsort",
+                                          "max",    "min",      "argmax",  "argmin"};
 
 class EffectsWalk {
  public:
@@ -124,9 +124,9 @@ class EffectsWalk {
     }
     if (type != TorchType::kBool && !HoldsTokens(type))
       return graph_.Unknown(node, absl::StrCat("its result is ", NameOf(type)));
-    const bool has_rule = type == TorchType::kBool ||
-                          std::find(std::begin(kWholeOfFloats), std::end(kWholeOfFloats),
-                                    node.op) != std::end(kWholeOfFloats);
+    const bool has_rule =
+        type == TorchType::kBool || std::find(std::begin(kWholeOfFloats), std::end(kWholeOfFloats),
+                                              node.op) != std::end(kWholeOfFloats);
     if (truths_ && has_rule) return absl::OkStatus();
     for (const auto& [name, argument] : node.inputs) {
       for (const std::string& tensor : argument.tensors) {
@@ -175,7 +175,7 @@ class EffectsWalk {
   std::set<const TorchNode*> nodes_;
   std::set<std::string> params_;
   std::set<std::string> trained_;  // values
-  int narrowest_ = 0;  // precision of the parameters
+  int narrowest_ = 0;              // precision of the parameters
 };
 
 }  // namespace

@@ -27,6 +27,12 @@ bool CastKeeps(TorchType from, TorchType to) {
   return from == to || (IsFloat(from) && IsFloat(to)) || (HoldsTokens(from) && HoldsTokens(to));
 }
 
+// A division whose result is rounded to whole numbers is no plain quotient.
+bool Rounds(const TorchNode& node) {
+  const TorchArgument* const rounding = node.Find("rounding_mode");
+  return rounding != nullptr && rounding->kind == TorchArgument::Kind::kText;
+}
+
 bool IsNear(double a, double b) { return std::abs(a - b) <= 1e-6 * std::max(1.0, std::abs(b)); }
 
 }  // namespace
@@ -125,7 +131,7 @@ std::optional<double> TorchGraph::NumberIn(const TorchNode& node, absl::string_v
 std::optional<TorchGraph::Pair> TorchGraph::MatchPair(const std::string& value,
                                                       absl::string_view op) const {
   const TorchNode* const node = Match(value, op);
-  if (node == nullptr || node->Number("alpha", 1) != 1) return std::nullopt;
+  if (node == nullptr || node->Number("alpha", 1) != 1 || Rounds(*node)) return std::nullopt;
   Pair pair{node->Tensor("self"), node->Tensor("other")};
   if (pair.a.empty() || pair.b.empty()) return std::nullopt;
   if (NumberIn(*node, "self") || NumberIn(*node, "other")) return std::nullopt;
@@ -135,7 +141,7 @@ std::optional<TorchGraph::Pair> TorchGraph::MatchPair(const std::string& value,
 std::optional<TorchGraph::WithNumber> TorchGraph::MatchNumber(const std::string& value,
                                                               absl::string_view op) const {
   const TorchNode* const node = Match(value, op);
-  if (node == nullptr || node->Number("alpha", 1) != 1) return std::nullopt;
+  if (node == nullptr || node->Number("alpha", 1) != 1 || Rounds(*node)) return std::nullopt;
   const char* const second = op == "pow" ? "exponent" : "other";
   if (const auto number = NumberIn(*node, second); number && !node->Tensor("self").empty()) {
     return WithNumber{node->Tensor("self"), *number};

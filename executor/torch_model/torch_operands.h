@@ -32,7 +32,7 @@ class TorchOperands {
   // The same for ops that broadcast: what is alike along the first dimension may have size 1 there.
   // So constants of every sequence do not tie a program to its number of them.
   Made Loose(const std::string& value);
-  // The same of whole numbers, in I32, for ops that index by them.
+  // Whole numbers in I32, for ops that index by them.
   Made Indices(const std::string& value);
   // A tensor operand; nothing where it is left out.
   absl::StatusOr<std::optional<ValueId>> Optional(const TorchNode& node, const char* name);

@@ -1,6 +1,6 @@
-// A value that is written has versions. A view is derived from its base by a chain of nodes: a write
-// into it is put back into the base, link by link, and a view that is older than its base is derived
-// anew where it is read (as in torch's functionalization).
+// A value that is written has versions. A view is derived from its base by a chain of nodes: a
+// write into it is put back into the base, link by link, and a view that is older than its base is
+// derived anew where it is read (as in torch's functionalization).
 #include "executor/torch_model/torch_writes.h"
 
 #include <algorithm>
@@ -22,18 +22,18 @@ namespace {
 using Kind = TorchArgument::Kind;
 
 // Views whose inverse is a reshape, and the others.
-constexpr const char* kReshapes[] = {"view",    "_unsafe_view", "unflatten", "squeeze",
-                                     "unsqueeze", "alias",      "dropout",   "to",
-                                     "type_as"};
-constexpr const char* kOtherViews[] = {"transpose", "t",      "numpy_T", "permute",
-                                       "slice",     "select", "unbind",  "split",
-                                       "split_with_sizes",    "chunk",   "expand",
-                                       "expand_as", "broadcast_to", "detach", "detach_"};
+constexpr const char* kReshapes[] = {"view",    "view_as",   "_unsafe_view", "unflatten",
+                                     "squeeze", "unsqueeze", "alias",        "dropout",
+                                     "to",      "type_as"};
+constexpr const char* kOtherViews[] = {
+    "transpose", "t",         "numpy_T",      "permute",          "slice",
+    "select",    "unbind",    "split",        "split_with_sizes", "chunk",
+    "expand",    "expand_as", "broadcast_to", "detach",           "detach_"};
 // Ops that copy only where the memory's layout asks for it.
-constexpr const char* kPerhapsViews[] = {"reshape", "flatten", "contiguous"};
-constexpr const char* kOfSizes[] = {"squeeze_",  "unsqueeze_", "transpose_", "t_",
-                                    "swapaxes_", "swapdims_",  "resize_",    "resize_as_",
-                                    "set_",      "as_strided_"};
+constexpr const char* kPerhapsViews[] = {"reshape", "reshape_as", "flatten", "contiguous",
+                                         "einsum"};
+constexpr const char* kOfSizes[] = {"squeeze_",  "unsqueeze_", "transpose_", "t_",   "swapaxes_",
+                                    "swapdims_", "resize_",    "resize_as_", "set_", "as_strided_"};
 
 template <size_t count>
 bool IsAmong(const std::string& op, const char* const (&ops)[count]) {
@@ -49,9 +49,9 @@ bool WritesInPlace(const std::string& op) {
 // The op that gives what the other one writes: "add" of "add_" and of "__iadd__".
 std::string FunctionalOp(const std::string& op) {
   static const auto& others = *new std::map<std::string, std::string>{
-      {"__iadd__", "add"},     {"__isub__", "sub"},   {"__imul__", "mul"},
-      {"__idiv__", "div"},     {"__itruediv__", "div"}, {"__iand__", "__and__"},
-      {"__ior__", "__or__"},   {"fill_", "full_like"}, {"zero_", "zeros_like"}};
+      {"__iadd__", "add"},   {"__isub__", "sub"},     {"__imul__", "mul"},
+      {"__idiv__", "div"},   {"__itruediv__", "div"}, {"__iand__", "__and__"},
+      {"__ior__", "__or__"}, {"fill_", "full_like"},  {"zero_", "zeros_like"}};
   const auto found = others.find(op);
   return found != others.end() ? found->second : op.substr(0, op.size() - 1);
 }
@@ -101,7 +101,7 @@ class Versions {
     return value;
   }
 
-  // What a write gave is the value that it wrote into.
+  // The value into which the write wrote that gave this one.
   std::string Written(const std::string& value) const {
     const auto found = same_.find(value);
     return found == same_.end() ? value : found->second;
@@ -156,8 +156,7 @@ class Versions {
   bool IsView(const TorchNode& node, const std::string& from) const {
     if (node.op == "dropout") return node.Number("p", 1) == 0 || node.Number("train", 1) == 0;
     if (node.op == "to" || node.op == "type_as") {
-      const bool alike =
-          given_.values.at(from).type == given_.values.at(node.outputs.front()).type;
+      const bool alike = given_.values.at(from).type == given_.values.at(node.outputs.front()).type;
       return alike && node.Number("copy", 0) == 0;
     }
     return IsAmong(node.op, kReshapes) || IsAmong(node.op, kOtherViews);
@@ -173,7 +172,7 @@ class Versions {
     const std::string from =
         first.kind == Kind::kTensor ? Written(first.tensors.front()) : std::string();
     const bool view = !from.empty() && IsView(node, from);
-    const bool perhaps = IsAmong(node.op, kPerhapsViews) || TorchOps().count(node.op) == 0;
+    const bool perhaps = IsAmong(node.op, kPerhapsViews);
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const std::string& output = node.outputs[i];
       if (output.empty()) continue;
@@ -182,6 +181,8 @@ class Versions {
         derived_[output] = versions_[BaseOf(from)];
       } else if (perhaps) {
         MayShare(node, output);
+      } else if (TorchOps().count(node.op) == 0) {
+        unknown_[output] = &node;
       }
     }
     return absl::OkStatus();
@@ -206,6 +207,9 @@ class Versions {
     if (!of_tensor) return UnknownNode(node, "it writes into several operands");
     const std::string value = Written(node.inputs.front().second.tensors.front());
     const std::string base = BaseOf(value);
+    if (const auto by = unknown_.find(base); by != unknown_.end()) {
+      return UnknownNode(*by->second, "");  // perhaps a view
+    }
     SL_RETURN_IF_ERROR(MakeUnsure(node, base));
     // Views of views, up to the base, and what they are before the write.
     std::vector<std::pair<View, std::string>> chain;
@@ -255,8 +259,7 @@ class Versions {
     node.inputs = {{"self", TensorArgument(written)}};
     if (IsAmong(by.op, kReshapes) || (expands && alike)) {
       node.op = "reshape";
-      node.inputs.emplace_back("shape",
-                               NumbersArgument(Kind::kInts, {sizes.begin(), sizes.end()}));
+      node.inputs.emplace_back("shape", NumbersArgument(Kind::kInts, {sizes.begin(), sizes.end()}));
     } else if (by.op == "transpose" || by.op == "t" || by.op == "numpy_T") {
       node.op = by.op;
       node.inputs.insert(node.inputs.end(), by.inputs.begin() + 1, by.inputs.end());
@@ -271,8 +274,8 @@ class Versions {
       node.inputs.emplace_back("dims", NumbersArgument(Kind::kInts, std::move(back)));
     } else if (by.op == "select" || by.op == "unbind") {
       node.op = "select_scatter";
-      const double index = by.op == "unbind" ? static_cast<double>(view.output)
-                                             : by.Number("index", 0);
+      const double index =
+          by.op == "unbind" ? static_cast<double>(view.output) : by.Number("index", 0);
       node.inputs = {{"self", TensorArgument(whole)},
                      {"src", TensorArgument(written)},
                      {"dim", NumbersArgument(Kind::kInt, {by.Number("dim", 0)})},
@@ -292,7 +295,7 @@ class Versions {
     return Add(std::move(node), view.of);
   }
 
-  // Of a slice, or of a part of a split: the parts before it come first.
+  // The first part of a slice, or of a part of a split, which stands behind the parts before it.
   double StartOf(const View& view, const std::vector<int64_t>& sizes) const {
     if (view.by->op == "slice") return view.by->Number("start", 0);
     const double dim = view.by->Number("dim", 0);
@@ -312,9 +315,10 @@ class Versions {
       const std::string at = BaseOf(open.back());
       open.pop_back();
       if (kept_.count(at) > 0) {
-        return UnknownNode(write, absl::StrCat("it writes into ", Quoted(at),
-                                               ", a parameter, buffer or input of the program, "
-                                               "which keeps what is written; write into a clone()"));
+        return UnknownNode(write,
+                           absl::StrCat("it writes into ", Quoted(at),
+                                        ", a parameter, buffer or input of the program, "
+                                        "which keeps what is written; write into a clone()"));
       }
       if (at != base) unsure_[at] = write.name;
       for (const std::string& other : may_share_[at]) {
@@ -326,14 +330,15 @@ class Versions {
 
   const TorchProgram& given_;
   TorchProgram made_;
-  std::set<std::string> kept_;                            // parameters, buffers, inputs
-  std::map<std::string, View> views_;                     // by value; those of no view are bases
-  std::map<std::string, std::string> same_;               // by a write's result: the value written
-  std::map<std::string, std::string> newest_;             // by value: its name in made_
-  std::map<std::string, int> derived_;                    // by view: the base's version
-  std::map<std::string, int> versions_;                   // by base: the number of writes
+  std::set<std::string> kept_;                       // parameters, buffers, inputs
+  std::map<std::string, View> views_;                // by value; those of no view are bases
+  std::map<std::string, std::string> same_;          // by a write's result: the value written
+  std::map<std::string, std::string> newest_;        // by value: its name in made_
+  std::map<std::string, int> derived_;               // by view: the base's version
+  std::map<std::string, const TorchNode*> unknown_;  // by result: an op that is not known
+  std::map<std::string, int> versions_;              // by base: the number of writes
   std::map<std::string, std::set<std::string>> may_share_;
-  std::map<std::string, std::string> unsure_;             // by base: the write
+  std::map<std::string, std::string> unsure_;  // by base: the write
   int names_ = 0;
 };
 

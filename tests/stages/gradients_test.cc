@@ -9,6 +9,7 @@
 #include "stages/builder.h"
 #include "stages/functions.h"
 #include "stages/ops.h"
+#include "stages/program_text.h"
 #include "stages/split.h"
 #include "tests/stages/experts_ops.h"
 #include "tests/stages/random_values.h"
@@ -213,6 +214,34 @@ TEST(Gradients, CasesReachEveryOp) {
     EXPECT_EQ(row.gradient != nullptr, tried.count(row.op) == 1)
         << row.name << " has a gradient rule and no case, or the other way round";
   }
+}
+
+// y = x w + b with a frozen w: neither B nor W has its gradient, I has that of x, and a text keeps
+// the word.
+TEST(Gradients, FrozenParamsHaveNone) {
+  Builder builder;
+  const ValueId x = builder.Input(Role::kInput, 0, F32({3, 5}), "x");
+  const ValueId w = builder.Input(Role::kParam, 0, F32({4, 5}), "w");
+  const ValueId b = builder.Input(Role::kParam, 1, F32({4}), "b");
+  builder.Output(Role::kOutput, 0, builder.Append(Op::kLinearBias, {x, w, b}, {}));
+  ForwardStage stage{false, false, {{"w", F32({4, 5})}, {"b", F32({4})}}, builder.Finish()};
+  stage.params[0].frozen = true;
+  absl::StatusOr<StageProgram> program = MakeStageProgram(stage);
+  ASSERT_TRUE(program.ok()) << program.status();
+  int of_b = 0, of_x = 0;
+  for (const Graph* graph :
+       {&program->backward, &program->input_gradient, &program->weight_gradient}) {
+    for (const Port& port : graph->outputs) {
+      EXPECT_FALSE(port.role == Role::kParamGrad && port.index == 0);
+      of_b += port.role == Role::kParamGrad;
+      of_x += port.role == Role::kInGrad;
+    }
+  }
+  EXPECT_EQ(of_b, 2);
+  EXPECT_EQ(of_x, 2);
+  const absl::StatusOr<StageProgram> read = ReadStageProgram(PrintStageProgram(*program));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, *program);
 }
 
 // x is used three times, w twice, and w's gradient is a plain sum, which no accumulating op

@@ -241,8 +241,8 @@ TEST_F(KernelTruth, TopKPutsEachNumberAtItsRank) {
       if (columns > 2) x.f32()[1] = x.f32()[columns + 2] = NAN;
       const auto above = [](float a, float b) { return std::isnan(a) ? !std::isnan(b) : a > b; };
       for (const int64_t count : {int64_t{1}, (columns + 1) / 2, columns}) {
-        const std::vector<Array> out = RunKernel(
-            Op::kTopK, {x}, {static_cast<double>(count), largest ? 1.0 : 0.0});
+        const std::vector<Array> out =
+            RunKernel(Op::kTopK, {x}, {static_cast<double>(count), largest ? 1.0 : 0.0});
         for (int64_t n = 0; n < 5; ++n) {
           const float* const row = x.f32() + n * columns;
           for (int64_t c = 0; c < columns; ++c) {
@@ -288,7 +288,7 @@ TEST_F(KernelTruth, GatherAndScatterAlongEachDimension) {
 TEST_F(KernelTruth, WholeNumbersHaveNoFraction) {
   constexpr int32_t kNone = std::numeric_limits<int32_t>::min();
   Array x = Random({9});
-  const float given[] = {2.9f, -2.9f, 0.0f,      16777216.0f, -16777215.0f,
+  const float given[] = {2.9f, -2.9f, 0.0f,      16777216.0f,  -16777215.0f,
                          1.0f, NAN,   -INFINITY, 2147483648.0f};
   const int32_t wanted[] = {2, -2, 0, 16777216, -16777215, 1, kNone, kNone, kNone};
   std::copy(std::begin(given), std::end(given), x.f32());

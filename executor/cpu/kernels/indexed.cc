@@ -40,8 +40,8 @@ class IndexedPlaces {
 void Run_kWhole(const Node&, In in, Out out, Accumulate, void*) {
   for (int64_t i = 0; i < in[0].type->elements(); ++i) {
     const float x = in[0].f32()[i];
-    out[0].i32()[i] = std::fabs(x) < kTooLarge ? static_cast<int32_t>(x)
-                                               : std::numeric_limits<int32_t>::min();
+    out[0].i32()[i] =
+        std::fabs(x) < kTooLarge ? static_cast<int32_t>(x) : std::numeric_limits<int32_t>::min();
   }
 }
 
@@ -64,12 +64,11 @@ void Run_kTopK(const Node& node, In in, Out out, Accumulate, void*) {
       return std::isnan(x[a]) ? !std::isnan(x[b]) : x[a] > x[b];
     };
     std::iota(order.begin(), order.end(), 0);
-    std::partial_sort(order.begin(), order.begin() + count, order.end(),
-                      [&](int32_t a, int32_t b) {
-                        const bool first = largest ? above(a, b) : above(b, a);
-                        const bool behind = largest ? above(b, a) : above(a, b);
-                        return first || (!behind && a < b);
-                      });
+    std::partial_sort(order.begin(), order.begin() + count, order.end(), [&](int32_t a, int32_t b) {
+      const bool first = largest ? above(a, b) : above(b, a);
+      const bool behind = largest ? above(b, a) : above(a, b);
+      return first || (!behind && a < b);
+    });
     for (int64_t k = 0; k < count; ++k) {
       out[0].f32()[n * count + k] = x[order[static_cast<size_t>(k)]];
       out[1].i32()[n * count + k] = order[static_cast<size_t>(k)];
