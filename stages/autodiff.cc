@@ -15,10 +15,12 @@
 namespace stringline {
 namespace {
 
-// By value: has a gradient. True for float params and inputs, and for floats computed from them.
-std::vector<bool> Differentiable(const Graph& graph) {
+// By value: has a gradient. True for float params that are not frozen, for float inputs, and for
+// floats computed from them.
+std::vector<bool> Differentiable(const Graph& graph, const std::vector<Param>& params) {
   std::vector<bool> result(graph.values.size(), false);
   for (const Port& port : graph.inputs) {
+    if (port.role == Role::kParam && params[static_cast<size_t>(port.index)].frozen) continue;
     if (port.role == Role::kParam || port.role == Role::kInput || port.role == Role::kPast) {
       result[port.value] = IsFloat(graph.values[port.value].type.dtype);
     }
@@ -184,11 +186,12 @@ std::vector<ValueId> Seeds(Builder& builder, const Graph& forward, const SlicePl
 
 }  // namespace
 
-absl::StatusOr<Joint> Differentiate(const Graph& forward, const SlicePlace& slice) {
+absl::StatusOr<Joint> Differentiate(const Graph& forward, const std::vector<Param>& params,
+                                    const SlicePlace& slice) {
   SL_CHECK(!forward.outputs.empty() &&
            (forward.outputs[0].role == Role::kOutput || forward.outputs[0].role == Role::kLoss));
   Builder builder(forward);
-  const std::vector<bool> differentiable = Differentiable(forward);
+  const std::vector<bool> differentiable = Differentiable(forward, params);
   std::vector<ValueId> grads = Seeds(builder, forward, slice);
   for (auto node = forward.nodes.rbegin(); node != forward.nodes.rend(); ++node) {
     SL_RETURN_IF_ERROR(StepBack(builder, *node, differentiable, grads));

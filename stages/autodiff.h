@@ -31,7 +31,9 @@ struct Joint {
 // The first output of `forward` is a kOutput or a kLoss; others may be kOutput, kAuxLoss, kDropped
 // and kSaved. The gradient of every loss is 1, so auxiliary losses are roots beside the result, on
 // any stage. Param indices are from 0 without gaps. InvalidArgument if an op in between has no
-// gradient rule. A slice that is not the last has further inputs, kKeyGrad.
-absl::StatusOr<Joint> Differentiate(const Graph& forward, const SlicePlace& slice = {});
+// gradient rule. A slice that is not the last has further inputs, kKeyGrad. `params`: those of the
+// graph, of which frozen ones have no gradient.
+absl::StatusOr<Joint> Differentiate(const Graph& forward, const std::vector<Param>& params,
+                                    const SlicePlace& slice);
 
 }  // namespace stringline

@@ -66,6 +66,9 @@ Grads GradientOfPut(Builder& builder, const Node& node, OutputGrads dy, const Wa
 Grads GradientOfJoin(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
 Grads GradientOfMatMul(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
 Grads GradientOfSoftmax(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfTopK(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfGather(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfScatter(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
 Grads GradientOfPaddedEmbedding(Builder& builder, const Node& node, OutputGrads dy,
                                 const Wanted& wanted);
 Grads GradientOfBatchNorm(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);

@@ -73,6 +73,8 @@ absl::Status ReadParamWord(absl::string_view word, Param* param) {
     if (!absl::SimpleAtod(word, &param->momentum)) {
       return absl::InvalidArgumentError(absl::StrCat("'", word, "' is not a number"));
     }
+  } else if (word == "frozen") {
+    param->frozen = true;
   } else {
     return absl::InvalidArgumentError(absl::StrCat("'", word, "' says nothing of a param"));
   }
@@ -360,7 +362,8 @@ std::string PrintStageProgram(const StageProgram& program) {
         param.decay ? " decay" : "", param.eager ? " eager" : "",
         param.tied_to.empty() ? "" : " tied=", param.tied_to, param.expert ? " expert" : "",
         param.update == Update::kBalance ? " balance" : "",
-        param.update == Update::kAverage ? absl::StrCat(" average=", param.momentum) : "", "\n");
+        param.update == Update::kAverage ? absl::StrCat(" average=", param.momentum) : "",
+        param.frozen ? " frozen" : "", "\n");
   }
   const auto print = [&](const char* word, const std::vector<Crossing>& crossings) {
     for (const Crossing& crossing : crossings) {

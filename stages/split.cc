@@ -75,9 +75,11 @@ Split::Split(const ForwardStage& of_stage, const Joint& of_joint)
     is_given[port.value] = IsGiven(port);
     is_gradient[port.value] = IsGradient(port);
   }
-  std::vector<ValueId> targets = joint.param_grads;
-  for (const ValueId grad : joint.in_grads) {
-    if (grad != kNone) targets.push_back(grad);
+  std::vector<ValueId> targets;
+  for (const auto* grads : {&joint.param_grads, &joint.in_grads}) {
+    for (const ValueId grad : *grads) {
+      if (grad != kNone) targets.push_back(grad);
+    }
   }
   targets.insert(targets.end(), joint.past_grads.begin(), joint.past_grads.end());
   backward = BackwardBehind(joint, targets);
@@ -90,6 +92,7 @@ std::vector<ValueId> TargetsOfInput(const Split& split) {
   targets.insert(targets.end(), split.joint.past_grads.begin(), split.joint.past_grads.end());
   for (size_t p = 0; p < split.stage.params.size(); ++p) {
     const Param& param = split.stage.params[p];
+    if (param.frozen) continue;
     if (param.eager || param.type.shape.size() <= 1) targets.push_back(split.joint.param_grads[p]);
   }
   for (int n : split.backward) {
@@ -107,6 +110,7 @@ std::vector<ValueId> TargetsOfInput(const Split& split) {
 std::vector<ValueId> TakenAlong(const Split& split, const std::vector<int>& input) {
   std::vector<ValueId> targets;
   for (ValueId grad : split.joint.param_grads) {
+    if (grad == kNone) continue;
     const Node& node = split.joint.graph.nodes[split.producers[grad]];
     if (node.op != Op::kScale) continue;
     if (std::binary_search(input.begin(), input.end(), split.producers[node.inputs[0]])) {
@@ -197,6 +201,7 @@ std::vector<Port> ParamGrads(const Split& split, const std::vector<int>& nodes) 
   std::vector<Port> ports;
   for (size_t p = 0; p < split.joint.param_grads.size(); ++p) {
     const ValueId grad = split.joint.param_grads[p];
+    if (grad == kNone) continue;
     if (std::binary_search(nodes.begin(), nodes.end(), split.producers[grad])) {
       ports.push_back({Role::kParamGrad, static_cast<int>(p), grad});
     }
@@ -280,7 +285,7 @@ Graph WeightProgram(const Split& split) {
 absl::Status CheckGradients(const ForwardStage& stage, const Joint& joint) {
   SL_CHECK(joint.param_grads.size() == stage.params.size()) << stage.params.size();
   for (size_t p = 0; p < stage.params.size(); ++p) {
-    if (joint.param_grads[p] != kNone) continue;
+    if (joint.param_grads[p] != kNone || stage.params[p].frozen) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("the stage's result does not depend on '", stage.params[p].name, "'"));
   }
@@ -370,7 +375,7 @@ void CutPrograms(StageProgram* program) {
 
 absl::StatusOr<StageProgram> MakeStageProgram(const ForwardStage& stage,
                                               const StageRecompute& recompute) {
-  SL_ASSIGN_OR_RETURN(const Joint joint, Differentiate(stage.graph, stage.slice));
+  SL_ASSIGN_OR_RETURN(const Joint joint, Differentiate(stage.graph, stage.params, stage.slice));
   SL_RETURN_IF_ERROR(CheckGradients(stage, joint));
   const Halved kept{joint, FindWeight({stage, joint})};
   SL_CHECK(!recompute.remakes || !recompute.for_weights) << "W would recompute beside R";

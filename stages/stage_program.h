@@ -90,6 +90,9 @@ struct Param {
   bool expert = false;
   Update update = Update::kAdamW;
   double momentum = 0;  // of kAverage
+  // Has no gradient: no program has a port for it, its accumulator stays zero, and so AdamW,
+  // without decay, leaves the parameter as it is.
+  bool frozen = false;
   friend bool operator==(const Param&, const Param&) = default;
 };
 

@@ -88,6 +88,28 @@ Grads GradientOfSoftmax(Builder& builder, const Node& node, OutputGrads dy, cons
   return {builder.Append(Op::kSoftmaxGrad, {dy[0], node.outputs[0]}, node.attributes)};
 }
 
+// The indices are part of the forward and have no gradient.
+Grads GradientOfTopK(Builder& builder, const Node& node, OutputGrads dy, const Wanted&) {
+  const std::vector<int64_t>& shape = builder.TypeOf(node.inputs[0]).shape;
+  return {builder.Append(
+      Op::kScatter, {dy[0], node.outputs[1]},
+      {static_cast<double>(shape.size() - 1), static_cast<double>(shape.back()), 0})};
+}
+
+Grads GradientOfGather(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted) {
+  if (!wanted[0]) return {kNone, kNone};
+  const auto dim = static_cast<size_t>(node.attributes[0]);
+  const auto size = static_cast<double>(builder.TypeOf(node.inputs[0]).shape[dim]);
+  return {builder.Append(Op::kScatter, {dy[0], node.inputs[1]}, {node.attributes[0], size, 1}),
+          kNone};
+}
+
+// Torch's gradient, also of a number in whose place a later one stays.
+Grads GradientOfScatter(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted) {
+  if (!wanted[0]) return {kNone, kNone};
+  return {builder.Append(Op::kGather, {dy[0], node.inputs[1]}, {node.attributes[0]}), kNone};
+}
+
 Grads GradientOfPaddedEmbedding(Builder& builder, const Node& node, OutputGrads dy,
                                 const Wanted& wanted) {
   if (!wanted[1]) return {kNone, kNone};

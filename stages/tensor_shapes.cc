@@ -264,6 +264,52 @@ InferredTypes ShapeOfSoftmaxGrad(InputTypes in, Attributes) {
   return std::vector<Type>{in[0]};
 }
 
+InferredTypes ShapeOfWhole(InputTypes in, Attributes) {
+  SL_RETURN_IF_ERROR(CheckF32("whole", in));
+  return std::vector<Type>{{DType::kI32, in[0].shape}};
+}
+
+InferredTypes ShapeOfFloat(InputTypes in, Attributes) {
+  if (in[0].dtype != DType::kI32) return TensorMisfit("float wants i32", in);
+  return One(in[0].shape);
+}
+
+InferredTypes ShapeOfTopK(InputTypes in, Attributes attributes) {
+  SL_RETURN_IF_ERROR(CheckF32("top_k", in));
+  Shape shape = in[0].shape;
+  if (shape.empty() || !IsCount(attributes[0], 1) ||
+      attributes[0] > static_cast<double>(shape.back())) {
+    return TensorMisfit(absl::StrCat("top_k of ", attributes[0]), in);
+  }
+  shape.back() = static_cast<int64_t>(attributes[0]);
+  return std::vector<Type>{{DType::kF32, shape}, {DType::kI32, shape}};
+}
+
+InferredTypes ShapeOfGather(InputTypes in, Attributes attributes) {
+  SL_RETURN_IF_ERROR(CheckF32("gather", in.subspan(0, 1)));
+  SL_ASSIGN_OR_RETURN(const size_t dim, DimensionIn("gather", attributes[0], in));
+  Shape shape = in[0].shape;
+  if (in[1].dtype == DType::kI32 && in[1].shape.size() == shape.size()) {
+    shape[dim] = in[1].shape[dim];
+    if (in[1].shape == shape) return One(std::move(shape));
+  }
+  return TensorMisfit("gather wants i32 indices of the same other sizes", in);
+}
+
+InferredTypes ShapeOfScatter(InputTypes in, Attributes attributes) {
+  SL_RETURN_IF_ERROR(CheckF32("scatter", in.subspan(0, 1)));
+  SL_ASSIGN_OR_RETURN(const size_t dim, DimensionIn("scatter", attributes[0], in));
+  if (in[1] != Type{DType::kI32, in[0].shape}) {
+    return TensorMisfit("scatter wants i32 indices of the same sizes", in);
+  }
+  if (!IsCount(attributes[1], 1)) {
+    return TensorMisfit(absl::StrCat("scatter into ", attributes[1], " parts"), in);
+  }
+  Shape shape = in[0].shape;
+  shape[dim] = static_cast<int64_t>(attributes[1]);
+  return One(std::move(shape));
+}
+
 InferredTypes ShapeOfPaddedEmbedding(InputTypes in, Attributes attributes) {
   SL_RETURN_IF_ERROR(CheckF32("padded_embedding", in.subspan(1)));
   if (in[1].shape.empty() || !IsCount(attributes[0], 0) ||

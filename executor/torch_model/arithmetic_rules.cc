@@ -1,4 +1,6 @@
 // Functions of one tensor are a table; the others broadcast their operands, and a truth is 0 or 1.
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -112,19 +114,68 @@ Made Difference(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
   return in.tensors().Add(x, y);
 }
 
+// Whole numbers are floats here, of which only those up to 2^24 are exact: a factor on token
+// numbers has to leave them there.
+absl::Status CheckFactor(const TorchOperands& in, const TorchNode& node) {
+  constexpr double kMost = 64;  // of vocabularies up to 2^18
+  if (!HoldsTokens(in.graph().program().values.at(node.outputs.front()).type)) {
+    return absl::OkStatus();
+  }
+  for (const char* const name : {"self", "other"}) {
+    double largest = std::abs(NumberOf(node, name).value_or(0));
+    const std::string tensor = node.Tensor(name);
+    if (!tensor.empty() && in.graph().constants().Is(tensor)) {
+      SL_ASSIGN_OR_RETURN(const auto constant, in.graph().constants().Value(tensor));
+      for (const double value : constant->values) largest = std::max(largest, std::abs(value));
+    }
+    if (largest <= kMost) continue;
+    return in.graph().Unknown(node, absl::StrCat("of whole numbers with ", largest,
+                                                 ": beyond 2^24 they are not exact here"));
+  }
+  return absl::OkStatus();
+}
+
 Made Product(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
+  SL_RETURN_IF_ERROR(CheckFactor(in, node));
   SL_ASSIGN_OR_RETURN(const ValueId x, in.Operand(node, "self"));
   if (const auto number = NumberOf(node, "other")) return in.tensors().Scale(x, *number);
   SL_ASSIGN_OR_RETURN(const ValueId y, in.Loose(node.Tensor("other")));
   return in.tensors().Multiply(x, y);
 }
 
+// left / right, toward minus infinity: exact for whole numbers up to 2^24.
+Made FloorQuotient(TorchOperands& in, ValueId left, ValueId right) {
+  SL_ASSIGN_OR_RETURN(const ValueId quotient, in.tensors().Zip(ZipFunction::divide, left, right));
+  return in.tensors().Map(MapFunction::floor, quotient);
+}
+
 Made Quotient(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
+  const TorchArgument* const rounding = node.Find("rounding_mode");
+  const bool rounds = rounding != nullptr && rounding->kind == TorchArgument::Kind::kText;
+  if (rounds && rounding->text != "floor") {
+    return in.graph().Unknown(node, absl::StrCat("its rounding_mode is ", rounding->text,
+                                                 ", and only None and floor are known"));
+  }
+  if (rounds || node.op == "floor_divide") {
+    SL_ASSIGN_OR_RETURN(const ValueId left, in.Operand(node, "self"));
+    SL_ASSIGN_OR_RETURN(const ValueId right, in.Operand(node, "other"));
+    return FloorQuotient(in, left, right);
+  }
   SL_ASSIGN_OR_RETURN(const ValueId x, in.Operand(node, "self"));
   const auto number = NumberOf(node, "other");
   if (number && *number != 0) return in.tensors().Scale(x, 1 / *number);
   SL_ASSIGN_OR_RETURN(const ValueId y, in.Operand(node, "other"));
   return in.tensors().Zip(ZipFunction::divide, x, y);
+}
+
+// self less the floor of self / other, times other.
+Made Remainder(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
+  SL_ASSIGN_OR_RETURN(const ValueId left, in.Operand(node, "self"));
+  SL_ASSIGN_OR_RETURN(const ValueId right, in.Operand(node, "other"));
+  SL_ASSIGN_OR_RETURN(ValueId whole, FloorQuotient(in, left, right));
+  SL_ASSIGN_OR_RETURN(whole, in.tensors().Multiply(whole, right));
+  SL_ASSIGN_OR_RETURN(whole, in.tensors().Scale(whole, -1));
+  return in.tensors().Add(left, whole);
 }
 
 Made Power(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
@@ -219,13 +270,20 @@ Made PRelu(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
   return tensors.Add(above, below);
 }
 
-// Casts: between floats without effect; a truth is whether a number is not 0.
+// Casts: between floats without effect; a truth is whether a number is not 0, and a whole number
+// has no fraction and no gradient. A copy has the sizes of what it replaces.
 Made Cast(TorchOperands& in, const TorchNode& node, size_t output) {
-  SL_ASSIGN_OR_RETURN(ValueId x, in.Value(node.Tensor("self")));
+  const std::string given = node.Tensor(node.op == "copy" ? "src" : "self");
+  SL_ASSIGN_OR_RETURN(ValueId x, in.Value(given));
+  SL_ASSIGN_OR_RETURN(x, in.tensors().Expand(x, in.graph().Sizes(node.outputs[output])));
   const auto type_of = [&](const std::string& value) {
     return in.graph().program().values.at(value).type;
   };
-  const TorchType from = type_of(node.Tensor("self")), to = type_of(node.outputs[output]);
+  const TorchType from = type_of(given), to = type_of(node.outputs[output]);
+  if (IsFloat(from) && HoldsTokens(to)) {
+    SL_ASSIGN_OR_RETURN(x, in.tensors().Append(Op::kWhole, {x}));
+    return in.tensors().Append(Op::kFloat, {x});
+  }
   if (to != TorchType::kBool || from == TorchType::kBool) return x;
   SL_ASSIGN_OR_RETURN(x, in.tensors().Map(MapFunction::is_zero, x));
   return in.tensors().Map(MapFunction::is_zero, x);
@@ -295,6 +353,8 @@ const OpRules& ArithmeticRules() {
         {"rsub", Difference},
         {"mul", Product},
         {"div", Quotient},
+        {"floor_divide", Quotient},
+        {"remainder", Remainder},
         {"pow", Power},
         {"neg", Negative},
         {"eq", Comparison},
@@ -319,6 +379,7 @@ const OpRules& ArithmeticRules() {
         {"prelu", PRelu},
         {"to", Cast},
         {"_to_copy", Cast},
+        {"copy", Cast},
         {"type_as", Cast},
         {"mean", Reduction},
         {"sum", Reduction},

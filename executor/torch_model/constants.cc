@@ -126,6 +126,23 @@ double NumberCosine(double a) { return std::cos(a); }
 double NumberSine(double a) { return std::sin(a); }
 double NumberExponential(double a) { return std::exp(a); }
 double NumberInverse(double a) { return 1 / a; }
+double NumberSize(double a) { return std::abs(a); }
+double NumberFloor(double a) { return std::floor(a); }
+double NumberLargest(double a, double b) { return a < b || b != b ? b : a; }
+double NumberSmallest(double a, double b) { return a > b || b != b ? b : a; }
+double NumberFloorQuotient(double a, double b) { return std::floor(a / b); }
+double NumberRemainder(double a, double b) { return a - std::floor(a / b) * b; }
+
+HostTensor Quotient(const ConstantCall& call) {
+  const TorchArgument* const rounding = call.node.Find("rounding_mode");
+  HostTensor made = Zip<NumberDivide>(call);
+  if (rounding == nullptr) return made;
+  for (double& value : made.values) {
+    if (rounding->text == "floor") value = std::floor(value);
+    if (rounding->text == "trunc") value = std::trunc(value);
+  }
+  return made;
+}
 
 // The same values under other sizes.
 HostTensor Reshape(const ConstantCall& call) { return {call.result.sizes, call.in(0).values}; }
@@ -195,6 +212,34 @@ HostTensor Select(const ConstantCall& call) {
     if (d > at.size()) throw NoPlace();
     at.insert(at.begin() + d, index);
     return x.At(at);
+  });
+}
+
+// The first tensor, but for the places along a dimension that are the second one's.
+HostTensor SliceScatter(const ConstantCall& call) {
+  const HostTensor &x = call.in(0), &source = call.in(1);
+  const size_t d = Dimension(call.number("dim", 0), x.sizes.size());
+  int64_t start = static_cast<int64_t>(call.number("start", 0));
+  if (start < 0) start = std::max<int64_t>(0, start + x.sizes[d]);
+  const int64_t step = static_cast<int64_t>(call.number("step", 1));
+  return call.Fill([&](Places at) {
+    const int64_t from = PlaceAt(at, d) - start;
+    const bool outside = from < 0 || from % step != 0 || from / step >= source.sizes[d];
+    if (outside) return x.At(at);
+    at[d] = from / step;
+    return source.At(at);
+  });
+}
+
+HostTensor SelectScatter(const ConstantCall& call) {
+  const HostTensor &x = call.in(0), &source = call.in(1);
+  const size_t d = Dimension(call.number("dim", 0), x.sizes.size());
+  int64_t index = static_cast<int64_t>(call.number("index", 0));
+  if (index < 0) index += x.sizes[d];
+  return call.Fill([&](Places at) {
+    if (PlaceAt(at, d) != index) return x.At(at);
+    at.erase(at.begin() + static_cast<std::ptrdiff_t>(d));
+    return source.At(at);
   });
 }
 
@@ -382,7 +427,7 @@ const std::map<std::string, Function>& Functions() {
       {"sub", Zip<NumberSubtract>},
       {"rsub", Zip<NumberSubtractFrom>},
       {"mul", Zip<NumberMultiply>},
-      {"div", Zip<NumberDivide>},
+      {"div", Quotient},
       {"pow", Zip<NumberPower>},
       {"eq", Zip<NumberEqual>},
       {"ne", Zip<NumberUnequal>},
@@ -403,6 +448,12 @@ const std::map<std::string, Function>& Functions() {
       {"sin", Map<NumberSine>},
       {"exp", Map<NumberExponential>},
       {"reciprocal", Map<NumberInverse>},
+      {"abs", Map<NumberSize>},
+      {"floor", Map<NumberFloor>},
+      {"minimum", Zip<NumberSmallest>},
+      {"maximum", Zip<NumberLargest>},
+      {"floor_divide", Zip<NumberFloorQuotient>},
+      {"remainder", Zip<NumberRemainder>},
       {"unsqueeze", Reshape},
       {"squeeze", Reshape},
       {"view", Reshape},
@@ -412,6 +463,7 @@ const std::map<std::string, Function>& Functions() {
       {"to", Convert},
       {"_to_copy", Convert},
       {"type_as", Convert},
+      {"copy", Expand},
       {"alias", Convert},
       {"clone", Convert},
       {"contiguous", Convert},
@@ -429,12 +481,17 @@ const std::map<std::string, Function>& Functions() {
       {"full", Constant},
       {"ones", Constant},
       {"zeros", Constant},
+      {"empty", Constant},
       {"full_like", Constant},
       {"ones_like", Constant},
       {"zeros_like", Constant},
+      {"empty_like", Constant},
       {"new_full", Constant},
       {"new_ones", Constant},
       {"new_zeros", Constant},
+      {"new_empty", Constant},
+      {"slice_scatter", SliceScatter},
+      {"select_scatter", SelectScatter},
       {"scalar_tensor", Constant},
       {"where", Where},
       {"masked_fill", MaskedFill},
@@ -457,8 +514,9 @@ const std::map<std::string, Function>& Functions() {
 }  // namespace
 
 bool TorchConstants::ReadsNoValue(const std::string& op) {
-  static const std::set<std::string>& ops = *new std::set<std::string>{
-      "full_like", "ones_like", "zeros_like", "new_full", "new_ones", "new_zeros"};
+  static const std::set<std::string>& ops =
+      *new std::set<std::string>{"full_like", "ones_like", "zeros_like", "empty_like",
+                                 "new_full",  "new_ones",  "new_zeros",  "new_empty"};
   return ops.count(op) > 0;
 }
 

@@ -100,11 +100,11 @@ Made Embedding(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
   }
   SL_ASSIGN_OR_RETURN(const ValueId table,
                       TakeParam(in, node, node.Tensor("weight"), ParamUse::kTable));
-  ValueId at = in.nodes().input_value();
+  ValueId at = kNone;
   if (in.nodes().constants().Is(indices)) {
     SL_ASSIGN_OR_RETURN(at, in.NumbersOf(indices, true));
-  } else if (indices != in.nodes().input()) {
-    return in.graph().Unknown(node, "its indices are neither the tokens nor constant");
+  } else {
+    SL_ASSIGN_OR_RETURN(at, in.Indices(node.Tensor("indices")));
   }
   const double padding = node.Number("padding_idx", -1);
   if (padding == -1) return in.tensors().Append(Op::kEmbedding, {at, table});

@@ -171,40 +171,19 @@ Made Repeat(TorchOperands& in, const TorchNode& node, size_t output) {
   return in.tensors().Reshape(x, SizesOfResult(in, node, output));
 }
 
-// Rows of the first dimension, by constant numbers.
-Made RowsAt(TorchOperands& in, const TorchNode& node, ValueId x, const std::string& indices,
-            size_t output) {
-  if (!in.nodes().constants().Is(indices)) {
-    return in.graph().Unknown(node, "its indices depend on tokens");
-  }
-  const Sizes sizes = in.tensors().SizesOf(x);
-  SL_ASSIGN_OR_RETURN(const auto numbers, in.nodes().constants().Value(indices));
-  std::vector<double> rows = numbers->values;
-  for (double& row : rows) row += row < 0 ? static_cast<double>(sizes[0]) : 0;
-  SL_ASSIGN_OR_RETURN(const ValueId at, in.tensors().Numbers(numbers->sizes, rows, true));
-  SL_ASSIGN_OR_RETURN(x,
-                      in.tensors().Reshape(x, {sizes[0], in.tensors().ElementsOf(x) / sizes[0]}));
-  SL_ASSIGN_OR_RETURN(x, in.tensors().Append(Op::kEmbedding, {at, x}));
-  return in.tensors().Reshape(x, SizesOfResult(in, node, output));
-}
-
-Made Index(TorchOperands& in, const TorchNode& node, size_t output) {
-  SL_ASSIGN_OR_RETURN(const ValueId x, in.Value(node.Tensor("self")));
-  const TorchArgument* const indices = node.Find("indices");
-  if (indices == nullptr || indices->tensors.size() != 1 || indices->tensors[0].empty()) {
-    return in.graph().Unknown(node, "along other than the first dimension");
-  }
-  const TorchType type = in.graph().program().values.at(indices->tensors[0]).type;
-  if (!HoldsTokens(type)) return in.graph().Unknown(node, "by a mask");
-  return RowsAt(in, node, x, indices->tensors[0], output);
-}
-
-Made IndexSelect(TorchOperands& in, const TorchNode& node, size_t output) {
-  SL_ASSIGN_OR_RETURN(const ValueId x, in.Value(node.Tensor("self")));
-  if (node.Number("dim", 0) != 0) {
-    return in.graph().Unknown(node, "along other than the first dimension");
-  }
-  return RowsAt(in, node, x, node.Tensor("index"), output);
+// Parts along a dimension, by their numbers, as rows of a table.
+Made IndexSelect(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
+  TensorNodes& tensors = in.tensors();
+  SL_ASSIGN_OR_RETURN(ValueId x, in.Value(node.Tensor("self")));
+  SL_ASSIGN_OR_RETURN(const int64_t dim, in.Dimension(node, "dim", 0, tensors.SizesOf(x)));
+  SL_ASSIGN_OR_RETURN(const ValueId at, in.Indices(node.Tensor("index")));
+  SL_ASSIGN_OR_RETURN(x, tensors.Swap(x, 0, dim));
+  Sizes sizes = tensors.SizesOf(x);
+  SL_ASSIGN_OR_RETURN(x, tensors.Reshape(x, {sizes[0], tensors.ElementsOf(x) / sizes[0]}));
+  SL_ASSIGN_OR_RETURN(x, tensors.Append(Op::kEmbedding, {at, x}));
+  sizes[0] = tensors.ElementsOf(at);
+  SL_ASSIGN_OR_RETURN(x, tensors.Reshape(x, sizes));
+  return tensors.Swap(x, 0, dim);
 }
 
 }  // namespace
@@ -213,6 +192,8 @@ const OpRules& LayoutRules() {
   static const OpRules& rules = *new OpRules{
       {"reshape", Reshape},
       {"view", Reshape},
+      {"view_as", Reshape},
+      {"reshape_as", Reshape},
       {"_unsafe_view", Reshape},
       {"flatten", Reshape},
       {"unflatten", Reshape},
@@ -241,7 +222,6 @@ const OpRules& LayoutRules() {
       {"roll", Roll},
       {"repeat_interleave", RepeatEach},
       {"repeat", Repeat},
-      {"index", Index},
       {"index_select", IndexSelect},
   };
   return rules;

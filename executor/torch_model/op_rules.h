@@ -17,6 +17,10 @@ using OpRules = std::map<std::string, OpRule>;
 const OpRules& ArithmeticRules();
 // Other places, sizes and orders of the same numbers.
 const OpRules& LayoutRules();
+// Choices by value, and places given by values.
+const OpRules& IndexRules();
+// LSTM and its relatives.
+const OpRules& RecurrentRules();
 // Products of matrices, tables, norms and attention.
 const OpRules& LayerRules();
 // Convolutions and poolings.

@@ -3,6 +3,7 @@
 #include "executor/torch_model/program.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -24,6 +25,25 @@ using Argument = TorchArgument::Kind;
 constexpr int kSchemaMajor = 8;
 constexpr int kDeepestProgram = 100;
 constexpr absl::string_view kAten = "torch.ops.";
+
+// Other names of ops, which take the same arguments.
+struct OtherName {
+  const char *op, *name;
+};
+constexpr OtherName kOtherNames[] = {
+    {"greater", "gt"},      {"greater_equal", "ge"}, {"less", "lt"},      {"less_equal", "le"},
+    {"not_equal", "ne"},    {"multiply", "mul"},     {"subtract", "sub"}, {"divide", "div"},
+    {"true_divide", "div"}, {"negative", "neg"},     {"absolute", "abs"}, {"clip", "clamp"},
+    {"concat", "cat"},      {"concatenate", "cat"}};
+
+// "mul" of "multiply", and "mul_" of "multiply_".
+std::string ShortName(absl::string_view op) {
+  const bool writes = absl::ConsumeSuffix(&op, "_");
+  for (const OtherName& other : kOtherNames) {
+    if (op == other.op) op = other.name;
+  }
+  return absl::StrCat(op, writes ? "_" : "");
+}
 
 // The modes in which a graph runs.
 struct Wrapped {
@@ -49,8 +69,21 @@ struct RefusedProgram {
   std::string why;
 };
 
+// False for a size without a hint.
+bool IsKnown(const Json& size) {
+  return !size.is_object() || !size.contains("as_expr") ||
+         size.at("as_expr").at("hint").is_object();
+}
+
 // {"as_int": 4}, or {"as_expr": {"expr_str": "s0", "hint": {"as_int": 4}}}.
 double SymbolicSize(const Json& size) {
+  if (!IsKnown(size)) {
+    throw RefusedProgram{absl::StrCat(
+        "a size depends on the values of a tensor, as after nonzero(), item() or an index by a "
+        "mask: ",
+        InJson(size), "; write torch.where, or, for experts of transformers, load the model with ",
+        "experts_implementation=\"batched_mm\" or \"grouped_mm\"")};
+  }
   if (size.is_number()) return size.get<double>();
   if (size.contains("as_int")) return size.at("as_int").get<double>();
   if (size.contains("as_expr") && size.at("as_expr").at("hint").is_object()) {
@@ -104,6 +137,30 @@ ModuleStack ModulesIn(const std::string& stack) {
   return modules;
 }
 
+// Ops on tensors that give none: assertions, and sizes and numbers, which are known from results.
+constexpr const char* kWithoutTensor[] = {"_assert_tensor_metadata",
+                                          "_assert_async",
+                                          "item",
+                                          "_local_scalar_dense",
+                                          "sym_size",
+                                          "sym_numel",
+                                          "sym_stride",
+                                          "sym_is_contiguous"};
+
+bool HoldsTensor(const Json& argument) {
+  return argument.contains("as_tensor") || argument.contains("as_tensors") ||
+         argument.contains("as_optional_tensor") || argument.contains("as_optional_tensors");
+}
+bool TakesTensor(const Json& node) {
+  const Json& inputs = node.at("inputs");
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [](const Json& input) { return HoldsTensor(input.at("arg")); });
+}
+bool GivesTensor(const Json& node) {
+  const Json& outputs = node.at("outputs");
+  return std::any_of(outputs.begin(), outputs.end(), HoldsTensor);
+}
+
 class ProgramReader {
  public:
   explicit ProgramReader(const Json& root) : root_(root) {}
@@ -140,8 +197,9 @@ class ProgramReader {
       }
       if (!meta.value("requires_grad", true)) without_grad_.insert(prefix + name);
     }
-    for (const auto& [name, size] : graph.at("sym_int_values").items())
-      sizes_[prefix + name] = SymbolicSize(size);
+    for (const auto& [name, size] : graph.at("sym_int_values").items()) {
+      if (IsKnown(size)) sizes_[prefix + name] = SymbolicSize(size);
+    }
     for (const Json& node : graph.at("nodes")) ReadNode(node, prefix);
   }
 
@@ -155,7 +213,15 @@ class ProgramReader {
       if (node.target == wrapper.target) return ReadWrapped(json, prefix, wrapper);
     }
     absl::ConsumePrefix(&target, "aten.");
-    node.op = std::string(target.substr(0, target.rfind('.')));
+    node.op = ShortName(target.substr(0, target.rfind('.')));
+    if (!GivesTensor(json)) {
+      const bool known = std::find(std::begin(kWithoutTensor), std::end(kWithoutTensor), node.op) !=
+                         std::end(kWithoutTensor);
+      if (known || !TakesTensor(json)) return;
+      throw RefusedProgram{
+          absl::StrCat(node.target, ", '", json.value("name", ""),
+                       "', gives no tensor, and what it does to its operands is not known here")};
+    }
     node.name = prefix + json.value("name", "");
     node.no_grad = wrapped_.no_grad;
     node.autocast = wrapped_.autocast;
@@ -279,7 +345,10 @@ class ProgramReader {
   double SymbolIn(const Json& json, const std::string& prefix) const {
     if (json.contains("as_int")) return json.at("as_int").get<double>();
     const auto found = sizes_.find(prefix + json.at("as_name").get<std::string>());
-    if (found == sizes_.end()) throw RefusedProgram{"a size is " + InJson(json)};
+    if (found == sizes_.end()) {
+      throw RefusedProgram{
+          absl::StrCat("a size is ", InJson(json), ", which depends on the values of a tensor")};
+    }
     return found->second;
   }
 

@@ -16,6 +16,7 @@
 #include "executor/torch_model/raise_ops.h"
 #include "executor/torch_model/raised_nodes.h"
 #include "executor/torch_model/torch_attention.h"
+#include "executor/torch_model/torch_writes.h"
 #include "schedlang/base/status.h"
 
 namespace stringline {
@@ -370,9 +371,10 @@ class Raiser {
 
 absl::StatusOr<RaisedModel> RaiseTorchProgram(const TorchProgram& program,
                                               const Pt2Archive& archive) {
-  absl::StatusOr<RaisedModel> model = Raiser(program, archive).Raise();
+  SL_ASSIGN_OR_RETURN(const TorchProgram functional, WithoutWrites(program));
+  absl::StatusOr<RaisedModel> model = Raiser(functional, archive).Raise();
   if (!absl::IsUnimplemented(model.status())) return model;
-  return RaiseOps(program, archive);
+  return RaiseOps(functional, archive);
 }
 
 }  // namespace stringline

@@ -17,8 +17,8 @@ namespace stringline {
 namespace {
 
 OpRule RuleOf(const TorchNode& node) {
-  for (const OpRules* const rules :
-       {&LayerRules(), &WindowRules(), &LayoutRules(), &ArithmeticRules()}) {
+  for (const OpRules* const rules : {&LayerRules(), &WindowRules(), &IndexRules(),
+                                     &RecurrentRules(), &LayoutRules(), &ArithmeticRules()}) {
     if (const auto rule = rules->find(node.op); rule != rules->end()) return rule->second;
   }
   return nullptr;
@@ -56,7 +56,7 @@ absl::Status RaiseNode(const TorchNode& node, TorchOperands* operands) {
   operands->tensors().From(node);
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const std::string& output = node.outputs[i];
-    if (output.empty()) continue;
+    if (output.empty() || operands->Has(output)) continue;  // made with an earlier one
     const TensorNodes::Sizes& own = graph.Sizes(output);
     if (std::count(own.begin(), own.end(), 0) > 0) continue;  // a join leaves it out
     SL_ASSIGN_OR_RETURN(const ValueId made, rule(*operands, node, i));

@@ -196,7 +196,9 @@ absl::Status CheckSharing(const RaisedModel& model) {
       if (found == part_of.end() || found->second == part) continue;
       if (found->second >= 0) {
         return absl::UnimplementedError(absl::StrCat("parameter '", model.graph.values[value].name,
-                                                     "' is used in several layers"));
+                                                     "' is used in several layers: a table of "
+                                                     "tokens may be the matrix of a product, too, "
+                                                     "and others are of one layer"));
       }
       found->second = part;
     }

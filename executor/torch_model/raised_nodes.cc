@@ -112,6 +112,11 @@ absl::StatusOr<RaisedModel> RaisedNodes::Finish(ValueId logits) && {
   model.sample = std::move(sample_);
   model.modules = std::move(modules_);
   model.params = std::move(params_).Finish();
+  if (std::all_of(model.params.begin(), model.params.end(),
+                  [](const RaisedParam& of) { return of.param.frozen; })) {
+    return absl::InvalidArgumentError(
+        "all of its parameters have requires_grad=False, so nothing would be trained");
+  }
   SL_RETURN_IF_ERROR(FindLayers(&model));
   return model;
 }

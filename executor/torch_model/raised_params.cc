@@ -110,30 +110,44 @@ absl::StatusOr<ValueId> RaisedParams::Take(const std::vector<std::string>& value
   std::string as = absl::StrCat(transposed, raised.positions);
   for (const std::vector<std::string>& of : names) absl::StrAppend(&as, " ", of.front());
 
+  const auto is_frozen = [this](const std::string& value) {
+    return graph_.program().frozen.count(value) > 0;
+  };
+  const bool frozen = is_frozen(values.front());
+  if (std::any_of(values.begin(), values.end(),
+                  [&](const std::string& value) { return is_frozen(value) != frozen; })) {
+    return absl::UnimplementedError(absl::StrCat("parameters of one product, of which ",
+                                                 Quoted(names.front().front()),
+                                                 " is trained or frozen and others are not"));
+  }
   const std::set<std::vector<std::string>> different(names.begin(), names.end());
   if (different.size() < names.size()) {
     return absl::UnimplementedError(absl::StrCat("parameter ", Quoted(names.front().front()),
                                                  " is used twice in one product, in module ",
                                                  Quoted(module)));
   }
-  Taken taken{kNone, NameFor(names, module), as};
+  Taken taken{kNone, NameFor(names, module), as, use};
   for (const std::vector<std::string>& of : names) {
-    for (const Taken& before : taken_[of.front()]) {
-      const bool head = use == ParamUse::kHead && taken_[of.front()].size() == 1 && before.as == as;
-      if (head) {
-        raised.param.tied_to = before.name;
-        if (taken.name == before.name) absl::StrAppend(&taken.name, ".head");
-      } else if (before.as == as) {
-        return before.value;
-      } else {
-        return absl::UnimplementedError(absl::StrCat(
-            "parameter ", Quoted(of.front()), " is used in two ways, in module ", Quoted(module),
-            " not as before; a table of tokens and the head may be one"));
-      }
+    const std::vector<Taken>& before = taken_[of.front()];
+    if (before.empty()) continue;
+    if (before.front().as != as) {
+      return absl::UnimplementedError(absl::StrCat(
+          "parameter ", Quoted(of.front()), " is used in two ways, in module ", Quoted(module),
+          " not as before; a table of tokens and the matrix of a product may be one"));
     }
+    const auto alike = std::find_if(before.begin(), before.end(), [&](const Taken& one) {
+      return (one.use == ParamUse::kTable) == (use == ParamUse::kTable);
+    });
+    const bool copies = use == ParamUse::kHead || alike == before.end();
+    if (before.size() > 1 || !copies) {
+      return (alike == before.end() ? before.back() : *alike).value;
+    }
+    raised.param.tied_to = before.front().name;
+    if (taken.name == before.front().name) absl::StrAppend(&taken.name, ".head");
   }
   raised.param.name = taken.name;
-  raised.param.decay = type.shape.size() > 1;
+  raised.param.frozen = frozen;
+  raised.param.decay = type.shape.size() > 1 && !frozen;
   raised.param.eager = use == ParamUse::kHead;
   if (type.shape.size() > 1) {
     raised.param.init = Init::kNormal;

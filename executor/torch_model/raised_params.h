@@ -22,8 +22,8 @@ class RaisedParams {
 
   // The input of the builder's graph that holds these tensors, stacked by rows. `transposed`: they
   // are (in, out), else (out, in). `positions`: the number of rows in use, for kPositions.
-  // Unimplemented for a tensor with two uses that differ; a table of tokens may also be the head's
-  // matrix.
+  // Unimplemented for a tensor with two uses that differ; a table of tokens may also be the matrix
+  // of a product, of which it gets a copy (Param::tied_to).
   absl::StatusOr<ValueId> Take(const std::vector<std::string>& values, ParamUse use,
                                const std::string& module, bool transposed = false,
                                int64_t positions = 0);
@@ -39,6 +39,7 @@ class RaisedParams {
     ValueId value = kNone;
     std::string name;
     std::string as;  // all arguments of the request
+    ParamUse use = ParamUse::kProduct;
   };
 
   std::vector<std::string> NamesOf(const std::string& value) const;

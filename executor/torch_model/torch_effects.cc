@@ -2,11 +2,11 @@
 #include "executor/torch_model/torch_effects.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "executor/checkpoint/tensor_header.h"
 #include "executor/torch_model/torch_arguments.h"
@@ -31,11 +31,10 @@ int Precision(TorchType type) {
   }
 }
 
-// "add_" and "__iadd__" write into their first operand; "__and__" does not.
-bool WritesInPlace(const std::string& op) {
-  if (absl::StartsWith(op, "__")) return absl::StartsWith(op, "__i");
-  return absl::EndsWith(op, "_") && op != "detach_";
-}
+// Ops with whole numbers as results of floats, by rules that let no gradient through them.
+constexpr const char* kWholeOfFloats[] = {"to",     "_to_copy", "type_as", "copy",
+                                          "cumsum", "topk",     "sort",    "argsort",
+                                          "max",    "min",      "argmax",  "argmin"};
 
 class EffectsWalk {
  public:
@@ -43,6 +42,7 @@ class EffectsWalk {
               const std::vector<std::string>& values, bool truths)
       : graph_(graph), archive_(archive), truths_(truths) {
     for (const std::string& value : values) Mark(value);
+    FindTrained();
     for (const std::string& value : params_) {
       const int precision = Precision(TypeOf(value));
       narrowest_ = narrowest_ == 0 ? precision : std::min(narrowest_, precision);
@@ -51,12 +51,8 @@ class EffectsWalk {
 
   absl::Status Check() const {
     for (const TorchNode& node : graph_.program().nodes) {
-      if (CountsBatches(node)) continue;
-      if (WritesInPlace(node.op))
-        return graph_.Unknown(node, "it writes into its operand; write the result to a new value");
       if (nodes_.count(&node) == 0) continue;
       SL_RETURN_IF_ERROR(CheckArguments(graph_, node));
-      SL_RETURN_IF_ERROR(CheckParams(node));
       SL_RETURN_IF_ERROR(CheckModes(node));
       for (const std::string& output : node.outputs) SL_RETURN_IF_ERROR(CheckType(node, output));
     }
@@ -66,20 +62,6 @@ class EffectsWalk {
  private:
   TorchType TypeOf(const std::string& value) const {
     return graph_.program().values.at(value).type;
-  }
-
-  // True for a write into a buffer that no value depends on: the number of batches that a norm met.
-  bool CountsBatches(const TorchNode& node) const {
-    const std::string buffer = graph_.Strip(node.Tensor("self"));
-    if (!WritesInPlace(node.op) || graph_.program().constants.count(buffer) == 0) return false;
-    return std::none_of(nodes_.begin(), nodes_.end(), [&](const TorchNode* reader) {
-      return std::any_of(reader->inputs.begin(), reader->inputs.end(), [&](const auto& input) {
-        const std::vector<std::string>& read = input.second.tensors;
-        return std::any_of(read.begin(), read.end(), [&](const std::string& tensor) {
-          return !tensor.empty() && graph_.Strip(tensor) == buffer;
-        });
-      });
-    });
   }
 
   void Mark(const std::string& value) {
@@ -99,24 +81,28 @@ class EffectsWalk {
     }
   }
 
-  absl::Status CheckParams(const TorchNode& node) const {
-    for (const auto& [name, argument] : node.inputs) {
-      for (const std::string& tensor : argument.tensors) {
-        if (graph_.program().frozen.count(tensor) == 0) continue;
-        return graph_.Unknown(
-            node, absl::StrCat("parameter ", Quoted(graph_.program().params.at(tensor)),
-                               " has requires_grad=False, and all parameters are trained here: "
-                               "export the model after requires_grad_(True)"));
+  // The values on which a gradient goes to a parameter.
+  void FindTrained() {
+    const TorchProgram& program = graph_.program();
+    for (const auto& [value, name] : program.params) {
+      if (program.frozen.count(value) == 0) trained_.insert(value);
+    }
+    for (const TorchNode& node : program.nodes) {
+      const bool any = std::any_of(node.inputs.begin(), node.inputs.end(), [&](const auto& input) {
+        return std::any_of(input.second.tensors.begin(), input.second.tensors.end(),
+                           [&](const std::string& of) { return trained_.count(of) > 0; });
+      });
+      if (any && !graph_.constants().Is(node.outputs.front())) {
+        trained_.insert(node.outputs.begin(), node.outputs.end());
       }
     }
-    return absl::OkStatus();
   }
 
   absl::Status CheckModes(const TorchNode& node) const {
     if (node.autocast) return graph_.Unknown(node, "it runs under torch.autocast");
     const bool carries =
         std::any_of(node.outputs.begin(), node.outputs.end(), [this](const std::string& output) {
-          return Precision(TypeOf(output)) > 0 && !graph_.constants().Is(output);
+          return Precision(TypeOf(output)) > 0 && trained_.count(output) > 0;
         });
     if (!carries) return absl::OkStatus();
     if (node.no_grad)
@@ -138,7 +124,10 @@ class EffectsWalk {
     }
     if (type != TorchType::kBool && !HoldsTokens(type))
       return graph_.Unknown(node, absl::StrCat("its result is ", NameOf(type)));
-    if (truths_ && type == TorchType::kBool) return absl::OkStatus();
+    const bool has_rule =
+        type == TorchType::kBool || std::find(std::begin(kWholeOfFloats), std::end(kWholeOfFloats),
+                                              node.op) != std::end(kWholeOfFloats);
+    if (truths_ && has_rule) return absl::OkStatus();
     for (const auto& [name, argument] : node.inputs) {
       for (const std::string& tensor : argument.tensors) {
         const bool from_float = !tensor.empty() && Precision(TypeOf(tensor)) > 0;
@@ -185,7 +174,8 @@ class EffectsWalk {
   const bool truths_;
   std::set<const TorchNode*> nodes_;
   std::set<std::string> params_;
-  int narrowest_ = 0;  // precision of the parameters
+  std::set<std::string> trained_;  // values
+  int narrowest_ = 0;              // precision of the parameters
 };
 
 }  // namespace

@@ -1,6 +1,5 @@
-// Effects of a program besides its values: gradients that stop, parameters that stay unchanged,
-// memory written in place or shared by two parameters, types that round. A raised graph has none of
-// them, so a program with such an effect is refused.
+// Effects of a program besides its values: gradients that stop, memory shared by two parameters,
+// types that round. A raised graph has none of them, so a program with such an effect is refused.
 #pragma once
 
 #include <string>
@@ -12,9 +11,9 @@
 namespace stringline {
 
 // Unimplemented for the first effect among the dependencies of these values, and for arguments of
-// ops that no rule reads (torch_arguments.h). Writes in place are refused anywhere: the program
-// does not tell which values see them.
-// `truths`: comparisons of values with gradients are no effect.
+// ops that no rule reads (torch_arguments.h). The program has no writes (torch_writes.h).
+// `truths`: comparisons of values with gradients, and their conversion to whole numbers, are no
+// effect.
 absl::Status CheckEffects(const TorchGraph& graph, const Pt2Archive& archive,
                           const std::vector<std::string>& values, bool truths = false);
 

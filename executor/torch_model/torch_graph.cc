@@ -16,8 +16,6 @@ constexpr const char* kCopies[] = {"to",    "_to_copy",   "type_as", "alias",
 constexpr const char* kLayouts[] = {"view",   "reshape", "_unsafe_view", "flatten",  "unflatten",
                                     "expand", "slice",   "squeeze",      "unsqueeze"};
 constexpr const char* kViews[] = {"view", "reshape", "_unsafe_view", "flatten", "unflatten"};
-// An assertion without a result.
-constexpr absl::string_view kAssertion = "_assert_tensor_metadata";
 
 template <size_t count>
 bool IsOneOf(const std::string& op, const char* const (&ops)[count]) {
@@ -27,6 +25,12 @@ bool IsOneOf(const std::string& op, const char* const (&ops)[count]) {
 // A cast between floats only rounds, and a cast between types of token numbers changes nothing.
 bool CastKeeps(TorchType from, TorchType to) {
   return from == to || (IsFloat(from) && IsFloat(to)) || (HoldsTokens(from) && HoldsTokens(to));
+}
+
+// A division whose result is rounded to whole numbers is no plain quotient.
+bool Rounds(const TorchNode& node) {
+  const TorchArgument* const rounding = node.Find("rounding_mode");
+  return rounding != nullptr && rounding->kind == TorchArgument::Kind::kText;
 }
 
 bool IsNear(double a, double b) { return std::abs(a - b) <= 1e-6 * std::max(1.0, std::abs(b)); }
@@ -56,7 +60,6 @@ TorchGraph::TorchGraph(const TorchProgram& program, TorchConstants* constants)
     : program_(program), constants_(*constants) {
   for (const TorchNode& node : program.nodes) {
     for (const std::string& output : node.outputs) producers_[output] = &node;
-    if (node.op == kAssertion) continue;
     for (const auto& [name, argument] : node.inputs) {
       for (const std::string& tensor : argument.tensors) ++readers_[tensor];
     }
@@ -128,7 +131,7 @@ std::optional<double> TorchGraph::NumberIn(const TorchNode& node, absl::string_v
 std::optional<TorchGraph::Pair> TorchGraph::MatchPair(const std::string& value,
                                                       absl::string_view op) const {
   const TorchNode* const node = Match(value, op);
-  if (node == nullptr || node->Number("alpha", 1) != 1) return std::nullopt;
+  if (node == nullptr || node->Number("alpha", 1) != 1 || Rounds(*node)) return std::nullopt;
   Pair pair{node->Tensor("self"), node->Tensor("other")};
   if (pair.a.empty() || pair.b.empty()) return std::nullopt;
   if (NumberIn(*node, "self") || NumberIn(*node, "other")) return std::nullopt;
@@ -138,7 +141,7 @@ std::optional<TorchGraph::Pair> TorchGraph::MatchPair(const std::string& value,
 std::optional<TorchGraph::WithNumber> TorchGraph::MatchNumber(const std::string& value,
                                                               absl::string_view op) const {
   const TorchNode* const node = Match(value, op);
-  if (node == nullptr || node->Number("alpha", 1) != 1) return std::nullopt;
+  if (node == nullptr || node->Number("alpha", 1) != 1 || Rounds(*node)) return std::nullopt;
   const char* const second = op == "pow" ? "exponent" : "other";
   if (const auto number = NumberIn(*node, second); number && !node->Tensor("self").empty()) {
     return WithNumber{node->Tensor("self"), *number};
@@ -269,7 +272,7 @@ bool TorchGraph::IsReadOnce(const std::string& value) const {
   }
 }
 
-absl::Status TorchGraph::Unknown(const TorchNode& node, absl::string_view why) const {
+absl::Status UnknownNode(const TorchNode& node, absl::string_view why) {
   std::string message = absl::StrCat(node.target, " is not known here");
   if (!why.empty()) absl::StrAppend(&message, ": ", why);
   absl::StrAppend(&message, "; node '", node.name, "'");

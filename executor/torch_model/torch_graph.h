@@ -36,6 +36,9 @@ struct TorchRmsNorm {
 // True if a node only exchanges these two dimensions of a value with so many dimensions.
 bool SwapsDimensions(const TorchNode& node, size_t dimensions, int64_t a, int64_t b);
 
+// Unimplemented: an op without a counterpart here, with its place in the model and in its source.
+absl::Status UnknownNode(const TorchNode& node, absl::string_view why);
+
 class TorchGraph {
  public:
   // Both outlive the object.
@@ -81,8 +84,9 @@ class TorchGraph {
   // True if only StripRows stands between the value's linear and its single consumer.
   bool IsReadOnce(const std::string& value) const;
 
-  // Unimplemented: an op without a counterpart here, with its place in the model and in its source.
-  absl::Status Unknown(const TorchNode& node, absl::string_view why = "") const;
+  absl::Status Unknown(const TorchNode& node, absl::string_view why = "") const {
+    return UnknownNode(node, why);
+  }
   // The same of whatever gives the value.
   absl::Status UnknownValue(const std::string& value, absl::string_view why = "") const;
 

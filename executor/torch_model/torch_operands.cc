@@ -38,12 +38,13 @@ TorchOperands::Made TorchOperands::Loose(const std::string& given) {
       SL_ASSIGN_OR_RETURN(values_[value], NumbersOf(value, false));
     } else if (graph().IsParam(value)) {
       SL_ASSIGN_OR_RETURN(values_[value], Parameter(value));
-    } else if (nodes_.is_numbers() && value == nodes_.input()) {
+    } else if (value == nodes_.input()) {
       values_[value] = nodes_.input_value();
+      if (!nodes_.is_numbers()) {
+        SL_ASSIGN_OR_RETURN(values_[value], tensors_.Append(Op::kFloat, {nodes_.input_value()}));
+      }
     } else {
-      return graph().UnknownValue(value, value == nodes_.input()
-                                             ? "tokens are known in embeddings alone"
-                                             : "as an activation");
+      return graph().UnknownValue(value, "as an activation");
     }
   }
   const ValueId made = values_.at(value);
@@ -51,6 +52,12 @@ TorchOperands::Made TorchOperands::Loose(const std::string& given) {
   if (is_alike) return made;
   SL_ASSIGN_OR_RETURN(const ValueId whole, tensors_.Expand(made, graph().Sizes(value)));
   return tensors_.Reshape(whole, graph().Sizes(given));
+}
+
+TorchOperands::Made TorchOperands::Indices(const std::string& value) {
+  if (!nodes_.is_numbers() && graph().Strip(value) == nodes_.input()) return nodes_.input_value();
+  SL_ASSIGN_OR_RETURN(const ValueId made, Value(value));
+  return tensors_.Append(Op::kWhole, {made});
 }
 
 TorchOperands::Made TorchOperands::NumbersOf(const std::string& value, bool integer) {

@@ -24,12 +24,16 @@ class TorchOperands {
   // True for the node whose result is the logits.
   bool GivesLogits(const TorchNode& node) const;
   void Set(const std::string& output, ValueId made) { values_[output] = made; }
+  bool Has(const std::string& output) const { return values_.count(output) > 0; }
 
-  // The value with its own sizes. Unimplemented for whole numbers that depend on tokens.
+  // The value with its own sizes, in F32: whole numbers are floats, exact up to 2^24, and truths 0
+  // and 1.
   Made Value(const std::string& value);
   // The same for ops that broadcast: what is alike along the first dimension may have size 1 there.
   // So constants of every sequence do not tie a program to its number of them.
   Made Loose(const std::string& value);
+  // Whole numbers in I32, for ops that index by them.
+  Made Indices(const std::string& value);
   // A tensor operand; nothing where it is left out.
   absl::StatusOr<std::optional<ValueId>> Optional(const TorchNode& node, const char* name);
   // A loose tensor operand, or a number as a tensor without dimensions.

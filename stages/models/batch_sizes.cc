@@ -104,6 +104,15 @@ class BatchWalk {
       }
       case Op::kSoftmax:
         return Unless(along_[node.inputs[0]], Dims(node.inputs[0]) - 1);
+      case Op::kGather:
+      case Op::kScatter: {
+        const std::optional<int> both = OfBoth(node);
+        return both ? Unless(*both, static_cast<int>(node.attributes[0])) : both;
+      }
+      case Op::kEmbedding:
+      case Op::kPaddedEmbedding:  // rows of other sequences are counted by the indices
+        if (along_[node.inputs[1]] != kNowhere) return std::nullopt;
+        return OfRows(node);
       case Op::kCrossEntropy:
         return kNowhere;
       default:
@@ -119,7 +128,9 @@ class BatchWalk {
       if (along != kNowhere && along != along_[input]) return std::nullopt;
       along = along_[input];
     }
-    return Unless(along, node.op == Op::kMap ? kNowhere : Dims(node.outputs[0]) - 1);
+    const bool single =
+        node.op == Op::kMap || node.op == Op::kWhole || node.op == Op::kFloat;  // numbers
+    return Unless(along, single ? kNowhere : Dims(node.outputs[0]) - 1);
   }
 
   static std::optional<int> Unless(int along, int dimension) {

@@ -73,7 +73,7 @@ class RaisedStage : public StageBuilder {
         inputs.push_back(Carried(value));
       }
       const std::string& name = model_.graph.values[node.outputs.front()].name;
-      if (!of_batch_.empty()) MakeAlike(node.op, &inputs);
+      if (!of_batch_.empty()) MakeAlike(node, &inputs);
       const std::vector<ValueId> outputs =
           builder_.AppendAll(node.op, std::move(inputs), AttributesOf(n), name);
       for (size_t i = 0; i < outputs.size(); ++i) Carry(node.outputs[i], outputs[i]);
@@ -91,12 +91,15 @@ class RaisedStage : public StageBuilder {
 
   // Expands a value that is the same for all sequences to the other operand: a program of one
   // sequence needs no expand there.
-  void MakeAlike(Op op, std::vector<ValueId>* inputs) {
+  void MakeAlike(const Node& node, std::vector<ValueId>* inputs) {
+    const Op op = node.op;
+    const bool indexes = op == Op::kGather || op == Op::kScatter;
     const bool pairs = op == Op::kAdd || op == Op::kMul || op == Op::kZip || op == Op::kMatMul;
-    if (!pairs) return;
+    if (!pairs && !indexes) return;
     const auto shape_of = [&](size_t i) { return builder_.TypeOf((*inputs)[i]).shape; };
     std::vector<int64_t> a = shape_of(0), b = shape_of(1);
     for (size_t d = 0; d + (op == Op::kMatMul ? 2 : 0) < a.size(); ++d) {
+      if (indexes && static_cast<double>(d) == node.attributes[0]) continue;
       a[d] = b[d] = std::max(a[d], b[d]);
     }
     for (const auto& [i, shape] : {std::pair(size_t{0}, a), std::pair(size_t{1}, b)}) {

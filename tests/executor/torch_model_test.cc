@@ -250,7 +250,8 @@ TEST(TorchModelTest, SaysWhatCannotBeRead) {
        [](TorchArchive& made) {
          Node(made, 3)["inputs"][1]["arg"] = TorchTensorInput("p_blocks.0.fc.weight");
        },
-       "parameter 'blocks.0.fc.weight' is used in several layers"},
+       "parameter 'blocks.0.fc.weight' is used in several layers: a table of tokens may be the "
+       "matrix of a product, too, and others are of one layer"},
       {"layers that are none",
        [](TorchArchive& made) {
          for (size_t n = 0; n < 7; ++n) Node(made, n)["metadata"]["nn_module_stack"] = "L,,made.Up";
@@ -650,19 +651,6 @@ TEST(TorchModelTest, RefusesOtherGradients) {
                   Json::array({Json{{"name", "self"}, {"arg", TorchTensorInput("blocks.0_add")}}});
             }),
             "aten.detach.default is not known here: it stops gradients" + place);
-  EXPECT_EQ(says([](TorchArchive& made) {
-              made.program["graph_module"]["graph"]["tensor_values"]["p_blocks.1.fc.weight"]
-                          ["requires_grad"] = false;
-            }),
-            "aten.linear.default is not known here: parameter 'blocks.1.fc.weight' has "
-            "requires_grad=False, and all parameters are trained here: export the model after "
-            "requires_grad_(True)" +
-                place);
-  EXPECT_EQ(
-      says([](TorchArchive& made) { Node(made, 3)["target"] = "torch.ops.aten.add_.Tensor"; }),
-      "aten.add_.Tensor is not known here: it writes into its operand; write the result to a "
-      "new value" +
-          place);
   EXPECT_EQ(says([](TorchArchive& made) {
               made.program["graph_module"]["graph"]["tensor_values"]["blocks.1_linear"]["dtype"] =
                   13;

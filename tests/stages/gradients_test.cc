@@ -9,6 +9,7 @@
 #include "stages/builder.h"
 #include "stages/functions.h"
 #include "stages/ops.h"
+#include "stages/program_text.h"
 #include "stages/split.h"
 #include "tests/stages/experts_ops.h"
 #include "tests/stages/random_values.h"
@@ -71,6 +72,10 @@ const std::vector<OpCase>& Cases() {
       {Op::kMatMul, {F32({2, 4, 3}), F32({2, 4, 5})}, {1, 0}},
       {Op::kMatMul, {F32({2, 3, 4}), F32({2, 5, 4})}, {0, 1}},
       {Op::kMatMul, {F32({2, 4, 3}), F32({2, 5, 4})}, {1, 1}},
+      {Op::kTopK, {F32({2, 5})}, {3, 1}},
+      {Op::kTopK, {F32({2, 5})}, {2, 0}},
+      {Op::kGather, {F32({3, 4, 2}), I32({3, 6, 2})}, {1}, 4},
+      {Op::kScatter, {F32({3, 4, 2}), I32({3, 4, 2})}, {1, 6, 1}, 6},
       {Op::kPaddedEmbedding, {I32({3, 4}), F32({7, 5})}, {6}, 6},
       // One to three dimensions; groups; strides that leave a rest; paddings and dilations.
       {Op::kConvolution, {F32({2, 3, 7}), F32({4, 3, 3})}, {1, 7, 3, 1, 1, 1, 1}},
@@ -181,7 +186,8 @@ void CheckCase(const OpCase& test, std::mt19937_64& random) {
   StageState state;
   state.inputs = {RandomArray(program->inputs[0].type, random, test.below)};
   if (test.op == Op::kMaxPool) Spread(&state.inputs[0], random);
-  if (program->last) state.target = RandomArray(program->target, random, test.below);
+  const bool indexes = test.op == Op::kGather || test.op == Op::kScatter;
+  if (program->last || indexes) state.target = RandomArray(program->target, random, test.below);
   if (program->positions) {
     const std::vector<int64_t>& shape = program->positions->shape;
     state.positions = DocumentPositions(shape[0], shape[1], 12, random);
@@ -227,8 +233,9 @@ TEST(Gradients, CasesReachEveryOp) {
     }
   }
   for (const OpRow& row : AllOps()) {
-    const bool only_data = row.op == Op::kNumbers || row.op == Op::kFloatOfBits;
-    if (IsOfExperts(row.op) || only_data) continue;
+    const bool without = row.op == Op::kNumbers || row.op == Op::kWhole || row.op == Op::kFloat ||
+                         row.op == Op::kFloatOfBits;
+    if (IsOfExperts(row.op) || without) continue;
     EXPECT_TRUE(reached.count(row.op)) << row.name << " is in no case's programs";
     if (row.inputs == 0) continue;
     EXPECT_EQ(row.gradient != nullptr, tried.count(row.op) == 1)
@@ -265,6 +272,34 @@ TEST(Gradients, OfRunningAveragesAreTheStatisticsOfTheMicrobatch) {
     EXPECT_NEAR(state.param_grads[2].f32()[c], 10 + sum / 15, 1e-5);
     EXPECT_NEAR(state.param_grads[3].f32()[c], 10 + squares / 14, 1e-5);
   }
+}
+
+// y = x w + b with a frozen w: neither B nor W has its gradient, I has that of x, and a text keeps
+// the word.
+TEST(Gradients, FrozenParamsHaveNone) {
+  Builder builder;
+  const ValueId x = builder.Input(Role::kInput, 0, F32({3, 5}), "x");
+  const ValueId w = builder.Input(Role::kParam, 0, F32({4, 5}), "w");
+  const ValueId b = builder.Input(Role::kParam, 1, F32({4}), "b");
+  builder.Output(Role::kOutput, 0, builder.Append(Op::kLinearBias, {x, w, b}, {}));
+  ForwardStage stage{false, false, {{"w", F32({4, 5})}, {"b", F32({4})}}, builder.Finish()};
+  stage.params[0].frozen = true;
+  absl::StatusOr<StageProgram> program = MakeStageProgram(stage);
+  ASSERT_TRUE(program.ok()) << program.status();
+  int of_b = 0, of_x = 0;
+  for (const Graph* graph :
+       {&program->backward, &program->input_gradient, &program->weight_gradient}) {
+    for (const Port& port : graph->outputs) {
+      EXPECT_FALSE(port.role == Role::kParamGrad && port.index == 0);
+      of_b += port.role == Role::kParamGrad;
+      of_x += port.role == Role::kInGrad;
+    }
+  }
+  EXPECT_EQ(of_b, 2);
+  EXPECT_EQ(of_x, 2);
+  const absl::StatusOr<StageProgram> read = ReadStageProgram(PrintStageProgram(*program));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, *program);
 }
 
 // x is used three times, w twice, and w's gradient is a plain sum, which no accumulating op

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <iterator>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -227,6 +229,72 @@ TEST_F(KernelTruth, SumsOverRows) {
     }
     ExpectClose(RunKernel(Op::kColumnSum, {dy}, {})[0], sum, 3e-6);
   }
+}
+
+// The rank of a number is how many are above it, or equal and before it; NaN is above all.
+TEST_F(KernelTruth, TopKPutsEachNumberAtItsRank) {
+  for (const bool largest : {true, false}) {
+    for (const int64_t columns : {1, 2, 7, 40}) {
+      SCOPED_TRACE(absl::StrCat(columns, largest ? " largest" : " smallest"));
+      Array x = Random({5, columns});
+      for (int64_t i = 0; i < 5 * columns; ++i) x.f32()[i] = std::round(2 * x.f32()[i]);  // ties
+      if (columns > 2) x.f32()[1] = x.f32()[columns + 2] = NAN;
+      const auto above = [](float a, float b) { return std::isnan(a) ? !std::isnan(b) : a > b; };
+      for (const int64_t count : {int64_t{1}, (columns + 1) / 2, columns}) {
+        const std::vector<Array> out =
+            RunKernel(Op::kTopK, {x}, {static_cast<double>(count), largest ? 1.0 : 0.0});
+        for (int64_t n = 0; n < 5; ++n) {
+          const float* const row = x.f32() + n * columns;
+          for (int64_t c = 0; c < columns; ++c) {
+            int64_t rank = 0;
+            for (int64_t o = 0; o < columns; ++o) {
+              const bool before = largest ? above(row[o], row[c]) : above(row[c], row[o]);
+              const bool behind = largest ? above(row[c], row[o]) : above(row[o], row[c]);
+              rank += before || (!behind && o < c);
+            }
+            if (rank >= count) continue;
+            EXPECT_EQ(out[1].i32()[n * count + rank], c);
+            EXPECT_EQ(std::memcmp(&out[0].f32()[n * count + rank], &row[c], 4), 0);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(KernelTruth, GatherAndScatterAlongEachDimension) {
+  for (const int64_t dim : {0, 1, 2}) {
+    SCOPED_TRACE(dim);
+    std::vector<int64_t> sizes = {4, 5, 3}, fewer = sizes;
+    fewer[dim] = 6;
+    const Array x = Random(sizes), dy = Random(fewer);
+    const Array index = RandomArray(I32(fewer), random_, static_cast<int32_t>(sizes[dim]));
+    Numbers gathered, added(60, 0), last(60, 0);
+    for (int64_t i = 0; i < dy.type.elements(); ++i) {
+      int64_t at[3] = {i / (fewer[1] * fewer[2]), i / fewer[2] % fewer[1], i % fewer[2]};
+      at[dim] = index.i32()[i];
+      const int64_t place = (at[0] * 5 + at[1]) * 3 + at[2];
+      gathered.push_back(x.f32()[place]);
+      added[place] += dy.f32()[i];
+      last[place] = dy.f32()[i];
+    }
+    const auto d = static_cast<double>(dim), size = static_cast<double>(sizes[dim]);
+    ExpectClose(RunKernel(Op::kGather, {x, index}, {d})[0], gathered, 0);
+    ExpectClose(RunKernel(Op::kScatter, {dy, index}, {d, size, 1})[0], added, 1e-6);
+    ExpectClose(RunKernel(Op::kScatter, {dy, index}, {d, size, 0})[0], last, 0);
+  }
+}
+
+TEST_F(KernelTruth, WholeNumbersHaveNoFraction) {
+  constexpr int32_t kNone = std::numeric_limits<int32_t>::min();
+  Array x = Random({9});
+  const float given[] = {2.9f, -2.9f, 0.0f,      16777216.0f,  -16777215.0f,
+                         1.0f, NAN,   -INFINITY, 2147483648.0f};
+  const int32_t wanted[] = {2, -2, 0, 16777216, -16777215, 1, kNone, kNone, kNone};
+  std::copy(std::begin(given), std::end(given), x.f32());
+  const Array whole = RunKernel(Op::kWhole, {x}, {})[0];
+  EXPECT_TRUE(std::equal(std::begin(wanted), std::end(wanted), whole.i32()));
+  ExpectClose(RunKernel(Op::kFloat, {whole}, {})[0], {std::begin(wanted), std::end(wanted)}, 0);
 }
 
 }  // namespace

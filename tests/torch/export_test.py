@@ -108,14 +108,14 @@ def export(torch, model, how, path):
         cast(model, torch.float32)
 
 
-def write_run(folder, sources, schedule, ranks, split, rate=0):
+def write_run(folder, sources, schedule, ranks, split, rate=0, decay=0):
     wanted = f", split: {split}" if split else ""
     with open(os.path.join(folder, "run.yaml"), "w") as file:
         file.write(f"schedule: {{file: {sources}/schedules/{schedule}.sched, P: {ranks}, "
                    f"M: {MICROBATCHES}}}\n"
                    f"model: {{export: model.pt2{wanted}}}\n"
                    f"data: {{tokens: tokens, dtype: uint16, microbatch: {ROWS}}}\n"
-                   f"train: {{steps: 1, learning_rate: {rate}, weight_decay: 0}}\ndevice: cpu\n")
+                   f"train: {{steps: 1, learning_rate: {rate}, weight_decay: {decay}}}\ndevice: cpu\n")
 
 
 def relative(found, wanted):
@@ -126,6 +126,9 @@ def worst_gradient(model, found):
     worst, where = 0.0, "nowhere"
     for name, param in model.named_parameters(remove_duplicate=False):
         grad, given = param.grad, found[name]
+        if grad is None and not param.requires_grad:  # frozen: no gradient is added
+            worst = max(worst, given.abs().max().item())
+            continue
         # A bias of keys shifts all scores of a query alike: its gradient is 0, and rounding.
         if name.endswith(("k_proj.bias", ".k.bias")):
             difference = (given - grad).abs().max().item()

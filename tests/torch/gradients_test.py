@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-from export_test import CONTEXT, ROWS, VOCABULARY, check_way, draw, load_torch
+from export_test import CONTEXT, ROWS, VOCABULARY, check_way, draw, load_torch, write_run
 
 torch, _, load_file = load_torch()
 nn, F = torch.nn, torch.nn.functional
@@ -361,13 +361,18 @@ PARAMETERS = [
      "parameters 'head.weight' and 'table.weight' are two"),
     ("a part of a parameter's memory", prepared(lend), "are two, with a gradient each"),
     ("tied with a factor", prepared(tie, model(
-        end=lambda self, x, labels: self.head(self.norm(x)) * 0.5)), "several layers"),
+        end=lambda self, x, labels: self.head(self.norm(x)) * 0.5)), SAME),
     ("a frozen product", freeze("layers.1.up.weight"),
-     "parameter 'layers.1.up.weight' has requires_grad=False"),
-    ("a frozen table", freeze("table.weight"), "parameter 'table.weight' has requires_grad=False"),
-    ("a frozen norm", freeze("norm.weight"), "parameter 'norm.weight' has requires_grad=False"),
-    ("a frozen bias", freeze("layers.0.first.bias"), "'layers.0.first.bias' has requires_grad=False"),
-    ("a model that is frozen", prepared(lambda m: m.requires_grad_(False)), "requires_grad=False"),
+     SAME),
+    ("a frozen table", freeze("table.weight"), SAME),
+    ("a frozen norm", freeze("norm.weight"), SAME),
+    ("a frozen bias", freeze("layers.0.first.bias"), SAME),
+    ("a frozen beginning", prepared(lambda m: [
+        part.requires_grad_(False) for part in (m.table, m.places, m.layers[0], m.layers[1])]), SAME),
+    ("a frozen end", prepared(lambda m: [
+        part.requires_grad_(False) for part in (m.head, m.norm, m.layers[2])]), SAME),
+    ("a model that is frozen", prepared(lambda m: m.requires_grad_(False)),
+     "all of its parameters have requires_grad=False"),
     ("a product with itself turned", layer(feed=lambda self, x: F.linear(x, self.q.weight.t())),
      "is used in two ways"),
     ("a matrix turned", layer(feed=lambda self, x: x @ self.extra.transpose(0, 1),
@@ -400,7 +405,7 @@ PARAMETERS = [
         feed=lambda self, x: x + self.extra), SAME),
     ("biases", layer(bias=True), SAME),
     ("a parameter cast to whole numbers", layer(
-        feed=lambda self, x: F.linear(x, self.q.weight.long().float())), "its result is int64"),
+        feed=lambda self, x: F.linear(x, self.q.weight.long().float())), SAME),
     ("a parameter whose gradient stops", layer(
         feed=lambda self, x: F.linear(x, self.q.weight.detach())), "it stops gradients"),
 ]
@@ -446,6 +451,146 @@ def rms(epsilon=1e-5, keep=True, gamma=lambda self: self.second.weight, dim=-1, 
     return layer(feed=feed)
 
 
+# Writes in place, choices by value, and places that are values
+
+def changed(change):
+    """A layer whose hidden values, of HIDDEN channels, are changed by a function of its own."""
+    def feed(self, x):
+        return self.down(change(self, self.up(x), self.gate(x)) + self.up(x) * self.gate(x))
+    return layer(feed=feed)
+
+
+def slices_written(self, y, g):
+    y = y.clone()
+    y[:, 1:, ::2] = g[:, :-1, ::2]
+    y[:, 0, 3] = 0.5
+    y[..., -4:-1] *= g[..., 1:4]
+    return y
+
+
+def base_written(self, y, g):
+    rows = y.view(-1, HIDDEN)
+    turned = rows.t()
+    y.mul_(0.5).add_(g)
+    return y + turned.t().view_as(y)
+
+
+def views_of_views_written(self, y, g):
+    y.transpose(1, 2)[:, 3].add_(1.0)
+    y.permute(2, 0, 1).unsqueeze(0)[0, 2:5].mul_(g.permute(2, 0, 1)[:3])
+    return y
+
+
+def parts_written(self, y, g):
+    first, second = y[..., : HIDDEN // 2], y[..., HIDDEN // 2:]
+    first.add_(second)
+    second.mul_(2.0)
+    g[:, 1].zero_()
+    return y + g
+
+
+def copied(self, y, g):
+    made = torch.empty_like(y)
+    made.copy_(g)
+    made[:, 2:4].copy_(y[:, 4:6])
+    made.masked_fill_(y > 1, 0.25)
+    made[:, :, :1].fill_(2.0)
+    return made
+
+
+def perhaps_a_view(self, y, g):
+    turned = y.transpose(1, 2)
+    turned.reshape(-1).add_(1.0)
+    return y
+
+
+def over_positions(self, y, g):
+    order = y.sum(-1).argsort(-1)
+    return y + g[torch.arange(y.shape[0])[:, None], order]
+
+
+def added_rows(self, y, g):
+    rows = y.flatten(0, 1)
+    to = (g.flatten(0, 1).argmax(-1) % 5) * 2 - 1
+    return torch.zeros_like(rows).index_add(0, to.clamp(min=0), rows, alpha=2.0).view_as(y)
+
+
+def rows_put(self, y, g):
+    heads = g.argmax(-1, keepdim=True)
+    y = y.scatter(-1, heads, 3.0).scatter_add(-1, heads + 0 * heads, g.tanh()[..., :1])
+    order = y.sum(1).argsort(-1)
+    out = torch.zeros_like(y)
+    out[torch.arange(y.shape[0])[:, None], :, order] = y.transpose(1, 2)
+    return out
+
+
+def largest(self, y, g):
+    values, at = g.topk(3, -1)
+    return torch.zeros_like(g).scatter(-1, at, values.softmax(-1)) * y
+
+
+def numbered(self, ids):
+    """Positions that count tokens other than 1, as RoBERTa's."""
+    there = ids.ne(1).int()
+    places = (torch.cumsum(there, 1).type_as(there) * there).long()
+    return self.table(ids) + self.places(places % CONTEXT)
+
+
+INDICES = [
+    ("slices written", changed(slices_written), SAME),
+    ("views read after a write into their base", changed(base_written), SAME),
+    ("views of views written", changed(views_of_views_written), SAME),
+    ("halves written", changed(parts_written), SAME),
+    ("copy_, masked_fill_ and fill_", changed(copied), SAME),
+    ("a write into a tensor of its own", changed(lambda self, y, g: torch.zeros_like(y).add_(y)
+                                                 .index_fill_(1, torch.tensor([1, 4]), 0.5)), SAME),
+    ("a write into what is perhaps a view", changed(perhaps_a_view), "may share memory with what"),
+    ("a write through detach", changed(lambda self, y, g: (y.detach().mul_(0.5), y)[1]),
+     "it writes through detach()"),
+    ("a write into a buffer", layer(
+        more=lambda self: self.register_buffer("count", torch.zeros(HIDDEN)),
+        feed=lambda self, x: self.down(self.up(x) + self.count.add_(1.0))),
+     "which keeps what is written"),
+    ("sizes changed in place", changed(lambda self, y, g: y.unsqueeze_(0).sum(0)),
+     "it changes its operand's sizes"),
+    ("the largest", changed(largest), SAME),
+    ("the smallest positions", changed(lambda self, y, g: y + g.topk(
+        4, dim=1, largest=False)[0].sum(1, keepdim=True)), SAME),
+    ("sorted", changed(lambda self, y, g: y.sort(-1, descending=True)[0]
+                       + g.gather(-1, y.argsort(-1))), SAME),
+    ("a gather of fewer", changed(lambda self, y, g: y + g[:, :, :3].gather(
+        2, g[:, :1, :2].argsort(-1)).sum((1, 2), keepdim=True)), SAME),
+    ("one-hot of the largest", changed(lambda self, y, g: y * F.one_hot(
+        g.argmax(-1), HIDDEN).float() + y), SAME),
+    ("the largest along a dimension", changed(lambda self, y, g: y + g.max(1, keepdim=True)[0]
+                                              + g.min(-1)[0][..., None]), SAME),
+    ("the largest of all", changed(lambda self, y, g: y + g.max()), "give it a dim"),
+    ("the larger and the smaller of two", changed(
+        lambda self, y, g: torch.max(y, g) - torch.min(y, g * 0.5)), SAME),
+    ("ops by their long names", changed(lambda self, y, g: torch.concat(
+        [torch.multiply(y, g), torch.subtract(g, y, alpha=2)], -1)[..., :HIDDEN].clip(-1, 1)
+        * torch.greater(g, 0.1).float() + torch.negative(y).multiply_(0.5)), SAME),
+    ("rows of a parameter by value", layer(
+        more=lambda self: setattr(self, "extra", nn.Parameter(torch.randn(HIDDEN, HIDDEN))),
+        feed=lambda self, x: self.down(self.up(x) * self.extra[self.gate(x).argmax(-1)]
+                                       + self.gate(x))), SAME),
+    ("rows by value, of each sequence", changed(over_positions), SAME),
+    ("channels by constant numbers", changed(
+        lambda self, y, g: y + g[:, :, torch.arange(HIDDEN - 1, -1, -1)]), SAME),
+    ("rows added by value", changed(added_rows), SAME),
+    ("numbers put by value", changed(rows_put), SAME),
+    ("whole quotients", changed(lambda self, y, g: y * (
+        g.argmax(-1) // 3 + g.argmax(-1) % 3)[..., None].float()), SAME),
+    ("an index by a mask", changed(lambda self, y, g: y * g[g > 0].sum()),
+     "depends on the values of a tensor|does not export"),
+    ("positions made of tokens", model(begin=numbered), SAME),
+    ("tokens as numbers", model(begin=lambda self, ids: Model.begin(self, ids)
+                                * (1 + ids[..., None] / 61.0)), SAME),
+    ("a mask of tokens", model(begin=lambda self, ids: Model.begin(self, ids).masked_fill(
+        (ids == 3)[..., None], 0.0)), SAME),
+]
+
+
 LAYERS = [
     ("plain", Model, SAME),
     ("detach", layer(feed=lambda self, x: Layer.feed(self, x.detach())), "aten.detach.default"),
@@ -455,13 +600,13 @@ LAYERS = [
     ("enable_grad", layer(feed=with_gradient_inside), SAME),
     ("autocast", layer(feed=in_autocast), "it runs under torch.autocast"),
     ("autocast that is off", layer(feed=without_autocast), SAME),
-    ("in place", layer(feed=in_place), "aten.mul_.Tensor"),
-    ("in place behind a view", layer(feed=behind_a_view), "aten.add_.Tensor"),
+    ("in place", layer(feed=in_place), SAME),
+    ("in place behind a view", layer(feed=behind_a_view), SAME),
     ("a cast to bfloat16", layer(feed=lambda self, x: Layer.feed(self, x.bfloat16().float())),
      "its result is bfloat16, narrower than every parameter"),
     ("a cast to double", layer(feed=lambda self, x: Layer.feed(self, x.double().float())), SAME),
     ("a cast to whole numbers", layer(feed=lambda self, x: Layer.feed(self, x.long().float())),
-     "its result is int64, of a value with gradients"),
+     SAME),
     ("dropout", layer(feed=lambda self, x: F.dropout(Layer.feed(self, x), 0.2, True)),
      "dropout of 0.2"),
     ("dropout of nothing", layer(feed=lambda self, x: F.dropout(Layer.feed(self, x), 0.0, True)),
@@ -494,7 +639,10 @@ LAYERS = [
     ("a quotient", layer(feed=lambda self, x: Layer.feed(self, x) / 3.0), SAME),
     ("a quotient rounded down", layer(
         feed=lambda self, x: torch.div(Layer.feed(self, x), 3.0, rounding_mode="floor")),
-     "its 'rounding_mode' is floor"),
+     SAME),
+    ("a quotient without its fraction", layer(
+        feed=lambda self, x: torch.div(Layer.feed(self, x), 3.0, rounding_mode="trunc")),
+     "its rounding_mode is trunc"),
     ("a clamp by a tensor", layer(
         feed=lambda self, x: Layer.feed(self, x.clamp(min=torch.tensor(-0.5)))),
      "its 'min' is a tensor"),
@@ -664,7 +812,7 @@ WAYS = {
     "two streams": [("1f1b", 3, "")],
 }
 
-PROGRAMS = [*LAYERS, *WIDTHS, *ATTENTION, *POSITIONS, *TABLES, *PARAMETERS, *LOSSES, *CROSSINGS]
+PROGRAMS = [*LAYERS, *WIDTHS, *ATTENTION, *POSITIONS, *TABLES, *PARAMETERS, *LOSSES, *CROSSINGS, *INDICES]
 
 
 class Answer:
@@ -678,20 +826,38 @@ def drop_unused(one):
     """Parameters that a peculiar part does not use are in no program."""
     one(input_ids=torch.zeros(3, CONTEXT, dtype=torch.long)).sum().backward()
     for name, param in list(one.named_parameters(remove_duplicate=False)):
-        if param.grad is None:
+        if param.grad is None and param.requires_grad:
             owner, _, last = name.rpartition(".")
             setattr(one.get_submodule(owner), last, None)
     one.zero_grad()
 
 
 # Programs that mix the sequences of a batch run with the batch of their export; the others with any.
-MIXED = ["a sequence of all batches"]
+MIXED = ["a sequence of all batches", "in place behind a view", "a write into a tensor of its own",
+         "rows added by value", "numbers put by value", "rows by value, of each sequence",
+         "channels by constant numbers"]
 
 
 def export(one, labelled, path, rows=3):
     tokens = torch.arange(rows * CONTEXT).reshape(rows, CONTEXT) % VOCABULARY
     given = (tokens, tokens.clone()) if labelled else (tokens,)
     torch.export.save(torch.export.export(one, given), path)
+
+
+def check_frozen(one, name, writer, sources, folder):
+    """After a step with weight decay frozen parameters are what they were, and no others are."""
+    good = True
+    for schedule in ("1f1b", "zb_h1"):
+        write_run(folder, sources, schedule, 2, "", rate=1e-2, decay=0.1)
+        out = tempfile.mkdtemp(dir=folder)
+        subprocess.run([writer, os.path.join(folder, "run.yaml"), out], check=True, timeout=120)
+        saved = load_file(os.path.join(out, "saved", "model.safetensors"))
+        kept = {key: torch.equal(saved[key], value) for key, value in one.named_parameters()}
+        wrong = [key for key, value in one.named_parameters() if kept[key] == value.requires_grad]
+        good &= not wrong
+        print(f"{'FAILED' if wrong else 'ok'}: {name}, {schedule}: trained and frozen alike "
+              f"{wrong}", flush=True)
+    return good
 
 
 def check(name, build, wanted, labelled, tools, folder):
@@ -711,8 +877,10 @@ def check(name, build, wanted, labelled, tools, folder):
         call = one.forward
         one.forward = lambda input_ids, use_cache: Answer(call(input_ids=input_ids))
         try:
-            return all([check_way(torch, load_file, writer, sources, one, name, way, folder)
+            good = all([check_way(torch, load_file, writer, sources, one, name, way, folder)
                         for way in WAYS.get(name, [("1f1b", 2, "")])])
+            frozen = any(not param.requires_grad for param in one.parameters())
+            return good and (not frozen or check_frozen(one, name, writer, sources, folder))
         except subprocess.CalledProcessError as error:
             print(f"FAILED: {name}: {error}", flush=True)
             return False

@@ -20,7 +20,7 @@ from export_test import CONTEXT, LIMIT, ROWS, VOCABULARY, draw, load_torch, writ
 
 torch, transformers, load_file = load_torch()
 nn, F = torch.nn, torch.nn.functional
-RIGHT = 108
+RIGHT = 167
 WIDTH, HEADS, DEPTH = 16, 4, 2
 SIZES = dict(vocab_size=VOCABULARY, hidden_size=WIDTH, intermediate_size=24,
              num_hidden_layers=DEPTH, num_attention_heads=HEADS, max_position_embeddings=32)
@@ -28,7 +28,8 @@ GPT = dict(vocab_size=VOCABULARY, n_embd=WIDTH, n_layer=DEPTH, n_head=HEADS, n_p
 KEYS = dict(num_key_value_heads=2)
 EXPERTS = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=12)
 
-# Configurations of transformers, by the names of their classes, for AutoModelForCausalLM …
+# Configurations of transformers, by the names of their classes and what is special about them, for
+# AutoModelForCausalLM …
 CAUSAL = {
     "GPT2": GPT, "OpenAIGPT": GPT, "GPTBigCode": GPT,
     "GPTJ": dict(GPT, rotary_dim=4), "CodeGen": dict(GPT, rotary_dim=4),
@@ -69,6 +70,49 @@ CAUSAL = {
     "Mixtral": dict(SIZES, **KEYS, num_local_experts=4), "Qwen2Moe": dict(SIZES, **KEYS, **EXPERTS),
     "Qwen3Moe": dict(SIZES, **KEYS, **EXPERTS, head_dim=4),
     "Olmoe": dict(SIZES, **KEYS, num_experts=4, num_experts_per_tok=2),
+    "Mixtral, batched_mm": dict(SIZES, **KEYS, num_local_experts=4, experts="batched_mm"),
+    "Qwen2Moe, batched_mm": dict(SIZES, **KEYS, **EXPERTS, experts="batched_mm"),
+    "Qwen3Moe, batched_mm": dict(SIZES, **KEYS, **EXPERTS, head_dim=4, experts="batched_mm"),
+    "Olmoe, batched_mm": dict(SIZES, **KEYS, num_experts=4, num_experts_per_tok=2,
+                              experts="batched_mm"),
+    "FlexOlmo": dict(SIZES, **KEYS, num_experts=4, num_experts_per_tok=2, pad_token_id=0,
+                     eos_token_id=1),
+    "Phimoe": dict(SIZES, **KEYS, num_local_experts=4),
+    "GptOss": dict(SIZES, **KEYS, num_local_experts=4, head_dim=4),
+    "GraniteMoe": dict(SIZES, **KEYS, num_local_experts=4, num_experts_per_tok=2),
+    "GraniteMoeShared": dict(SIZES, **KEYS, num_local_experts=4, num_experts_per_tok=2,
+                             shared_intermediate_size=12),
+    "Glm4Moe": dict(SIZES, **KEYS, head_dim=4, n_routed_experts=4, num_experts_per_tok=2,
+                    moe_intermediate_size=12, first_k_dense_replace=1),
+    "Ernie4_5_Moe": dict(SIZES, **KEYS, moe_num_experts=4, moe_k=2, moe_intermediate_size=12,
+                         moe_layer_start_index=1),
+    "Dots1": dict(SIZES, **KEYS, n_routed_experts=4, num_experts_per_tok=2, n_shared_experts=1,
+                  moe_intermediate_size=12, first_k_dense_replace=1, n_group=2, topk_group=1),
+    "DeepseekV3": dict(SIZES, num_key_value_heads=HEADS, n_routed_experts=4, n_group=2,
+                       topk_group=1, num_experts_per_tok=2, moe_intermediate_size=12,
+                       first_k_dense_replace=1, kv_lora_rank=8, q_lora_rank=8,
+                       qk_rope_head_dim=4, qk_nope_head_dim=4, v_head_dim=4),
+    "DeepseekV2": dict(SIZES, num_key_value_heads=HEADS, n_routed_experts=4, n_group=2,
+                       topk_group=1, num_experts_per_tok=2, moe_intermediate_size=12,
+                       first_k_dense_replace=1, kv_lora_rank=8, q_lora_rank=8,
+                       qk_rope_head_dim=4, qk_nope_head_dim=4, v_head_dim=4),
+    "HunYuanMoEV1": dict(SIZES, **KEYS, head_dim=4, num_experts=4, moe_topk=2),
+    "MiniMaxM2": dict(SIZES, **KEYS, head_dim=4, num_local_experts=4, num_experts_per_tok=2),
+    "Llama4Text": dict(SIZES, **KEYS, head_dim=4, num_local_experts=4, num_experts_per_tok=1,
+                       intermediate_size_mlp=24, pad_token_id=0),
+    "MiniCPM3": dict(SIZES, num_key_value_heads=HEADS, kv_lora_rank=8, q_lora_rank=8,
+                     qk_rope_head_dim=4, qk_nope_head_dim=4, v_head_dim=4),
+    "VaultGemma": dict(SIZES, **KEYS, head_dim=4), "Cwm": dict(SIZES, **KEYS, head_dim=4),
+    "ModernBertDecoder": dict(SIZES, pad_token_id=0), "Bart": dict(
+        vocab_size=VOCABULARY, d_model=WIDTH, decoder_layers=DEPTH, decoder_attention_heads=HEADS,
+        decoder_ffn_dim=24, max_position_embeddings=32, is_decoder=True),
+    "Blenderbot": dict(vocab_size=VOCABULARY, d_model=WIDTH, decoder_layers=DEPTH,
+                       decoder_attention_heads=HEADS, decoder_ffn_dim=24,
+                       max_position_embeddings=32, is_decoder=True),
+    "Pegasus": dict(vocab_size=VOCABULARY, d_model=WIDTH, decoder_layers=DEPTH,
+                    decoder_attention_heads=HEADS, decoder_ffn_dim=24,
+                    max_position_embeddings=32, is_decoder=True),
+    "XLMRobertaXL": dict(SIZES, is_decoder=True), "RoCBert": dict(SIZES, is_decoder=True),
     "Mamba": dict(vocab_size=VOCABULARY, hidden_size=WIDTH, num_hidden_layers=DEPTH, state_size=4),
     "BertGeneration": dict(SIZES, is_decoder=True),
     "MegatronBert": dict(SIZES, is_decoder=True), "RemBert": dict(
@@ -88,6 +132,13 @@ MASKED = {
     "MPNet": SIZES, "RoFormer": dict(SIZES, embedding_size=WIDTH), "FNet": SIZES,
     "LayoutLM": SIZES, "Deberta": SIZES, "DebertaV2": SIZES, "Esm": dict(SIZES, pad_token_id=1),
     "ModernBert": dict(SIZES, pad_token_id=0), "IBert": SIZES,
+    "XLM": dict(n_words=VOCABULARY, emb_dim=WIDTH, n_layers=DEPTH, n_heads=HEADS),
+    "Yoso": SIZES, "Nystromformer": SIZES, "Mra": SIZES, "Funnel": dict(
+        vocab_size=VOCABULARY, d_model=WIDTH, n_head=HEADS, d_head=4, d_inner=24,
+        block_sizes=[1, 1]),
+    "Luke": dict(SIZES, entity_vocab_size=5, entity_emb_size=4), "EuroBert": dict(SIZES, pad_token_id=0),
+    "Xmod": dict(SIZES, languages=["en_XX"], default_language="en_XX"),
+    "NomicBert": SIZES, "Gte": SIZES,
     "Flaubert": dict(n_words=VOCABULARY, emb_dim=WIDTH, n_layers=DEPTH, n_heads=HEADS),
 }
 
@@ -103,8 +154,10 @@ class OfTransformers(nn.Module):
 
 def of_transformers(auto, name, sizes, options):
     def made():
-        config = getattr(transformers, f"{name}Config")(**sizes)
-        return OfTransformers(getattr(transformers, auto).from_config(config), options)
+        own = dict(sizes)
+        experts = {"experts_implementation": own.pop("experts")} if "experts" in own else {}
+        config = getattr(transformers, f"{name.split(',')[0]}Config")(**own)
+        return OfTransformers(getattr(transformers, auto).from_config(config, **experts), options)
     return made
 
 
@@ -193,6 +246,23 @@ class Mixed(nn.Module):
         return x + self.over(self.norm(x).transpose(1, 2)).transpose(1, 2)
 
 
+class Recurrent(nn.Module):
+    """A recurrent layer, whose directions are added up, and its last state."""
+
+    def __init__(self, kind, **options):
+        super().__init__()
+        self.layer = kind(WIDTH, WIDTH, batch_first=True, **options)
+
+    def forward(self, x):
+        y, state = self.layer(x)
+        state = state[0] if isinstance(state, tuple) else state
+        return x + y.unflatten(-1, (-1, WIDTH)).sum(2) + state.sum(0)[:, None]
+
+
+def recurrent(kind, **options):
+    return lambda: Recurrent(kind, **options)
+
+
 def encoder(**options):
     return tokens(lambda: nn.TransformerEncoderLayer(WIDTH, HEADS, 24, dropout=0.0,
                                                      batch_first=True, **options))
@@ -254,8 +324,10 @@ def builders():
            tokens(lambda: Attended(False, add_bias_kv=True)))
     yield "MultiheadAttention with its weights", tokens(lambda: Weighed(False))
     yield "MLP-Mixer", tokens(Mixed, feed(nn.GELU))
-    yield "LSTM", tokens(lambda: type("Recurrent", (nn.LSTM,), {
-        "forward": lambda self, x: nn.LSTM.forward(self, x)[0]})(WIDTH, WIDTH, batch_first=True))
+    for kind in (nn.LSTM, nn.GRU, nn.RNN):
+        yield kind.__name__, tokens(recurrent(kind))
+        yield (f"{kind.__name__}, bidirectional, of two layers, without biases",
+               tokens(recurrent(kind, num_layers=2, bias=False, bidirectional=True)))
     for activation in ACTIVATIONS:
         yield activation.__name__, tokens(feed(activation))
     for name, function in FUNCTIONS.items():
@@ -267,7 +339,7 @@ def make(build):
     one = draw(torch, build)
     one(torch.zeros(ROWS, CONTEXT, dtype=torch.long)).sum().backward()
     used = {name for name, param in one.named_parameters(remove_duplicate=False)
-            if param.grad is not None}
+            if param.grad is not None and param.numel() > 0}
     one.zero_grad()
     return one, used
 
