@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 #include <streambuf>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -23,22 +24,31 @@ struct CloseGzip {
 };
 using GzipFile = std::unique_ptr<gzFile_s, CloseGzip>;
 
-// The bytes of a file, unpacked if gzipped. A broken file ends early.
 class UnpackedBytes : public std::streambuf {
  public:
-  explicit UnpackedBytes(gzFile file) : file_(file) {}
+  explicit UnpackedBytes(GzipFile file) : file_(std::move(file)) {}
 
  protected:
   int_type underflow() override {
-    const int count = gzread(file_, bytes_.data(), static_cast<unsigned>(bytes_.size()));
+    const int count = gzread(file_.get(), bytes_.data(), static_cast<unsigned>(bytes_.size()));
     if (count <= 0) return traits_type::eof();
     setg(bytes_.data(), bytes_.data(), bytes_.data() + count);
     return traits_type::to_int_type(bytes_[0]);
   }
 
  private:
-  gzFile file_;
+  GzipFile file_;
   std::vector<char> bytes_ = std::vector<char>(1 << 18);
+};
+
+class UnpackedFile : public std::istream {
+ public:
+  explicit UnpackedFile(GzipFile file) : std::istream(nullptr), bytes_(std::move(file)) {
+    rdbuf(&bytes_);
+  }
+
+ private:
+  UnpackedBytes bytes_;
 };
 
 }  // namespace
@@ -72,16 +82,19 @@ absl::StatusOr<std::vector<std::string>> TraceFilesOf(const std::vector<std::str
   return files;
 }
 
-absl::StatusOr<RankTrace> OpenRankTrace(const std::string& file) {
+absl::StatusOr<std::unique_ptr<std::istream>> OpenUnpacked(const std::string& file) {
   SL_ASSIGN_OR_RETURN(const int descriptor, OpenToRead(file));
-  const GzipFile unpacked(gzdopen(descriptor, "rb"));
+  GzipFile unpacked(gzdopen(descriptor, "rb"));
   if (!unpacked) {
     close(descriptor);
     return absl::ResourceExhaustedError(absl::StrCat(file, ": no memory to unpack it"));
   }
-  UnpackedBytes bytes(unpacked.get());
-  std::istream json(&bytes);
-  return ReadRankTrace(json, file);
+  return std::make_unique<UnpackedFile>(std::move(unpacked));
+}
+
+absl::StatusOr<RankTrace> OpenRankTrace(const std::string& file) {
+  SL_ASSIGN_OR_RETURN(const std::unique_ptr<std::istream> json, OpenUnpacked(file));
+  return ReadRankTrace(*json, file);
 }
 
 }  // namespace stringline

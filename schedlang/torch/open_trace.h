@@ -1,6 +1,8 @@
 // Trace files as people keep them: named singly or as a folder, plain or gzipped.
 #pragma once
 
+#include <istream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,7 +19,11 @@ bool IsTraceName(absl::string_view path);
 // InvalidArgument for a folder without traces.
 absl::StatusOr<std::vector<std::string>> TraceFilesOf(const std::vector<std::string>& paths);
 
-// ReadRankTrace of a file, unpacked on the way. A further error: a file that cannot be opened.
+// The bytes of a file, unpacked if gzipped. A broken file ends early. Errors: a file that cannot be
+// opened.
+absl::StatusOr<std::unique_ptr<std::istream>> OpenUnpacked(const std::string& file);
+
+// ReadRankTrace of a file, unpacked on the way. Further errors: those of OpenUnpacked.
 absl::StatusOr<RankTrace> OpenRankTrace(const std::string& file);
 
 }  // namespace stringline
