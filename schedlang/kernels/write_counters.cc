@@ -2,6 +2,7 @@
 // ends.
 #include "schedlang/kernels/write_counters.h"
 
+#include <cstdlib>
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
@@ -46,8 +47,9 @@ size_t EndOfEvents(const std::string& text, bool* is_empty) {
 std::string Counter(const char* what, const std::string& name, const TraceCurve& curve,
                     const CurveSample& sample, int64_t base_ns) {
   const int64_t ns = sample.at_ns - base_ns;
-  std::string text = absl::StrFormat(R"({"ph": "C", "name": "%s", "pid": %d, "ts": %d.%03d, )",
-                                     name, curve.process, ns / 1000, ns % 1000);
+  std::string text =
+      absl::StrFormat(R"({"ph": "C", "name": "%s", "pid": %d, "ts": %s%d.%03d, )", name,
+                      curve.process, ns < 0 ? "-" : "", std::abs(ns) / 1000, std::abs(ns) % 1000);
   if (curve.stream >= 0) absl::StrAppend(&text, "\"id\": ", curve.stream, ", ");
   absl::StrAppend(&text, "\"args\": {\"", what, "\": ", absl::StrFormat("%.17g", sample.value),
                   "}}");

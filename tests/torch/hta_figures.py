@@ -47,7 +47,7 @@ def take_objects():
     unique = numpy.unique
 
     def of_numbers(array, *rest, **more):
-        is_object = getattr(array, "dtype", None) == object and more.get("axis") is not None
+        is_object = str(getattr(array, "dtype", "")) == "object" and "axis" in more
         return unique(array.astype(float) if is_object else array, *rest, **more)
 
     numpy.unique = of_numbers

@@ -2,6 +2,8 @@
 // the answers, command by command.
 #include "tools/commands/json_keys.h"
 
+#include "tools/commands/trace_keys.h"
+
 namespace stringline {
 namespace {
 
@@ -151,17 +153,6 @@ constexpr JsonKey kStep[] = {
     {"overfull[].peak", "bytes", "the most"},
     {"overfull[].at_us", "us", "when that is"},
     {"overfull[].from_us", "us", "since when it is too much"},
-};
-
-constexpr JsonKey kDistribution[] = {
-    {"count", "integer", "of numbers"},
-    {"mean", "number", ""},
-    {"deviation", "number", "of the sample: with n − 1"},
-    {"least", "number", ""},
-    {"lower", "number", "quartile"},
-    {"median", "number", ""},
-    {"upper", "number", "quartile"},
-    {"most", "number", ""},
 };
 
 constexpr JsonShape kShapes[] = {
@@ -434,32 +425,6 @@ constexpr JsonKey kText[] = {
     {"text", "text", "the file, also where `--out` writes it"},
 };
 
-constexpr JsonKey kImportTraces[] = {
-    {"schedule", "text", ""},
-    {"parameters.*", "integer", ""},
-    {"step", "integer", "as the profiler counts"},
-    {"steps[]", "integer", "all that are whole"},
-    {"makespan_us", "us", ""},
-    {"bubble", "share", ""},
-    {"hosts", "integer", "how many the ranks name"},
-    {"clocks_off_us", "us",
-     "by how much some messages arrive before they left, whatever the offsets"},
-    {"ranks[].rank", "integer", "of all processes"},
-    {"ranks[].trace", "text", "its file"},
-    {"ranks[].on_gpu", "bool", ""},
-    {"ranks[].compute_us", "us", "as `get_temporal_breakdown` of Holistic Trace Analysis"},
-    {"ranks[].non_compute_us", "us", "the same"},
-    {"ranks[].idle_us", "us", "the same"},
-    {"ranks[].total_us", "us", "the same"},
-    {"ranks[].communication_us", "us", ""},
-    {"ranks[].overlap_us", "us", "of it, under computation"},
-    {"ranks[].overlap", "share", "as its `get_comm_comp_overlap`"},
-    {"ranks[].clock_us", "us", "what was added to its times"},
-    {"ranks[].clock_uncertainty_us", "us or null", "null where messages bound it on one side only",
-     "needs traces of several hosts whose messages go one way"},
-    {"text", "text", "the timeline, also where `--out` writes it"},
-};
-
 constexpr JsonKey kFormat[] = {
     {"files[].file", "text", "one that parses"},
     {"files[].changed", "bool", "its layout is another; with `--check` `ok` is false then"},
@@ -689,81 +654,6 @@ constexpr JsonKey kRun[] = {
     {"hang", "text",
      "with `--strict`, of a plan that hangs: what every rank waits for. `ok` is false, `findings` "
      "are what the checker says; nothing of the above"},
-};
-
-constexpr JsonKey kReportTraces[] = {
-    {"ranks[].rank", "integer", "of all processes"},
-    {"ranks[].trace", "text", "its file"},
-    {"ranks[].streams[].stream", "integer", ""},
-    {"ranks[].streams[].host_wait_us", "us",
-     "as `get_idle_time_breakdown`: idle until work that was launched after the work before had "
-     "ended"},
-    {"ranks[].streams[].kernel_wait_us", "us", "of the other gaps those below 30 us"},
-    {"ranks[].streams[].other_us", "us", "all others"},
-    {"ranks[].kernels[].name", "text", "as `get_gpu_kernel_breakdown`; the longest sum first"},
-    {"ranks[].kernels[].kind", "text", "`computation`, `communication` or `memory`"},
-    {"ranks[].kernels[].count", "integer", "how often it ran"},
-    {"ranks[].kernels[].sum_us", "us", ""},
-    {"ranks[].kernels[].mean_us", "number", "in microseconds"},
-    {"ranks[].kernels[].deviation_us", "number", "the same"},
-    {"ranks[].kernels[].least_us", "us", ""},
-    {"ranks[].kernels[].most_us", "us", ""},
-    {"ranks[].launches.short_work", "integer", "launches of work that is shorter than the call"},
-    {"ranks[].launches.long_calls", "integer", "of more than 50 us"},
-    {"ranks[].launches.long_delays", "integer", "with more than 100 us from their end to the work"},
-    {"ranks[].launches.correlation[]", "integer",
-     "as `get_cuda_kernel_launch_stats`; an item a launch, as in the lists below"},
-    {"ranks[].launches.host_us[]", "us", "of the call"},
-    {"ranks[].launches.gpu_us[]", "us", "of the work"},
-    {"ranks[].launches.delay_us[]", "us", "from the end of the call to the work"},
-    {"ranks[].queues[].stream", "integer", ""},
-    {"ranks[].queues[].distribution", "distribution", "of `length`"},
-    {"ranks[].queues[].at_us[]", "us", "from the trace's first event; an item a change"},
-    {"ranks[].queues[].length[]", "number",
-     "launches whose work has not started, as `get_queue_length_time_series`"},
-    {"ranks[].copies[].kind", "text", "`Memcpy DtoH` and the like, `Memset`"},
-    {"ranks[].copies[].distribution", "distribution", "of `gb_per_s` where it is above 0"},
-    {"ranks[].copies[].at_us[]", "us", "from the trace's first event; an item a change"},
-    {"ranks[].copies[].gb_per_s[]", "number", "as `get_memory_bw_time_series`"},
-    {"ranks[].memory[].device", "text", "`host`, `GPU 0`"},
-    {"ranks[].memory[].most_allocated", "bytes", ""},
-    {"ranks[].memory[].most_reserved", "bytes", ""},
-    {"ranks[].memory[].at_us[]", "us", "from the trace's first event; an item a change"},
-    {"ranks[].memory[].allocated[]", "bytes", ""},
-    {"ranks[].memory[].reserved[]", "bytes", "by torch's allocator"},
-    {"ranks[].sequences[].operator", "text",
-     "with `--operator`, as `get_frequent_cuda_kernel_sequences`; the most frequent first"},
-    {"ranks[].sequences[].kernels[]", "text", "in the order in which they ran"},
-    {"ranks[].sequences[].count", "integer", "how often"},
-    {"ranks[].sequences[].gpu_us", "us", "of the kernels, summed"},
-    {"ranks[].sequences[].host_us", "us", "of the operators, summed"},
-    {"kinds[].kinds", "text", "`computation, communication`: what ran at once, on all ranks"},
-    {"kinds[].time_us", "us", "summed over the ranks"},
-    {"kinds[].share", "share", "of all these times"},
-    {"stragglers", "object or null",
-     "as `get_potential_stragglers`; null where no communication kernel of 1 % of a step is on two "
-     "ranks"},
-    {"stragglers.kernel", "text", "whose lengths differ most between ranks"},
-    {"stragglers.stream", "integer", "on which it runs"},
-    {"stragglers.steps", "integer", "how many have it"},
-    {"stragglers.ranks[].rank", "integer", "late most often first"},
-    {"stragglers.ranks[].late", "integer",
-     "steps in which it is one of the two that begin it last"},
-    {"stragglers.ranks[].start_steps", "number",
-     "from the first event to the kernel's start, in steps; the mean"},
-    {"differences[].name", "text",
-     "with `--against`, as `compare_traces`; the largest change of time first"},
-    {"differences[].on_gpu", "bool", "a kernel; else a call of the host"},
-    {"differences[].first_count", "integer", ""},
-    {"differences[].second_count", "integer", ""},
-    {"differences[].first_us", "us", "summed"},
-    {"differences[].second_us", "us", "summed"},
-};
-
-constexpr JsonKey kReportMemory[] = {
-    {"at_us[]", "us", "from the first change; an item for every time"},
-    {"bytes.*[]", "bytes", "of each category, an item for every time"},
-    {"most_bytes", "bytes", "of all categories together"},
 };
 
 constexpr JsonKey kSchedules[] = {

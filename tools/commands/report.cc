@@ -107,9 +107,8 @@ int RunReport(const Flags& flags, const Output& output) {
   const bool is_trace = !is_memory && IsTrace(flags.file);
   const std::string misplaced = Misplaced(flags, is_trace);
   if (!misplaced.empty()) {
-    return Fail(output,
-                absl::StrCat(flags.file, ": ", misplaced,
-                             is_trace || is_memory ? " is not for traces" : " is for traces"));
+    return Fail(output, absl::StrCat(flags.file, ": ", misplaced,
+                                     is_trace ? " is not for traces" : " is for traces"));
   }
   if (is_memory && flags.arguments.size() > (output.json ? 2 : 1)) {
     return Fail(output, flags.file + ": a memory timeline is reported without options");
