@@ -411,6 +411,8 @@ class UnnamedTraces : public testing::TestWithParam<std::string> {
 
 TEST_P(UnnamedTraces, HaveTheTimesOfTheirRanges) {
   const std::string texts[] = {Text(GetParam(), 0), Text(GetParam(), 1)};
+  // Autograd's records begin and end a little within the ranges, and the calls of Python hardly.
+  const double near_ns = GetParam() == "1f1b_stack" ? 300e3 : 1300e3;
   for (const int step : {1, 2}) {
     const auto imported = ImportStep({ReadTrace(texts[0]), ReadTrace(texts[1])}, step);
     ASSERT_TRUE(imported.ok()) << imported.status();
@@ -429,10 +431,10 @@ TEST_P(UnnamedTraces, HaveTheTimesOfTheirRanges) {
         const Truth& expected = truth[at++];
         EXPECT_EQ(Print(plan, plan.actions[i]), expected.name);
         EXPECT_NEAR(static_cast<double>(event.start_ns),
-                    static_cast<double>(expected.span.start_ns - first_ns), 2e6)
+                    static_cast<double>(expected.span.start_ns - first_ns), near_ns)
             << expected.name;
         EXPECT_NEAR(static_cast<double>(event.end_ns - event.start_ns),
-                    static_cast<double>(expected.span.end_ns - expected.span.start_ns), 2e6)
+                    static_cast<double>(expected.span.end_ns - expected.span.start_ns), near_ns)
             << expected.name;
       }
       EXPECT_EQ(at, truth.size());
