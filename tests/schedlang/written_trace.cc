@@ -61,7 +61,7 @@ class Writer {
     const std::string linked = absl::StrCat("\"correlation\": ", correlation_);
     Host(host_ns + 23'000, end_ns - host_ns - 25'000, "cuda_runtime", "cudaStreamSynchronize",
          kMainThread, linked);
-    Append(host_ns + 24'000, end_ns - host_ns - 27'000, "cuda_sync", "Stream Synchronize", 0, 7,
+    Append(end_ns - 40'000, 30'000, "cuda_sync", "Stream Synchronize", 0, 7,
            absl::StrCat("\"device\": 0, \"stream\": 7, ", linked));
     Host(at_ns, end_ns - at_ns, "user_annotation", absl::StrCat("ProfilerStep#", number),
          kMainThread, "");
