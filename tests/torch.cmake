@@ -22,6 +22,10 @@ set_tests_properties(torch_diagnose_all PROPERTIES
 stringline_torch_test(torch_trace trace_test.py)
 set_tests_properties(torch_trace PROPERTIES LABELS full)
 
+# Traces of torch's schedules without PP: ranges, imported; trace_import_test reads three of them.
+stringline_torch_test(torch_unnamed_trace unnamed_trace_test.py)
+set_tests_properties(torch_unnamed_trace PROPERTIES LABELS full)
+
 # The figures of these traces beside those of Holistic Trace Analysis, if installed.
 add_executable(trace_writer torch/trace_writer.cc schedlang/written_trace.cc)
 target_link_libraries(trace_writer PRIVATE stringline_answers)

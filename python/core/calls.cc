@@ -22,6 +22,7 @@
 #include "tools/answers/explanation.h"
 #include "tools/answers/exports.h"
 #include "tools/answers/found_schedule.h"
+#include "tools/answers/kernel_report.h"
 #include "tools/answers/proof.h"
 #include "tools/answers/ready_lines.h"
 #include "tools/answers/sim_sweep.h"
@@ -30,6 +31,7 @@
 #include "tools/answers/torch_text.h"
 #include "tools/answers/trace_import.h"
 #include "tools/io/picture_options.h"
+#include "tools/view/kernel_page.h"
 #include "tools/view/svg.h"
 #include "tools/view/words.h"
 
@@ -166,13 +168,43 @@ absl::StatusOr<Answer> OpenedTimeline(const Request& request) {
   return AnswerWith(std::move(session));
 }
 
+std::vector<std::string> TakePaths(const char* name, Fields* fields) {
+  std::vector<std::string> paths;
+  if (const Json* const json = fields->Take(name)) {
+    for (const Json& path : *json) paths.push_back(path.get<std::string>());
+  }
+  return paths;
+}
+
+// The work of GPUs in traces; with `counters` also written into that folder, with `html` as a page.
+absl::StatusOr<Answer> ReportedKernels(const Request& request) {
+  constexpr size_t kRows = 12;
+  Fields fields(request.json);
+  KernelQuestion question{.paths = TakePaths("paths", &fields),
+                          .against = TakePaths("against", &fields)};
+  int step = -1;
+  std::string counters;
+  bool html = false;
+  fields.ReadNumber("step", 0, 2'000'000'000, &step);
+  fields.Read("operator", &question.operator_part);
+  fields.Read("counters", &counters);
+  fields.Read("html", &html);
+  SL_RETURN_IF_ERROR(fields.Done());
+  if (step >= 0) question.step = step;
+  SL_ASSIGN_OR_RETURN(const KernelReport report,
+                      MakeKernelReport(question, [&] { return !request.stopped(); }));
+  if (html) return Answer{.text = KernelPage(report.traces)};
+  if (!counters.empty()) {
+    SL_RETURN_IF_ERROR(WriteTracesWithCounters(report, counters));
+  }
+  return Answer{.text = Printed([&](std::ostream& out) { PrintKernelReport(report, kRows, out); }),
+                .figures = KernelReportAsJson(report)};
+}
+
 // A step of traces of torch's profiler.
 absl::StatusOr<Answer> OpenedTraces(const Request& request) {
   Fields fields(request.json);
-  std::vector<std::string> paths;
-  if (const Json* const json = fields.Take("paths")) {
-    for (const Json& path : *json) paths.push_back(path.get<std::string>());
-  }
+  const std::vector<std::string> paths = TakePaths("paths", &fields);
   int step = -1;
   fields.ReadNumber("step", 0, 2'000'000'000, &step);
   SL_RETURN_IF_ERROR(fields.Done());
@@ -404,6 +436,7 @@ constexpr CallRow kCalls[] = {
     {"plan", OpenedPlan, 0},
     {"timeline", OpenedTimeline, 0},
     {"traces", OpenedTraces, 0},
+    {"kernels", ReportedKernels, 0},
     {"lowered", Lowered, 1},
     {"describe_plan", DescribedPlan, 1},
     {"describe_timeline", DescribedTimeline, 1},

@@ -26,7 +26,7 @@ from .search import Found, search
 from .sweep import sweep
 from .timeline import Timeline, load_timeline
 from .torch_csv import from_torch
-from .trace import TracedTimeline, from_trace
+from .trace import Kernels, TracedTimeline, from_trace, kernels
 
 __all__ = [
     "KINDS",
@@ -38,6 +38,7 @@ __all__ = [
     "Found",
     "Imported",
     "Jitter",
+    "Kernels",
     "Plan",
     "Proof",
     "Report",
@@ -49,6 +50,7 @@ __all__ = [
     "__version__",
     "from_torch",
     "from_trace",
+    "kernels",
     "library",
     "load",
     "load_timeline",

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/status.h"
 #include "schedlang/plan/links.h"
+#include "schedlang/torch/find_actions.h"
 #include "schedlang/torch/trace_steps.h"
 #include "schedlang/torch/traced_plan.h"
 #include "schedlang/torch/traced_times.h"
@@ -110,9 +111,11 @@ class StepOnOneClock {
     AlignedClocks clocks = AlignClocks(plan_.ranks(), std::move(with_hosts));
     if (clocks.broken_ns > 0) clocks = AlignClocks(plan_.ranks(), std::move(bounds));
     for (uint32_t i = 0; i < plan_.actions.size(); ++i) {
+      const int64_t offset_ns = clocks.ranks[ranks_[i]].offset_ns;
+      times_.waits_from_ns[i] += offset_ns;
       if (!times_.spans[i]) continue;
-      times_.spans[i]->start_ns += clocks.ranks[ranks_[i]].offset_ns;
-      times_.spans[i]->end_ns += clocks.ranks[ranks_[i]].offset_ns;
+      times_.spans[i]->start_ns += offset_ns;
+      times_.spans[i]->end_ns += offset_ns;
     }
     return clocks;
   }
@@ -126,7 +129,7 @@ class StepOnOneClock {
       }
       TimeSpan& span = *times_.spans[i];
       if (times_.on_device[ranks_[i]] == 0) {
-        begun_ns_[i] = span.start_ns;
+        begun_ns_[i] = times_.waits_from_ns[i];
         span.start_ns = std::min(span.end_ns, std::max(span.start_ns, ArrivalBefore(i)));
       }
       computations[ranks_[i]].push_back(span);
@@ -271,6 +274,7 @@ class StepOnOneClock {
 
 absl::StatusOr<ImportedStep> ImportStep(std::vector<RankTrace> traces, std::optional<int> step) {
   SL_RETURN_IF_ERROR(SortByRank(&traces));
+  SL_RETURN_IF_ERROR(FindActions(&traces));
   ImportedStep imported;
   SL_ASSIGN_OR_RETURN(const std::vector<TraceStep> steps,
                       ChooseStep(traces, step, &imported.steps));

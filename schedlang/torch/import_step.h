@@ -43,8 +43,8 @@ struct ImportedStep {
 };
 
 // Traces in any order; `step` as in ChooseStep. Errors, all InvalidArgument that name a file: no
-// trace; two traces of a rank; those of ChooseStep and PlanOfTraces; times days apart; a rank whose
-// GPU ran nothing launched in a range, or a host without observed arrivals.
+// trace; two traces of a rank; those of FindActions, ChooseStep and PlanOfTraces; times days apart;
+// a rank whose GPU ran nothing launched in a range, or a host without observed arrivals.
 absl::StatusOr<ImportedStep> ImportStep(std::vector<RankTrace> traces, std::optional<int> step);
 
 }  // namespace stringline

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 #include <streambuf>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -85,7 +86,8 @@ absl::StatusOr<std::vector<std::string>> TraceFilesOf(const std::vector<std::str
   return files;
 }
 
-absl::StatusOr<RankTrace> OpenRankTrace(const std::string& file) {
+absl::Status ReadUnpacked(const std::string& file,
+                          const std::function<absl::Status(std::istream& text)>& read) {
   SL_ASSIGN_OR_RETURN(const int descriptor, OpenToRead(file));
   const GzipFile unpacked(gzdopen(descriptor, "rb"));
   if (!unpacked) {
@@ -93,13 +95,22 @@ absl::StatusOr<RankTrace> OpenRankTrace(const std::string& file) {
     return absl::ResourceExhaustedError(absl::StrCat(file, ": no memory to unpack it"));
   }
   UnpackedBytes bytes(unpacked.get());
-  std::istream json(&bytes);
-  absl::StatusOr<RankTrace> trace = ReadRankTrace(json, file);
+  std::istream text(&bytes);
+  absl::Status status = read(text);
   if (bytes.is_bomb()) {
     return absl::InvalidArgumentError(absl::StrCat(
         file, ": unpacks to more than ", PrintBytes(kMostUnpacked, 0), ", ", kMostTimes,
         " times its size and more, as no trace does; a file that is not packed has no such limit"));
   }
+  return status;
+}
+
+absl::StatusOr<RankTrace> OpenRankTrace(const std::string& file) {
+  absl::StatusOr<RankTrace> trace = absl::UnknownError(file);
+  SL_RETURN_IF_ERROR(ReadUnpacked(file, [&](std::istream& json) {
+    trace = ReadRankTrace(json, file);
+    return trace.status();
+  }));
   return trace;
 }
 

@@ -1,6 +1,8 @@
 // Trace files as people keep them: named singly or as a folder, plain or gzipped.
 #pragma once
 
+#include <functional>
+#include <istream>
 #include <string>
 #include <vector>
 
@@ -17,7 +19,12 @@ bool IsTraceName(absl::string_view path);
 // InvalidArgument for a folder without traces.
 absl::StatusOr<std::vector<std::string>> TraceFilesOf(const std::vector<std::string>& paths);
 
-// ReadRankTrace of a file, unpacked on the way. A further error: a file that cannot be opened.
+// Reads the bytes of a file, unpacked if gzipped. A broken file ends early. Errors: those of `read`;
+// a file that cannot be opened; InvalidArgument for one that unpacks to far more than traces do.
+absl::Status ReadUnpacked(const std::string& file,
+                          const std::function<absl::Status(std::istream& text)>& read);
+
+// ReadRankTrace of a file, unpacked on the way. Further errors: those of ReadUnpacked.
 absl::StatusOr<RankTrace> OpenRankTrace(const std::string& file);
 
 }  // namespace stringline

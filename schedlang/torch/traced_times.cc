@@ -57,6 +57,7 @@ std::optional<TimeSpan> OnHost(ActionKind kind, const RankTrace& trace, const Na
     }
   } else if (IsRecv(kind)) {
     bool is_asked_for = false;
+    span.end_ns = range.start_ns;
     for (auto recv = FirstIn(trace.gloo, range);
          recv != trace.gloo.end() && IsWithin(recv->start_ns, range); ++recv) {
       if (recv->name != "recv") continue;
@@ -66,6 +67,15 @@ std::optional<TimeSpan> OnHost(ActionKind kind, const RankTrace& trace, const Na
     if (!is_asked_for) return std::nullopt;
   }
   return span;
+}
+
+// Gives messages of a rank without a kernel that of the message listed next.
+void ShareKernels(const Plan& plan, int rank, TracedTimes* times) {
+  for (uint32_t i = plan.first[rank + 1]; i-- > plan.first[rank];) {
+    if (!IsMessage(plan.actions[i].kind) || times->spans[i]) continue;
+    const bool has_next = i + 1 < plan.first[rank + 1] && IsMessage(plan.actions[i + 1].kind);
+    if (has_next) times->spans[i] = times->spans[i + 1];
+  }
 }
 
 }  // namespace
@@ -87,7 +97,10 @@ TracedTimes TimesOf(const TracedPlan& traced, const std::vector<RankTrace>& trac
       const uint32_t range = traced.range[i];
       times.spans.push_back(on_device ? OnDevice(kind, launched[range])
                                       : OnHost(kind, trace, trace.actions[range]));
+      times.waits_from_ns.push_back(trace.waits_from_ns.empty() ? trace.actions[range].start_ns
+                                                                : trace.waits_from_ns[range]);
     }
+    if (on_device && !trace.waits_from_ns.empty()) ShareKernels(traced.plan, r, &times);
   }
   return times;
 }

@@ -188,6 +188,32 @@ def test_limits_of_memory_and_stages_that_recompute():
     assert found.timeline.makespan_us == asked["makespan_us"]
 
 
+def test_kernels(tmp_path):
+    folder = f"{SOURCE}/tests/golden/torch/kernels"
+    seen = stringline.kernels(folder, operator="aten::linear", against=folder)
+    options = ["--operator", "aten::linear", "--against", folder]
+    assert dict(seen) == figures("report", folder, *options)
+    assert seen.text == said("report", folder, *options)
+    assert {row["rank"] for row in seen.idle} == {0, 1}
+    assert sum(row["count"] for row in seen.times) == sum(
+        of["count"] for rank in seen["ranks"] for of in rank["kernels"])
+    launches = sum(len(rank["launches"]["gpu_us"]) for rank in seen["ranks"])
+    assert len(seen.launches) == launches
+    assert seen.queues[0]["length"] == 1 and seen.memory[0]["device"] == "GPU 0"
+    assert {row["kind"] for row in seen.copies} == {"Memcpy DtoD", "Memcpy HtoD", "Memset"}
+    assert seen.sequences[0]["operator"] == "aten::linear"
+    assert [row["rank"] for row in seen.stragglers] == [
+        row["rank"] for row in seen["stragglers"]["ranks"]]
+    assert all(row["first_us"] == row["second_us"] for row in seen.differences)
+    assert seen.html().startswith("<!doctype html>") and "stream 7" in seen.html()
+    seen.save_counters(tmp_path)
+    assert '"Queue Length"' in (tmp_path / "rank1.json").read_text()
+    with pytest.raises(ValueError, match="is the trace itself"):
+        seen.save_counters(folder)
+    with pytest.raises(ValueError, match="step 9 is not in it"):
+        stringline.kernels(folder, step=9)
+
+
 def test_traces():
     folder = f"{SOURCE}/examples/05_torch/traced"
     seen = stringline.from_trace(folder)
@@ -196,6 +222,7 @@ def test_traces():
     assert dict(seen.imported) == answer
     assert seen.imported.step == 2 and len(seen.imported.ranks) == 2
     assert seen.plan.check().proven
+    assert [rank["rank"] for rank in seen.kernels()["ranks"]] == [0, 1]
     files = [f"{folder}/rank{rank}.json" for rank in (1, 0)]
     assert stringline.from_trace(files, step=1).makespan_us != seen.makespan_us
     costs = seen.calibrate()

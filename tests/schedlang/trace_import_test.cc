@@ -3,6 +3,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -18,6 +19,7 @@
 #include "schedlang/text/parse.h"
 #include "schedlang/torch/import_step.h"
 #include "schedlang/torch/open_trace.h"
+#include "schedlang/torch/trace_events.h"
 #include "tests/schedlang/elaborated.h"
 #include "tests/schedlang/written_trace.h"
 
@@ -225,7 +227,6 @@ TEST(TraceReader, SaysWhatIsWrongWithAFile) {
   EXPECT_EQ(Refused("{]"), "r.json: is not JSON from byte 2 on");
   EXPECT_EQ(Refused("[1]"), "r.json: is no trace of torch's profiler: it has no traceEvents");
   EXPECT_EQ(Refused(R"({"traceEvents":[]})").substr(0, 28), "r.json: says no rank (distri");
-  EXPECT_EQ(Refused(Trace("")).substr(0, 26), "r.json: holds no range PP:");
   // Every proper prefix of a trace ends in a message, and no other way.
   for (size_t end = 0; end < good.size(); ++end) {
     EXPECT_NE(Refused(good.substr(0, end)), "nothing") << end;
@@ -392,6 +393,118 @@ TEST(TraceImport, TakesWaitsFromActionsOfTheHost) {
             "1RECV_F1@224000+98000[504000+0] 1B0@220000+180000 1SEND_B0@404000+98000 "
             "1F1@504000+66000 1B1@580000+200000 1SEND_B1@784000+98000[914000+0]\n");
 }
+
+// Traces of torch's own schedules (tests/golden/torch/unnamed), in which the test has put a range
+// TRUE:0F0 around each computation, which the import does not know.
+class UnnamedTraces : public testing::TestWithParam<std::string> {
+ protected:
+  struct Truth {
+    std::string name;
+    TimeSpan span;
+  };
+  static std::string Text(const std::string& folder, int rank) {
+    return ReadTestFile(
+        absl::StrCat("tests/golden/torch/unnamed/", folder, "/rank", rank, ".json"));
+  }
+  // The computations of a step by their ranges.
+  static std::vector<Truth> TruthOf(const std::string& text, const std::string& step) {
+    std::istringstream json(text);
+    TraceHeader header;
+    std::vector<Truth> all, found;
+    TimeSpan within;
+    const auto read = ReadTraceEvents(json, "rank.json", &header, [&](const TraceEvent& event) {
+      if (!event.is_span()) return;
+      const TimeSpan span{*event.start_ns + header.base_ns,
+                          *event.start_ns + *event.length_ns + header.base_ns};
+      if (event.name == "ProfilerStep#" + step) within = span;
+      if (event.name.substr(0, 5) == "TRUE:") all.push_back({event.name.substr(5), span});
+    });
+    SL_CHECK(read.ok()) << read;
+    for (const Truth& one : all) {
+      const bool is_in = one.span.start_ns >= within.start_ns && one.span.end_ns <= within.end_ns;
+      if (is_in) found.push_back(one);
+    }
+    std::sort(found.begin(), found.end(),
+              [](const Truth& a, const Truth& b) { return a.span.start_ns < b.span.start_ns; });
+    return found;
+  }
+};
+
+TEST_P(UnnamedTraces, HaveTheTimesOfTheirRanges) {
+  const std::string texts[] = {Text(GetParam(), 0), Text(GetParam(), 1)};
+  // Autograd's records begin and end a little within the ranges, and the calls of Python hardly.
+  const double near_ns = GetParam() == "1f1b_stack" ? 300e3 : 1300e3;
+  for (const int step : {1, 2}) {
+    const auto imported = ImportStep({ReadTrace(texts[0]), ReadTrace(texts[1])}, step);
+    ASSERT_TRUE(imported.ok()) << imported.status();
+    EXPECT_EQ(imported->steps, (std::vector<int>{1, 2}));
+    const Plan& plan = imported->plan;
+    int64_t first_ns = 0;
+    for (int r = 0; r < 2; ++r) {
+      const std::vector<Truth> truth = TruthOf(texts[r], absl::StrCat(step));
+      ASSERT_EQ(truth.size(), 6U);
+      if (r == 0) first_ns = truth[0].span.start_ns;
+      size_t at = 0;
+      for (uint32_t i = plan.first[r]; i < plan.first[r + 1]; ++i) {
+        if (!IsCompute(plan.actions[i].kind)) continue;
+        const Event& event = imported->timeline.events[i];
+        ASSERT_LT(at, truth.size());
+        const Truth& expected = truth[at++];
+        EXPECT_EQ(Print(plan, plan.actions[i]), expected.name);
+        EXPECT_NEAR(static_cast<double>(event.start_ns),
+                    static_cast<double>(expected.span.start_ns - first_ns), near_ns)
+            << expected.name;
+        EXPECT_NEAR(static_cast<double>(event.end_ns - event.start_ns),
+                    static_cast<double>(expected.span.end_ns - expected.span.start_ns), near_ns)
+            << expected.name;
+      }
+      EXPECT_EQ(at, truth.size());
+    }
+  }
+}
+
+TEST_P(UnnamedTraces, HaveTheSameStepsWithoutACounter) {
+  std::vector<RankTrace> traces;
+  for (const int r : {0, 1}) {
+    traces.push_back(
+        ReadTrace(absl::StrReplaceAll(Text(GetParam(), r), {{"ProfilerStep#", "other#"}})));
+  }
+  const auto imported = ImportStep(traces, 1);
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_EQ(imported->steps, (std::vector<int>{0, 1}));
+  const auto counted =
+      ImportStep({ReadTrace(Text(GetParam(), 0)), ReadTrace(Text(GetParam(), 1))}, 2);
+  ASSERT_TRUE(counted.ok());
+  EXPECT_EQ(Told(imported->timeline), Told(counted->timeline));
+}
+
+TEST_P(UnnamedTraces, SayWhatIsMissing) {
+  const std::string zero = Text(GetParam(), 0), one = Text(GetParam(), 1);
+  const auto said = [&](const std::string& old, const std::string& now) {
+    const auto imported = ImportStep(
+        {ReadTrace(absl::StrReplaceAll(zero, {{old, now}}), "r0.json"), ReadTrace(one, "r1.json")},
+        std::nullopt);
+    return imported.ok() ? "nothing" : std::string(imported.status().message());
+  };
+  const auto expect = [&](const std::string& text, const std::string& part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+    EXPECT_NE(text.find("with_stack=True"), std::string::npos) << text;
+    EXPECT_EQ(text.substr(0, 32), "r0.json: holds no range PP:…, ") << text;
+  };
+  EXPECT_EQ(said("c10d::send", "c10d::send"), "nothing");
+  expect(said("c10d::send", "send"), "in step 2 no c10d::send is found behind 0F0");
+  expect(said("c10d::recv_", "recv"), "in step 2 no c10d::recv_ is found before 0B0");
+  if (GetParam() == "1f1b_stack") {
+    expect(said("backward_one_chunk", "backward"), "no backward is recorded");
+  } else {
+    expect(said("autograd::engine", "engine"), "no backward is recorded");
+  }
+  EXPECT_EQ(said("TRUE:0F0", "PP:0F0").substr(0, 57),
+            "r1.json: holds no range PP:…, and r0.json does; profile");
+}
+
+INSTANTIATE_TEST_SUITE_P(OfTorch, UnnamedTraces,
+                         testing::Values("1f1b_plain", "1f1b_stack", "gpipe_plain"));
 
 }  // namespace
 }  // namespace stringline

@@ -28,20 +28,41 @@ class Writer {
 
   // Returns when the next step may begin.
   int64_t Step(int number, const Timeline& truth, int64_t at_ns) {
-    int64_t host_ns = at_ns, end_ns = at_ns;
-    for (const Event& event : truth.events) end_ns = std::max(end_ns, at_ns + event.end_ns);
+    const int64_t run_ns = at_ns + 40'000;  // when the GPU begins, behind the first launches
+    int64_t host_ns = at_ns, end_ns = run_ns;
+    uint32_t last = 0;
+    for (uint32_t i = plan_.first[rank_.value]; i < plan_.first[rank_.value + 1]; ++i) {
+      if (IsCompute(plan_.actions[i].kind) && !plan_.actions[i].joined) last = i;
+    }
+    for (const Event& event : truth.events) end_ns = std::max(end_ns, run_ns + event.end_ns);
     for (uint32_t i = plan_.first[rank_.value]; i < plan_.first[rank_.value + 1]; ++i) {
       if (plan_.actions[i].joined) continue;
       host_ns += 20'000;
+      if (i == last) host_ns = std::max(host_ns, run_ns + truth.events[i].start_ns - 30'000);
       const std::string name = absl::StrCat("PP:", RangeName(plan_, i));
       Host(host_ns, 18'000, "user_annotation", name, kMainThread, "");
-      Run(i, truth, at_ns, host_ns + 2'000);
+      Run(i, truth, run_ns, host_ns + 2'000);
       const Event& event = truth.events[i];
       // Kineto's own range on the GPU, which no reader needs.
-      Device(at_ns + event.start_ns, event.end_ns - event.start_ns, "gpu_user_annotation", name, -1,
-             7);
+      Device(run_ns + event.start_ns, event.end_ns - event.start_ns, "gpu_user_annotation", name,
+             -1, 7);
     }
+    // A reduction that all ranks end together.
+    int64_t own_end_ns = run_ns;
+    for (uint32_t i = plan_.first[rank_.value]; i < plan_.first[rank_.value + 1]; ++i) {
+      own_end_ns = std::max(own_end_ns, run_ns + truth.events[i].end_ns);
+    }
+    end_ns += 400'000;
+    Kernel(host_ns + 19'000, own_end_ns, end_ns - own_end_ns, "kernel",
+           "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", kMainThread,
+           60);
     end_ns = std::max(end_ns, host_ns) + 50'000;
+    ++correlation_;
+    const std::string linked = absl::StrCat("\"correlation\": ", correlation_);
+    Host(host_ns + 23'000, end_ns - host_ns - 25'000, "cuda_runtime", "cudaStreamSynchronize",
+         kMainThread, linked);
+    Append(end_ns - 40'000, 30'000, "cuda_sync", "Stream Synchronize", 0, 7,
+           absl::StrCat("\"device\": 0, \"stream\": 7, ", linked));
     Host(at_ns, end_ns - at_ns, "user_annotation", absl::StrCat("ProfilerStep#", number),
          kMainThread, "");
     return end_ns;
@@ -56,7 +77,8 @@ class Writer {
     const int64_t start_ns = at_ns + event.start_ns, length_ns = event.end_ns - event.start_ns;
     if (IsMessage(event.kind)) {
       int64_t& free_ns = streams_[{event.kind, event.stage.value}];
-      const int64_t waits_ns = IsRecv(event.kind) ? std::max(free_ns, at_ns) : start_ns;
+      const int64_t ready_ns = std::max({free_ns, at_ns, launch_ns + 4'000});
+      const int64_t waits_ns = IsRecv(event.kind) ? std::min(ready_ns, start_ns) : start_ns;
       Kernel(launch_ns, waits_ns, start_ns + length_ns - waits_ns, "kernel",
              "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", kMainThread,
              20 + 4 * event.stage.value + static_cast<int>(event.kind) % 4);
@@ -64,19 +86,31 @@ class Writer {
       return;
     }
     if (!IsCompute(event.kind)) return;
-    const int thread = event.kind == ActionKind::kForward ? kMainThread : kAutogradThread;
+    const bool is_forward = event.kind == ActionKind::kForward;
+    const int thread = is_forward ? kMainThread : kAutogradThread;
     const int64_t third_ns = length_ns / 3000 * 1000, gap_ns = std::min<int64_t>(third_ns, 1'000);
+    const int64_t copy_ns = (third_ns - gap_ns) / 2000 * 1000;
+    Host(launch_ns - 1'000, 16'000, "cpu_op",
+         is_forward ? "aten::linear" : "autograd::engine::evaluate_function: AddmmBackward0",
+         thread, "\"External id\": 1");
     Kernel(launch_ns, start_ns, third_ns, "kernel", "ampere_sgemm_128x64_tn", thread, 7);
-    Kernel(launch_ns + 4'000, start_ns + third_ns, third_ns - gap_ns, "gpu_memcpy",
-           "Memcpy DtoD (Device -> Device)", thread, 7);
-    Kernel(launch_ns + 8'000, start_ns + 2 * third_ns, length_ns - 2 * third_ns, "kernel",
+    Kernel(launch_ns + 4'000, start_ns + third_ns, copy_ns, "gpu_memcpy",
+           is_forward ? "Memcpy DtoD (Device -> Device)" : "Memcpy HtoD (Pinned -> Device)", thread,
+           7);
+    Kernel(launch_ns + 8'000, start_ns + third_ns + copy_ns, third_ns - gap_ns - copy_ns,
+           "gpu_memset", "Memset (Device)", thread, 7);
+    Kernel(launch_ns + 12'000, start_ns + 2 * third_ns, length_ns - 2 * third_ns, "kernel",
            "void at::native::vectorized_elementwise_kernel<4>(int, float)", thread, 7);
+    Memory(launch_ns + 14'000, is_forward ? 1'000'000 : -1'000'000, thread);
   }
 
-  void Kernel(int64_t launch_ns, int64_t start_ns, int64_t length_ns, const char* category,
+  void Kernel(int64_t launch_ns, int64_t start_ns, int64_t length_ns, const std::string& category,
               const char* name, int thread, int stream) {
     ++correlation_;
-    Host(launch_ns, 3'000, "cuda_runtime", "cudaLaunchKernel", thread,
+    const char* const call = category == "gpu_memcpy"   ? "cudaMemcpyAsync"
+                             : category == "gpu_memset" ? "cudaMemsetAsync"
+                                                        : "cudaLaunchKernel";
+    Host(launch_ns, 3'000, "cuda_runtime", call, thread,
          absl::StrCat("\"External id\": ", correlation_ + 90, ", \"correlation\": ", correlation_));
     absl::StrAppend(&text_, ",\n", R"({"ph": "s", "id": )", correlation_, R"(, "pid": )", kProcess,
                     R"(, "tid": )", thread, R"(, "ts": )", Micro(launch_ns),
@@ -84,21 +118,37 @@ class Writer {
     Device(start_ns, length_ns, category, name, correlation_, stream);
   }
 
+  // A change of the GPU's memory.
+  void Memory(int64_t at_ns, int64_t bytes, int thread) {
+    allocated_ += bytes;
+    absl::StrAppend(&text_, ",\n", R"({"ph": "i", "cat": "cpu_instant_event", "s": "t", )",
+                    R"("name": "[memory]", "pid": )", kProcess, R"(, "tid": )", thread,
+                    R"(, "ts": )", Micro(at_ns), R"(, "args": {"Total Reserved": 20971520, )",
+                    R"("Total Allocated": )", allocated_, R"(, "Bytes": )", bytes,
+                    R"(, "Addr": 140000000, "Device Id": 0, "Device Type": 1}})");
+  }
+
   void Host(int64_t start_ns, int64_t length_ns, const char* category, const std::string& name,
             int thread, const std::string& args) {
     Append(start_ns, length_ns, category, name, kProcess, thread, args);
   }
 
-  void Device(int64_t start_ns, int64_t length_ns, const char* category, const std::string& name,
-              int correlation, int stream) {
-    Append(start_ns, length_ns, category, name, 0, stream,
-           correlation < 0 ? "\"External id\": 1"
-                           : absl::StrCat("\"device\": 0, \"stream\": ", stream,
-                                          ", \"correlation\": ", correlation));
+  void Device(int64_t start_ns, int64_t length_ns, const std::string& category,
+              const std::string& name, int correlation, int stream) {
+    std::string args = "\"External id\": 1";
+    if (correlation >= 0) {
+      args =
+          absl::StrCat("\"device\": 0, \"stream\": ", stream, ", \"correlation\": ", correlation);
+    }
+    if (category == "gpu_memcpy" || category == "gpu_memset") {
+      absl::StrAppend(&args, ", \"bytes\": 65536, \"memory bandwidth (GB/s)\": ",
+                      absl::StrFormat("%.9g", 65536.0 / static_cast<double>(length_ns)));
+    }
+    Append(start_ns, length_ns, category, name, 0, stream, args);
   }
 
-  void Append(int64_t start_ns, int64_t length_ns, const char* category, const std::string& name,
-              int process, int thread, const std::string& args) {
+  void Append(int64_t start_ns, int64_t length_ns, const std::string& category,
+              const std::string& name, int process, int thread, const std::string& args) {
     absl::StrAppend(&text_, ",\n", R"({"ph": "X", "cat": ")", category, R"(", "name": ")", name,
                     R"(", "pid": )", process, R"(, "tid": )", thread, R"(, "ts": )",
                     Micro(start_ns), R"(, "dur": )",
@@ -116,6 +166,7 @@ class Writer {
   const WrittenClock& clock_;
   std::map<std::pair<ActionKind, int>, int64_t> streams_;  // when each was free
   int correlation_ = 70'000;
+  int64_t allocated_ = 10'000'000;  // bytes
   std::string text_;
 };
 

@@ -1,9 +1,11 @@
 // Traces as Kineto writes them, of steps whose truth is known: a timeline, performed on GPUs.
 //
-// The host runs ahead: it launches a whole step at once, backwards from autograd's thread, and
-// these records do not tell the time of execution. A computation is two kernels and a copy on one
-// stream, with a short gap; a message a kernel of NCCL's on each side, on a stream for each edge,
-// of which the receiver's waits since its stream was free.
+// The host runs ahead: it launches a whole step at once, backwards from autograd's thread, all but
+// the last computation, which it launches just before its start; these records do not tell the time
+// of execution. A computation is an operator that launches a kernel, a copy, a fill and a kernel on
+// one stream, with a short gap, and changes the memory in use; a message a kernel of NCCL's on each
+// side, on a stream for each edge, of which the receiver's waits since its stream was free. A
+// reduction that all ranks end together ends the step, and the host waits for the stream.
 #pragma once
 
 #include <string>

@@ -266,6 +266,11 @@ const Asked kAsked[] = {
     {"export", "export zb_v P=2 M=4 --to torch-compute"},
     {"import", "import tests/golden/torch/zbvzerobubble_p2_v2_m4_compute.csv"},
     {"import of traces", "import examples/05_torch/traced"},
+    {"report of traces",
+     "report tests/golden/torch/kernels --operator aten::linear --against "
+     "tests/golden/torch/kernels"},
+    {"report of traces", "report examples/05_torch/traced --step 1"},
+    {"report of a memory timeline", "report tests/golden/torch/memory.raw.json"},
     {"fmt", "fmt --check schedules/1f1b.sched"},
     {"fmt", "fmt --stdout schedules/1f1b.sched"},
     {"lint", "lint tests/golden/lint/good.csv"},

@@ -60,6 +60,7 @@ const std::vector<std::string>& Folders() {
       "schedlang/lower",
       "schedlang/write",
       "schedlang/torch",
+      "schedlang/kernels",
       "schedlang/diagnose",
       "schedlang/ask",
       "stages",
@@ -120,10 +121,12 @@ const std::vector<Apart>& FoldersApart() {
       // with a plan.
       {"stages",
        {"schedlang/plan", "schedlang/c", "schedlang/m", "schedlang/o", "schedlang/s", "schedlang/r",
-        "schedlang/e", "schedlang/l", "schedlang/w", "schedlang/t", "schedlang/d", "schedlang/a"}},
+        "schedlang/e", "schedlang/l", "schedlang/w", "schedlang/t", "schedlang/k", "schedlang/d",
+        "schedlang/a"}},
       {"executor",
        {"schedlang/text", "schedlang/orders", "schedlang/search", "schedlang/elaborate",
-        "schedlang/write", "schedlang/torch", "schedlang/diagnose", "schedlang/ask"}},
+        "schedlang/write", "schedlang/torch", "schedlang/kernels", "schedlang/diagnose",
+        "schedlang/ask"}},
       // A backend knows no trainer.
       {"executor/cuda", {"executor/cpu/"}},
   };

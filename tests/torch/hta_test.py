@@ -4,7 +4,8 @@
 
 The package counts the work of GPUs, so it reads two kinds of traces:
 
-- those that TRACE_WRITER makes of simulated steps on GPUs;
+- those that TRACE_WRITER makes of simulated steps on GPUs (kernel_figures.py: the figures of
+  `report`);
 - real ones of torch's pipeline runtime on gloo, in which what the host computed and what gloo did
   stands once more as kernels. When that was is found here from the trace as it is.
 
@@ -20,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 
+import kernel_figures
 import trace_test
 import whole_model
 
@@ -27,15 +29,19 @@ NEAR_US = 0.1  # of sums of times that are floating-point numbers there
 NEAR_PERCENT = 0.0051  # of rounded figures
 
 
-def figures_of_hta(folder):
+def json_of_hta(*words):
     program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hta_figures.py")
-    ran = subprocess.run([sys.executable, program, folder], capture_output=True,
-                         timeout=120)
+    ran = subprocess.run([sys.executable, program, *words], capture_output=True,
+                         timeout=300)
     if ran.returncode == whole_model.SKIPPED:
         whole_model.skip("Holistic Trace Analysis is not installed: tools/install --torch")
     if ran.returncode != 0:
         sys.exit(f"FAILED: {ran.stderr.decode()}")
-    return {int(rank): row for rank, row in json.loads(ran.stdout).items()}
+    return json.loads(ran.stdout)
+
+
+def figures_of_hta(folder):
+    return {int(rank): row for rank, row in json_of_hta(folder).items()}
 
 
 def agrees(title, ours, theirs):
@@ -130,7 +136,8 @@ def check_real(tool, sources, scratch):
 
 def main(tool, sources, writer):
     with tempfile.TemporaryDirectory() as scratch:
-        good = check_written(tool, sources, writer, scratch)
+        good = kernel_figures.check(tool, sources, writer, scratch)
+        good = check_written(tool, sources, writer, scratch) and good
         good = check_real(tool, sources, scratch) and good
     return 0 if good else 1
 

@@ -1,10 +1,12 @@
 // trace_writer SCHEDULE P M STEPS SEED FOLDER: traces as torch's profiler writes them on GPUs, of
 // simulated steps, for hta_test.py.
 //
-// Durations of actions are drawn anew for every step. Every rank has its own clock.
+// Durations of actions are drawn anew for every step, in whole microseconds. Every rank has its own
+// clock; with FOLDER ending in "same", all have one.
 #include <iostream>
 #include <random>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "schedlang/ask/session.h"
@@ -37,9 +39,14 @@ void Write(char** args) {
         Simulate(*session->plan, WithNoise(*session->plan, *session->costs, random()));
     SL_CHECK(truth.ok()) << truth.status();
     truths.push_back(*truth);
+    for (Event& event : truths.back().events) {
+      event.start_ns = (event.start_ns + 999) / 1000 * 1000;
+      event.end_ns = (event.end_ns + 999) / 1000 * 1000;
+    }
   }
+  const bool is_same = absl::EndsWith(args[6], "same");
   for (int rank = 0; rank < ranks; ++rank) {
-    const auto ahead_us = static_cast<int64_t>(random() % 8'000'000);
+    const auto ahead_us = is_same ? 0 : static_cast<int64_t>(random() % 8'000'000);
     const WrittenClock clock = {absl::StrCat("host", rank), ahead_us * 1'000};
     const absl::Status written =
         WriteFileAtomically(absl::StrCat(args[6], "/rank", rank, ".json"),

@@ -22,6 +22,19 @@ constexpr const char* kScheduleOrTimeline =
     "A schedule (.sched), a plan (.plan), one of torch's (.csv) or a recorded timeline "
     "(.timeline)" SL_LIBRARY_NAMES;
 
+constexpr const char* kReported =
+    "A schedule (.sched), a plan (.plan), one of torch's (.csv), a recorded timeline (.timeline), "
+    "a "
+    "trace of torch's profiler (.json, .json.gz) or a folder with one a rank, or its memory "
+    "timeline (….raw.json.gz)" SL_LIBRARY_NAMES;
+
+// The meaning of report's figures of traces.
+constexpr const char* kReportedTraces =
+    "Of traces it says what GPUs did, as Holistic Trace Analysis counts: idle time of streams by\n"
+    "cause, kernels and their times, launches, queues, rates of copies, memory, the ranks that "
+    "others\n"
+    "wait for. A pipeline's timeline of them is 'stringline import'.";
+
 // The meaning of the two columns in lint's table.
 constexpr const char* kLintTimes =
     "Both columns are times of a step in a runtime that performs each rank's list in order.\n"
@@ -116,11 +129,11 @@ constexpr Command kCommands[] = {
      RunSim},
     {"report",
      "Say where a step's time goes, how far it is from the best possible, what would help",
-     kScheduleOrTimeline,
+     kReported,
      "stringline report schedules/zb_h1.sched P=8 M=24 --cost F=18522,I=18086,W=9337,p2p=601",
      kPlanOptions | kCostOptions | kLayoutOption | kMessagesOption | kSlowOption |
-         kVariationOptions,
-     RunReport},
+         kVariationOptions | kKernelOptions,
+     RunReport, kReportedTraces},
     {"compare", "Compare two steps, simulated or recorded: where their difference comes from",
      "Two of: a schedule (.sched), a plan (.plan), one of torch's (.csv), a timeline (.timeline); "
      "behind -- the second one with parameters and options of its own, where they "

@@ -2,6 +2,8 @@
 // the answers, command by command.
 #include "tools/commands/json_keys.h"
 
+#include "tools/commands/trace_keys.h"
+
 namespace stringline {
 namespace {
 
@@ -166,6 +168,7 @@ constexpr JsonShape kShapes[] = {
      "Parts of layers on the network: all-to-alls of experts, collectives of tensor-parallel "
      "ranks.",
      kNetwork},
+    {"distribution", "Of numbers.", kDistribution},
     {"waits", "Gathers and reductions of copies of a pipeline.", kWaits},
     {"written action", "", kAction},
     {"graph", "", kGraph},
@@ -424,32 +427,6 @@ constexpr JsonKey kText[] = {
     {"text", "text", "the file, also where `--out` writes it"},
 };
 
-constexpr JsonKey kImportTraces[] = {
-    {"schedule", "text", ""},
-    {"parameters.*", "integer", ""},
-    {"step", "integer", "as the profiler counts"},
-    {"steps[]", "integer", "all that are whole"},
-    {"makespan_us", "us", ""},
-    {"bubble", "share", ""},
-    {"hosts", "integer", "how many the ranks name"},
-    {"clocks_off_us", "us",
-     "by how much some messages arrive before they left, whatever the offsets"},
-    {"ranks[].rank", "integer", "of all processes"},
-    {"ranks[].trace", "text", "its file"},
-    {"ranks[].on_gpu", "bool", ""},
-    {"ranks[].compute_us", "us", "as `get_temporal_breakdown` of Holistic Trace Analysis"},
-    {"ranks[].non_compute_us", "us", "the same"},
-    {"ranks[].idle_us", "us", "the same"},
-    {"ranks[].total_us", "us", "the same"},
-    {"ranks[].communication_us", "us", ""},
-    {"ranks[].overlap_us", "us", "of it, under computation"},
-    {"ranks[].overlap", "share", "as its `get_comm_comp_overlap`"},
-    {"ranks[].clock_us", "us", "what was added to its times"},
-    {"ranks[].clock_uncertainty_us", "us or null", "null where messages bound it on one side only",
-     "needs traces of several hosts whose messages go one way"},
-    {"text", "text", "the timeline, also where `--out` writes it"},
-};
-
 constexpr JsonKey kFormat[] = {
     {"files[].file", "text", "one that parses"},
     {"files[].changed", "bool", "its layout is another; with `--check` `ok` is false then"},
@@ -702,6 +679,12 @@ constexpr JsonShape kAnswers[] = {
     {"sim", "", kSim, {"step"}},
     {"sim --for", "", kSimFor},
     {"report", "", kReport, {"step", "network"}},
+    {"report of traces",
+     "What GPUs did: of the calls before the last step of several, or in `--step`, and the work "
+     "that "
+     "these launch. The names of functions are those of Holistic Trace Analysis.",
+     kReportTraces},
+    {"report of a memory timeline", "As its `MemoryAnalysis`.", kReportMemory},
     {"compare", "", kCompare},
     {"search", "", kSearch},
     {"explain", "", kExplain, {"order"}},

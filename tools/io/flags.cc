@@ -56,6 +56,30 @@ void DeclareSeedOption(CLI::App& app, Flags& flags, const std::string& what) {
       ->type_name("N");
 }
 
+void DeclareKernelOptions(CLI::App& app, Flags& flags) {
+  app.add_option("--step", flags.step,
+                 "Of traces: only this step, as the profiler counts (ProfilerStep#N); by default "
+                 "all but the last, whose work may be cut")
+      ->check(CLI::Range(0, 2'000'000'000))
+      ->type_name("N");
+  app.add_option(
+         "--operator", flags.operator_part,
+         "Of traces: the sequences of kernels that operators with this in their name launch")
+      ->type_name("NAME");
+  app.add_option("--against", flags.against,
+                 "Of traces: differences by name between these traces and others")
+      ->type_name("TRACES");
+  app.add_option("--counters", flags.counters,
+                 "Write the traces again into this folder, with queues and rates of copies as "
+                 "counters for ui.perfetto.dev")
+      ->type_name("FOLDER");
+  app.add_option("--html", flags.html, "Of traces: also write a page with curves and kernels")
+      ->type_name("OUT.html");
+  app.add_option("--top", flags.top, "Of traces: so many rows in tables of names; 12 by default")
+      ->check(CLI::Range(1, 1'000'000'000))
+      ->type_name("N");
+}
+
 void DeclarePlanOptions(CLI::App& app, Flags& flags) {
   app.add_option("PARAMETERS", flags.parameters, "Of the schedule: NAME=VALUE, as P=4 M=8");
   DeclareScheduleOption(app, flags);
@@ -446,6 +470,7 @@ void DeclareForms(const Command& command, CLI::App& app, Flags& flags) {
         ->check(CLI::Range(0, 2'000'000'000))
         ->type_name("N");
   }
+  if (command.options & kKernelOptions) DeclareKernelOptions(app, flags);
   if (command.options & kStageOption) {
     app.add_option("--stage", flags.stage, "Only this stage, as plans print it: 2, or up[1]")
         ->type_name("STAGE");

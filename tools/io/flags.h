@@ -44,6 +44,10 @@ struct Flags {
                                         // file
   int plan_steps = 0;                   // --steps N: of a plan; 0: as its parameters say
   int step = -1;                        // --step N: of a trace; -1: the last whole step
+  std::string operator_part;            // --operator NAME: of a trace
+  std::string against;                  // --against TRACES
+  std::string counters;                 // --counters FOLDER
+  int top = 12;                         // --top N
   std::string stage;                    // --stage 2, or up[1]; "": all
   std::string to;                       // --to torch-compute|torch-comms|torch-comms-2.14
   std::string save;                     // --save FOLDER
@@ -138,6 +142,7 @@ enum OptionSet : unsigned {
   kJitterOptions = 1 << 27,     // --jitter, --seeds
   kMessagesOption = 1 << 20,    // --messages
   kStepOption = 1 << 23,        // --step
+  kKernelOptions = 1 << 29,     // --step, --operator, --against, --counters, --html, --top
   kStageOption = 1 << 26,       // --stage, --again
   kSearchOptions = 1 << 21,     // no FILE; --from, --emit, --place, --minimize, --seconds, …
   kDiagnoseOptions = 1 << 28,   // --schedule FILE NAME=VALUE …, --layout, --ranks
