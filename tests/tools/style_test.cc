@@ -60,6 +60,7 @@ const std::vector<std::string>& Folders() {
       "schedlang/lower",
       "schedlang/write",
       "schedlang/torch",
+      "schedlang/megatron",
       "schedlang/diagnose",
       "schedlang/ask",
       "stages",
