@@ -98,6 +98,7 @@ constexpr const char* kUnconcerned[] = {
     "recompute_activations",
     "wgrad_deferral_limit",
     "gradient_accumulation_fusion",
+    "rotary_interleaved",
 };
 constexpr const char* kUnconcernedBeginnings[] = {"inference_", "rl_", "eval_", "grpo_", "log_"};
 constexpr const char* kWordsOfPipelines[] = {"pipeline",    "virtual",  "vpp",   "microbatch",

@@ -25,8 +25,8 @@
 namespace stringline {
 
 struct TorchFile {
-  Plan plan;                     // lowered: the file is of the comms form
-  bool legacy = false;           // written in the letters of torch before 2.6
+  Plan plan;                       // lowered: the file is of the comms form
+  bool legacy = false;             // written in the letters of torch before 2.6
   std::vector<MessageWait> waits;  // for sends and reductions; rank by rank, in the file's order
 };
 

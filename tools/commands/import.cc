@@ -107,7 +107,7 @@ int ImportMegatron(const Flags& flags, const Output& output) {
   if (!arguments.ok()) return Fail(output, arguments.status().message());
   const PlanFile file = PlanOfMegatron(*arguments);
   const int status = Deliver(Print(file.plan, file.issued, file.waits), flags.out, output);
-  if (output.json || status != kOk) return status;
+  if (status != kOk) return status;
   for (const std::string& note : arguments->notes) output.err << "note: " << note << "\n";
   const int unconcerned = arguments->unconcerned;
   if (unconcerned > 0) {
