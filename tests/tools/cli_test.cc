@@ -635,6 +635,10 @@ TEST(CliTest, PlansThatSayHowMessagesAreIssued) {
               std::string::npos)
         << answer.err;
   }
+  const Answer explained = RunHere("explain batched.plan 0B0");
+  EXPECT_EQ(explained.status, 2);
+  EXPECT_NE(explained.err.find("its messages are issued as written"), std::string::npos)
+      << explained.err;
 }
 
 }  // namespace
