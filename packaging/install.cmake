@@ -11,7 +11,7 @@ set_target_properties(stringline_schedlang PROPERTIES EXPORT_NAME schedlang)
 set_target_properties(stringline_view PROPERTIES EXPORT_NAME view)
 
 install(TARGETS stringline_options stringline_base stringline_plan stringline_torch
-    stringline_kernels stringline_diagnose stringline_language stringline_ask stringline_view stringline_schedlang
+    stringline_kernels stringline_diagnose stringline_language stringline_megatron stringline_ask stringline_view stringline_schedlang
   EXPORT stringline_targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
 install(EXPORT stringline_targets NAMESPACE stringline:: FILE stringlineTargets.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/stringline COMPONENT dev)

@@ -17,6 +17,9 @@ add_test(NAME torch_diagnose_all
     $<TARGET_FILE:stringline> ${CMAKE_SOURCE_DIR} 50 56)
 set_tests_properties(torch_diagnose_all PROPERTIES
   LABELS full SKIP_RETURN_CODE 77 TIMEOUT 600 RUN_SERIAL ON)
+# Megatron's orders from its arguments, beside Megatron Core's own functions: hundreds of imports.
+stringline_torch_test(torch_megatron_order megatron_order_test.py)
+set_tests_properties(torch_megatron_order PROPERTIES LABELS full)
 # The profiler's traces of torch's runtime, imported. This test and the next take more than a minute
 # each, and trace_import_test reads such traces in a second.
 stringline_torch_test(torch_trace trace_test.py)

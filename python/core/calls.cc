@@ -92,6 +92,7 @@ Session OpenedAgain(const Request& request) {
           .kind = step.kind,
           .diagnostics = {},
           .plan = step.plan,
+          .issued = step.issued,
           .waits = step.waits,
           .legacy = step.legacy};
 }
@@ -230,8 +231,7 @@ absl::StatusOr<Answer> Calibrated(const Request& request) {
 // The plan of a step alone, lowered if it has no sends and receives yet.
 absl::StatusOr<Answer> Lowered(const Request& request) {
   Fields fields(request.json);
-  CommLayout layout = CommLayout::kEdge;
-  ReadLayout(&fields, &layout);
+  const CommLayout layout = ReadLayout(&fields).value_or(CommLayout::kEdge);
   SL_RETURN_IF_ERROR(fields.Done());
   Session session = OpenedAgain(request);
   session.plan = LoweredPlan(*std::move(session.plan), layout);
@@ -239,8 +239,9 @@ absl::StatusOr<Answer> Lowered(const Request& request) {
 }
 
 absl::StatusOr<Answer> DescribedPlan(const Request& request) {
-  const Plan& plan = *request.steps.at(0)->plan;
-  Answer answer{.text = Print(plan), .figures = PlanAsJson(plan)};
+  const Session& step = *request.steps.at(0);
+  const Plan& plan = *step.plan;
+  Answer answer{.text = Print(plan, step.issued, step.waits), .figures = PlanAsJson(plan)};
   Json pipes = Json::array();
   for (const Pipe& pipe : plan.pipes) pipes.push_back(pipe.name);
   answer.figures["pipes"] = std::move(pipes);

@@ -255,21 +255,22 @@ void ReadCosts(Fields* fields, CostRequest* costs) {
   fields->ReadWritten("bucket", &costs->copies.bucket);
 }
 
-void ReadLayout(Fields* fields, CommLayout* layout) {
+std::optional<CommLayout> ReadLayout(Fields* fields) {
   std::string word;
   fields->ReadWord("layout", {"shared", "updown", "pair", "edge"}, &word);
-  *layout = ReadCommLayout(word).value_or(*layout);
+  return ReadCommLayout(word);
 }
 
 void ReadMessages(Fields* fields, MessageRequest* messages) {
-  ReadLayout(fields, &messages->layout);
+  messages->layout = ReadLayout(fields);
   std::string word;
   fields->ReadWord("messages", {"early", "as-written"}, &word);
   if (word == "as-written") messages->issue = MessageIssue::kAsWritten;
+  if (word == "early") messages->issue = MessageIssue::kEarly;
 }
 
 void ReadCheck(Fields* fields, CheckRequest* check) {
-  ReadLayout(fields, &check->layout);
+  check->layout = ReadLayout(fields);
   fields->ReadNumber("buffers", 0, 1'000'000, &check->buffers);
   fields->Read("lazy", &check->lazy);
   fields->ReadNumber("activations", 0, kMostNumber, &check->activations);
@@ -344,7 +345,7 @@ void ReadSweep(Fields* fields, SimSweepQuestion* sweep) {
       if (range.ok()) sweep->plans.ranges.push_back(*std::move(range));
     }
   }
-  ReadLayout(fields, &sweep->layout);
+  sweep->layout = ReadLayout(fields).value_or(sweep->layout);
   ReadCosts(fields, &sweep->costs);
 }
 

@@ -56,7 +56,7 @@ void ReadParameters(Fields* fields, std::vector<Parameter>* parameters);
 // costs: an object with one of `table` (keys and values), `text` ("F=1,B=2"), `yaml` (the text of a
 // cost file) and `file`; slow, work, mesh, sharding, bucket.
 void ReadCosts(Fields* fields, CostRequest* costs);
-void ReadLayout(Fields* fields, CommLayout* layout);
+std::optional<CommLayout> ReadLayout(Fields* fields);
 // layout, messages.
 void ReadMessages(Fields* fields, MessageRequest* messages);
 // layout, buffers, lazy, activations, memory, host_memory, and costs.

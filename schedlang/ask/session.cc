@@ -139,11 +139,20 @@ absl::Status CheckRankTime(const Timeline& timeline) {
 }
 
 // A finding, and true, if the step never ends because of the order of messages and their waits.
-bool HangsAsWritten(const Wiring& wiring, Session* session) {
-  if (session->issue == MessageIssue::kEarly) return false;
-  const std::vector<Blocked> cycle = CycleOf(*session->plan, wiring, *session->costs);
+bool HangsAsWritten(const Wiring& wiring, const CostModel& costs, Session* session) {
+  const std::vector<Blocked> cycle = CycleOf(*session->plan, wiring, costs);
   AddCycle(*session->plan, cycle, wiring.layout, &session->diagnostics);
   return !cycle.empty();
+}
+
+// A finding, and no plan, if the waits of a checked plan, performed as written, never end. Their
+// cycles do not depend on costs.
+absl::Status CheckWaits(Session* session) {
+  SL_ASSIGN_OR_RETURN(const CostModel costs, ResolveCosts(UnitCosts(), *session->plan));
+  const Wiring wiring = WiringAsWritten(*session->plan, session->checked_for.layout, 0,
+                                        ListedWaits(*session->plan, session->waits));
+  if (HangsAsWritten(wiring, costs, session)) session->plan.reset();
+  return absl::OkStatus();
 }
 
 // By the first letter: "plan", "timeline", a number of torch's first stage, a group of them, or
@@ -190,7 +199,11 @@ absl::StatusOr<Session> OpenPlan(const PlanRequest& request) {
   if (session.kind == FileKind::kTorch) {
     ReadTorch(&session);
   } else if (session.kind == FileKind::kPlan) {
-    session.plan = ReadPlan(session.source, &session.diagnostics);
+    if (std::optional<PlanFile> file = ReadPlanFile(session.source, &session.diagnostics)) {
+      session.plan = std::move(file->plan);
+      session.issued = file->issued;
+      session.waits = std::move(file->waits);
+    }
   } else {
     SL_RETURN_IF_ERROR(ElaborateFile(request, &session));
   }
@@ -214,10 +227,17 @@ absl::StatusOr<Session> CheckedSession(Session session, const CheckRequest& chec
     SL_ASSIGN_OR_RETURN(session.costs, CostsFor(check.costs, *session.plan));
   }
   const CostModel* const costs = session.costs ? &*session.costs : nullptr;
-  SL_ASSIGN_OR_RETURN(const ResolvedCheck resolved, ResolveCheck(check, *session.plan, costs));
+  SL_ASSIGN_OR_RETURN(ResolvedCheck resolved, ResolveCheck(check, *session.plan, costs));
+  if (session.issued) {
+    // Performed as written, the plan has no collectives but its own.
+    resolved.options.layout = check.layout.value_or(session.issued->layout);
+    resolved.options.lazy = check.lazy || session.issued->lazy;
+    resolved.collectives = {};
+  }
   session.checked_for = resolved.options;
   session.plan = CheckedPlan(*std::move(session.plan), session.checked_for, &session.diagnostics,
                              resolved.collectives);
+  if (session.plan && session.issued) SL_RETURN_IF_ERROR(CheckWaits(&session));
   return session;
 }
 
@@ -230,7 +250,8 @@ absl::StatusOr<Session> OpenSimulated(const PlanRequest& request, const CostRequ
 absl::StatusOr<Session> SimulatedSession(Session session, const CostRequest& costs,
                                          const MessageRequest& messages) {
   if (!session.plan) return session;
-  session.issue = messages.issue;
+  const bool issued = session.issued.has_value();
+  session.issue = messages.issue.value_or(issued ? MessageIssue::kAsWritten : MessageIssue::kEarly);
   if (session.issue == MessageIssue::kAsWritten && !session.plan->lowered) {
     return absl::InvalidArgumentError(
         absl::StrCat(session.source.path(),
@@ -249,7 +270,8 @@ absl::StatusOr<Session> SimulatedSession(Session session, const CostRequest& cos
   const CollectiveChoice collectives =
       session.issue == MessageIssue::kAsWritten ? CollectiveChoice{} : session.costs->collectives;
   if (collectives.any()) session.written = session.plan;
-  session.checked_for.layout = messages.layout;
+  session.checked_for.layout =
+      messages.layout.value_or(issued ? session.issued->layout : CommLayout::kEdge);
   if (session.plan->window > 0) session.listed = session.plan;
   SL_ASSIGN_OR_RETURN(session.plan, PlanPerformed(*std::move(session.plan), session.checked_for,
                                                   *session.costs, &session.diagnostics));
@@ -258,7 +280,10 @@ absl::StatusOr<Session> SimulatedSession(Session session, const CostRequest& cos
       CheckedPlan(*std::move(session.plan), session.checked_for, &session.diagnostics, collectives);
   if (!session.plan) return session;
   session.links = LinksOf(session);
-  if (HangsAsWritten(*session.links, &session)) return session;
+  if (session.issue == MessageIssue::kAsWritten &&
+      HangsAsWritten(*session.links, *session.costs, &session)) {
+    return session;
+  }
   SL_ASSIGN_OR_RETURN(session.timeline,
                       SimulatedStep(*session.plan, *session.links, *session.costs));
   return session;
@@ -324,6 +349,17 @@ absl::Status CheckGiven(const ast::File& file, const std::string& schedule,
                       : absl::StrCat("; did you mean '", close, "'?")));
   }
   return CheckAllGiven(file, schedule, given);
+}
+
+absl::Status RefuseIssued(const Session& session, absl::string_view does) {
+  if (!session.issued) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(session.source.path(),
+                   ": its line 'messages' says how another runtime issues "
+                   "messages, and ",
+                   does,
+                   " issues them in its own way; leave out the line and the "
+                   "waits"));
 }
 
 std::shared_ptr<const Wiring> LinksOf(const Session& session) {
@@ -403,7 +439,7 @@ absl::StatusOr<ResolvedCheck> ResolveCheck(const CheckRequest& request, const Pl
                                            const CostModel* costs) {
   CollectiveChoice collectives = request.collectives;
   if (costs != nullptr) collectives = costs->collectives;
-  CheckOptions options{.layout = request.layout,
+  CheckOptions options{.layout = request.layout.value_or(CommLayout::kEdge),
                        .buffers = request.buffers,
                        .lazy = request.lazy,
                        .activations = request.activations};

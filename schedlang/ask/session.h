@@ -24,6 +24,7 @@
 #include "schedlang/memory/stage_sizes.h"
 #include "schedlang/plan/links.h"
 #include "schedlang/plan/plan.h"
+#include "schedlang/plan/plan_file.h"
 #include "schedlang/plan/sharding.h"
 #include "schedlang/plan/timeline.h"
 #include "schedlang/torch/torch_csv.h"
@@ -89,9 +90,11 @@ enum class MessageIssue : uint8_t {
   kAsWritten,  // when all actions listed before on its rank have ended (WiringAsWritten)
 };
 
+// Fields without a value are as the plan's line `messages` says (plan_file.h), or else the layout
+// `edge` and kEarly.
 struct MessageRequest {
-  CommLayout layout = CommLayout::kEdge;
-  MessageIssue issue = MessageIssue::kEarly;
+  std::optional<CommLayout> layout;
+  std::optional<MessageIssue> issue;
 };
 
 // The bytes of every stage of a model, and the collectives of its training.
@@ -103,9 +106,9 @@ struct ModelSizes {
 using FindModelSizes = std::function<absl::StatusOr<ModelSizes>(const Plan&)>;
 
 struct CheckRequest {
-  CommLayout layout = CommLayout::kEdge;
-  int buffers = 0;  // as in CheckOptions, like the next two
-  bool lazy = false;
+  std::optional<CommLayout> layout;  // as in MessageRequest
+  int buffers = 0;                   // as in CheckOptions, like the next two
+  bool lazy = false;                 // true, too, of a plan whose line `messages` says so
   int activations = -1;
   FindModelSizes model;          // the model of the stages; none: sizes come from the costs
   MemoryLimit memory;            // most bytes a rank may hold; without a limit, from the costs
@@ -120,8 +123,9 @@ struct Session {
   FileKind kind = FileKind::kSchedule;
   Diagnostics diagnostics;
   std::optional<Plan> plan;  // a recorded step: nothing if no plan performs the step (PlanOf)
-  // For a torch `.csv`: as in TorchFile.
-  std::vector<TorchWait> waits;
+  // For a plan: as in PlanFile; for a torch `.csv` as in TorchFile.
+  std::optional<IssuedMessages> issued;
+  std::vector<MessageWait> waits;
   bool legacy = false;
   CheckOptions checked_for;                   // the options of the check, after a check
   MessageIssue issue = MessageIssue::kEarly;  // in the simulation
@@ -161,6 +165,10 @@ absl::StatusOr<Session> RecordedSession(Source source);
 // a `.timeline`.
 absl::StatusOr<Session> OpenStep(const PlanRequest& request, const CostRequest& costs,
                                  const MessageRequest& messages);
+
+// InvalidArgument for a plan with a line `messages`, from a command that issues messages in its own
+// way; `does` says what it does.
+absl::Status RefuseIssued(const Session& session, absl::string_view does);
 
 // Session::links for its plan and, if it has one, its timeline.
 std::shared_ptr<const Wiring> LinksOf(const Session& session);

@@ -104,6 +104,12 @@ absl::StatusOr<TimeReport> MakeReport(const Session& step, const JitterRuns& jit
 }
 
 absl::StatusOr<Explanation> Explained(const Session& step, const std::string& name) {
+  if (step.issue == MessageIssue::kAsWritten) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(step.source.path(),
+                     ": its messages are issued as written, and only where they "
+                     "go as early as they can is a start explained"));
+  }
   SL_ASSIGN_OR_RETURN(const uint32_t action, FindAction(*step.plan, name));
   return Explain(*step.plan, *step.timeline, *step.links, *step.costs, action);
 }

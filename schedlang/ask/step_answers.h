@@ -56,7 +56,8 @@ absl::StatusOr<TimeReport> MakeReport(
     const Session& step, const JitterRuns& jitter = {},
     const WatchRuns& watch = [](int) { return true; });
 
-// `step` was simulated. Error: the plan lacks an action with this name ("3B7").
+// `step` was simulated. Errors: the plan lacks an action with this name ("3B7"); messages were
+// issued as written, whose waits are not explained.
 absl::StatusOr<Explanation> Explained(const Session& step, const std::string& name);
 
 struct Comparison {

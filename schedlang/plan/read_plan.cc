@@ -2,11 +2,14 @@
 // compared with the stages known by then, so every stage, rank and microbatch of a plan that has
 // been read exists.
 #include <algorithm>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/plan/check_overlap.h"
 #include "schedlang/plan/plan.h"
+#include "schedlang/plan/plan_file.h"
 #include "schedlang/plan/read_extra.h"
 #include "schedlang/plan/repeat_steps.h"
 #include "schedlang/plan/text_form.h"
@@ -98,7 +101,7 @@ class PlanReader {
     end_ = static_cast<uint32_t>(source.text().size());
   }
 
-  std::optional<Plan> Read() {
+  std::optional<PlanFile> Read() {
     if (!ReadHeader() || !ReadSteps() || !ReadSlicesLine() || !ReadForwardOnly() || !ReadRows() ||
         !ReadStages() || !ReadEdgesLine() || !ReadSkipsLine() || !RowsFit() || !ReadExtras())
       return std::nullopt;
@@ -116,7 +119,7 @@ class PlanReader {
       return std::nullopt;
     }
     FindRemaking(&plan_);
-    return std::move(plan_);
+    return PlanFile{std::move(plan_), issued_, std::move(waits_)};
   }
 
  private:
@@ -342,14 +345,36 @@ class PlanReader {
   bool ReadExtras() {
     bool good = true;
     for (; next_ < lines_.size() && lines_[next_][0].text != "rank"; ++next_) {
+      if (lines_[next_][0].text == "messages") {
+        if (!ReadMessages(lines_[next_])) return false;
+        continue;
+      }
       if (!ReadExtra(lines_[next_], &plan_)) {
-        return Complain(
-            lines_[next_][0].span,
-            "expected 'rank 0:', or a 'split', 'recompute', 'overlap', 'costs' or 'search' line");
+        return Complain(lines_[next_][0].span,
+                        "expected 'rank 0:', or a 'split', 'recompute', 'overlap', 'costs', "
+                        "'search' or 'messages' line");
       }
       if (lines_[next_][0].text == "overlap") good = LastOverlapIsGood() && good;
     }
     return good;
+  }
+
+  // "messages pair lazy"
+  bool ReadMessages(const std::vector<Word>& words) {
+    const auto layout = words.size() < 2 ? std::nullopt : ReadCommLayout(words[1].text);
+    const bool lazy = words.size() == 3 && words[2].text == "lazy";
+    if (!layout || issued_ || words.size() > 3 || (words.size() == 3 && !lazy)) {
+      return Complain(words[0].span,
+                      "expected 'messages shared', 'updown', 'pair' or 'edge', and 'lazy' behind "
+                      "it or nothing, once");
+    }
+    if (!plan_.lowered || !plan_.graph.is_chain()) {
+      return Complain(words[0].span,
+                      "only a plan marked 'lowered', whose stages are a chain, has a line "
+                      "'messages'");
+    }
+    issued_ = IssuedMessages{*layout, lazy};
+    return true;
   }
 
   // Drops a bad block.
@@ -365,10 +390,38 @@ class PlanReader {
     if (words.size() < 2 || words[0].text != "rank" || words[1].text != head) {
       return Complain(words[0].span, absl::StrCat("expected 'rank ", head, "'"));
     }
+    begun_.clear();
     for (size_t i = 2; i < words.size(); ++i) {
-      if (!ReadGroup(RankId(static_cast<int32_t>(rank)), words[i])) return false;
+      const bool waits = words[i].text.find("WAIT_") != absl::string_view::npos;
+      const RankId id(static_cast<int32_t>(rank));
+      if (!(waits ? ReadWait(id, words[i]) : ReadGroup(id, words[i]))) return false;
     }
     plan_.first.push_back(static_cast<uint32_t>(plan_.actions.size()));
+    return true;
+  }
+
+  // "0WAIT_SEND_F3", behind its 0SEND_F3.
+  bool ReadWait(RankId rank, const Word& word) {
+    const size_t wait = word.text.find("WAIT_");
+    const std::string message =
+        absl::StrCat(word.text.substr(0, wait), word.text.substr(wait + sizeof("WAIT_") - 1));
+    absl::string_view rest = message;
+    Action action;
+    if (!ReadAction(plan_.pipes, plan_.rows, plan_.slices, &rest, &action) || !rest.empty() ||
+        !IsMessage(action.kind)) {
+      return Complain(word.span, "expected a wait like 3WAIT_SEND_F7, for a send or a receive");
+    }
+    if (!issued_) {
+      return Complain(word.span, absl::StrCat(word.text,
+                                              ": only a plan with a line 'messages' "
+                                              "holds waits"));
+    }
+    if (begun_.count({action.kind, action.stage, action.microbatch}) == 0) {
+      return Complain(word.span, absl::StrCat(word.text, ": rank ", rank.value, " has no ", message,
+                                              " before it"));
+    }
+    waits_.push_back({action.kind, action.stage, action.microbatch, rank,
+                      static_cast<uint32_t>(plan_.actions.size()), word.span});
     return true;
   }
 
@@ -393,6 +446,9 @@ class PlanReader {
       const std::string reason = ReasonAgainst(plan_, rank, action, grouped);
       if (!reason.empty()) return Complain(word.span, Print(plan_, action) + reason);
       plan_.actions.push_back(action);
+      if (issued_ && IsMessage(action.kind)) {
+        begun_.emplace(action.kind, action.stage, action.microbatch);
+      }
       if (rest.empty()) return true;
       if (rest[0] != '&') return Complain(word.span, "expected '&' or a space after an action");
       rest.remove_prefix(1);
@@ -405,12 +461,27 @@ class PlanReader {
   int64_t ranks_ = 0;
   size_t next_ = 0;  // the first unread line; then: the line of rank 0
   Plan plan_;
+  std::optional<IssuedMessages> issued_;
+  std::vector<MessageWait> waits_;
+  // With `issued_`: the messages of the rank so far.
+  std::set<std::tuple<ActionKind, StageId, MicrobatchId>> begun_;
 };
 
 }  // namespace
 
-std::optional<Plan> ReadPlan(const Source& source, Diagnostics* diagnostics) {
+std::optional<PlanFile> ReadPlanFile(const Source& source, Diagnostics* diagnostics) {
   return PlanReader(source, diagnostics).Read();
+}
+
+std::optional<Plan> ReadPlan(const Source& source, Diagnostics* diagnostics) {
+  std::optional<PlanFile> file = ReadPlanFile(source, diagnostics);
+  if (!file) return std::nullopt;
+  if (file->issued) {
+    diagnostics->Add(Code::kPlanText, file->plan.header,
+                     "a plan with a line 'messages' cannot stand here");
+    return std::nullopt;
+  }
+  return std::move(file->plan);
 }
 
 }  // namespace stringline

@@ -127,7 +127,7 @@ std::optional<HeldSend> WorstOf(const Plan& plan, const Wiring& wiring, const Ti
 
 }  // namespace
 
-std::vector<ListedWait> ListedWaits(const Plan& lowered, const std::vector<TorchWait>& waits) {
+std::vector<ListedWait> ListedWaits(const Plan& lowered, const std::vector<MessageWait>& waits) {
   using Key = std::tuple<ActionKind, StageId, MicrobatchId>;
   std::map<Key, uint32_t> places;
   for (uint32_t i = 0; i < lowered.actions.size(); ++i) {
@@ -135,7 +135,7 @@ std::vector<ListedWait> ListedWaits(const Plan& lowered, const std::vector<Torch
     places.try_emplace(Key(action.kind, action.stage, action.microbatch), i);
   }
   std::vector<ListedWait> listed;
-  for (const TorchWait& wait : waits) {
+  for (const MessageWait& wait : waits) {
     const auto place = places.find(Key(wait.of, wait.stage, wait.microbatch));
     if (place != places.end()) listed.push_back({wait.rank, wait.before, place->second});
   }
@@ -147,7 +147,7 @@ std::vector<Blocked> CycleOf(const Plan& lowered, const Wiring& wiring, const Co
   return StuckPlan(lowered, wiring, timeline).Cycle();
 }
 
-StreamRun RunOnStreams(const Plan& lowered, const std::vector<TorchWait>& waits,
+StreamRun RunOnStreams(const Plan& lowered, const std::vector<MessageWait>& waits,
                        const CostModel& costs, CommLayout layout) {
   const Wiring wiring =
       WiringAsWritten(lowered, layout, costs.receive_buffers, ListedWaits(lowered, waits));

@@ -51,13 +51,13 @@ struct StreamRun {
 
 // Waits by the places of their sends or reductions. Waits without one in the plan are left out:
 // torch_rules.h reports them.
-std::vector<ListedWait> ListedWaits(const Plan& lowered, const std::vector<TorchWait>& waits);
+std::vector<ListedWait> ListedWaits(const Plan& lowered, const std::vector<MessageWait>& waits);
 
 // The cycle in a plan that passes Check, but never ends with this wiring of WiringAsWritten.
 std::vector<Blocked> CycleOf(const Plan& lowered, const Wiring& wiring, const CostModel& costs);
 
 // `lowered` passes Check; `waits` are in order.
-StreamRun RunOnStreams(const Plan& lowered, const std::vector<TorchWait>& waits,
+StreamRun RunOnStreams(const Plan& lowered, const std::vector<MessageWait>& waits,
                        const CostModel& costs, CommLayout layout);
 
 }  // namespace stringline

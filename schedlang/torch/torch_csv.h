@@ -20,24 +20,14 @@
 
 #include "schedlang/base/diagnostics.h"
 #include "schedlang/base/source.h"
-#include "schedlang/plan/plan.h"
+#include "schedlang/plan/plan_file.h"
 
 namespace stringline {
 
-// The compute stream waits here until a send or a gradient reduction of its rank is done.
-struct TorchWait {
-  ActionKind of = ActionKind::kSendForward;  // or kSendBackward, kReduceGrad
-  StageId stage;
-  MicrobatchId microbatch;
-  RankId rank;
-  uint32_t before = 0;  // stands before plan.actions[before], or at the end of its rank
-  Span span;
-};
-
 struct TorchFile {
-  Plan plan;                     // lowered: the file is of the comms form
-  bool legacy = false;           // written in the letters of torch before 2.6
-  std::vector<TorchWait> waits;  // rank by rank, in the file's order
+  Plan plan;                       // lowered: the file is of the comms form
+  bool legacy = false;             // written in the letters of torch before 2.6
+  std::vector<MessageWait> waits;  // for sends and reductions; rank by rank, in the file's order
 };
 
 // Strict where torch is lax: every cell is a whole action, every stage is on a single rank, stages
@@ -54,12 +44,12 @@ enum class TorchForm : uint8_t {
 // `given`, and a wait for every other send and REDUCE_GRAD of the lowered plan, at torch's places:
 // for a SEND_F behind the backward that proves its arrival, for other sends at the end of the rank,
 // for a REDUCE_GRAD right behind it. Rank by rank, in order.
-std::vector<TorchWait> AllTorchWaits(const Plan& lowered, const std::vector<TorchWait>& given);
+std::vector<MessageWait> AllTorchWaits(const Plan& lowered, const std::vector<MessageWait>& given);
 
 // The bytes that torch's own CSV writer would write. The compute form leaves out messages and
 // collectives; the comms form wants a lowered plan. kCommsNoWaits leaves out `waits`. Findings have
 // the code kTorchExport: actions that the notation cannot express, at their places in the plan.
-std::optional<std::string> PrintTorchCsv(const Plan& plan, const std::vector<TorchWait>& waits,
+std::optional<std::string> PrintTorchCsv(const Plan& plan, const std::vector<MessageWait>& waits,
                                          TorchForm form, Diagnostics* diagnostics);
 
 }  // namespace stringline

@@ -34,7 +34,7 @@ class TorchLowering {
       lowered.actions.insert(lowered.actions.end(), lists_[r].begin(), lists_[r].end());
       lowered.first[r + 1] = static_cast<uint32_t>(lowered.actions.size());
     }
-    for (TorchWait& wait : file_.waits) wait.before += lowered.first[wait.rank.value];
+    for (MessageWait& wait : file_.waits) wait.before += lowered.first[wait.rank.value];
     return std::move(file_);
   }
 

@@ -245,7 +245,7 @@ class TorchReader {
   }
 
   void CheckWaits(int count) {
-    for (const TorchWait& wait : file_.waits) {
+    for (const MessageWait& wait : file_.waits) {
       if (wait.microbatch.value < count) continue;
       Complain(wait.span, absl::StrCat("most stages have only ", count,
                                        count == 1 ? " microbatch" : " microbatches"));

@@ -141,7 +141,7 @@ class FaultFinder {
     reducing_ = &action;
   }
 
-  void Close(const TorchWait& wait) {
+  void Close(const MessageWait& wait) {
     if (wait.of == ActionKind::kReduceGrad) {
       if (reducing_ != nullptr && reducing_->stage == wait.stage) {
         reducing_ = nullptr;

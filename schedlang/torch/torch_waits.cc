@@ -12,15 +12,15 @@ using WaitKey = std::tuple<ActionKind, StageId, MicrobatchId>;
 
 class WaitPlacer {
  public:
-  WaitPlacer(const Plan& plan, const std::vector<TorchWait>& given)
+  WaitPlacer(const Plan& plan, const std::vector<MessageWait>& given)
       : plan_(plan), waits_(given), send_(plan.stages.size() * plan.microbatches, 0) {
-    for (const TorchWait& wait : given) given_.emplace_back(wait.of, wait.stage, wait.microbatch);
+    for (const MessageWait& wait : given) given_.emplace_back(wait.of, wait.stage, wait.microbatch);
     std::sort(given_.begin(), given_.end());
   }
 
-  std::vector<TorchWait> Place() {
+  std::vector<MessageWait> Place() {
     for (int r = 0; r < plan_.ranks(); ++r) PlaceRank(RankId(r));
-    std::stable_sort(waits_.begin(), waits_.end(), [](const TorchWait& a, const TorchWait& b) {
+    std::stable_sort(waits_.begin(), waits_.end(), [](const MessageWait& a, const MessageWait& b) {
       return std::pair(a.rank, a.before) < std::pair(b.rank, b.before);
     });
     return std::move(waits_);
@@ -72,7 +72,7 @@ class WaitPlacer {
   }
 
   const Plan& plan_;
-  std::vector<TorchWait> waits_;
+  std::vector<MessageWait> waits_;
   std::vector<WaitKey> given_;          // sorted
   std::vector<const Action*> pending_;  // sends without a wait so far, in order; null once they
                                         // have one
@@ -81,7 +81,7 @@ class WaitPlacer {
 
 }  // namespace
 
-std::vector<TorchWait> AllTorchWaits(const Plan& lowered, const std::vector<TorchWait>& given) {
+std::vector<MessageWait> AllTorchWaits(const Plan& lowered, const std::vector<MessageWait>& given) {
   return WaitPlacer(lowered, given).Place();
 }
 

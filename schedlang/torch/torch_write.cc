@@ -21,7 +21,7 @@ absl::string_view LackOf(ActionKind kind) {
 
 class TorchWriter {
  public:
-  TorchWriter(const Plan& plan, const std::vector<TorchWait>& waits, TorchForm form,
+  TorchWriter(const Plan& plan, const std::vector<MessageWait>& waits, TorchForm form,
               Diagnostics* diagnostics)
       : plan_(plan), waits_(waits), form_(form), diagnostics_(diagnostics) {}
 
@@ -125,14 +125,14 @@ class TorchWriter {
            waits_[next_].before <= before;
          ++next_) {
       if (form_ != TorchForm::kComms) continue;
-      const TorchWait& wait = waits_[next_];
+      const MessageWait& wait = waits_[next_];
       WriteCell(absl::StrCat(wait.stage.value, "WAIT_", PrintedKind(wait.of)));
       if (wait.microbatch.valid()) absl::StrAppend(&out_, wait.microbatch.value);
     }
   }
 
   const Plan& plan_;
-  const std::vector<TorchWait>& waits_;
+  const std::vector<MessageWait>& waits_;
   const TorchForm form_;
   Diagnostics* diagnostics_;
   std::string out_;
@@ -142,7 +142,7 @@ class TorchWriter {
 
 }  // namespace
 
-std::optional<std::string> PrintTorchCsv(const Plan& plan, const std::vector<TorchWait>& waits,
+std::optional<std::string> PrintTorchCsv(const Plan& plan, const std::vector<MessageWait>& waits,
                                          TorchForm form, Diagnostics* diagnostics) {
   SL_CHECK(form == TorchForm::kCompute || plan.lowered) << "the comms form needs a lowered plan";
   return TorchWriter(plan, waits, form, diagnostics).Write();

@@ -27,7 +27,7 @@ CostModel TwentyToOne(const Plan& plan) {
           .gradient_hops = hops};
 }
 
-int64_t TimeOf(const Plan& plan, CommLayout queues, const std::vector<TorchWait>& waits = {}) {
+int64_t TimeOf(const Plan& plan, CommLayout queues, const std::vector<MessageWait>& waits = {}) {
   const StreamRun run = RunOnStreams(plan, waits, TwentyToOne(plan), queues);
   EXPECT_EQ(run.ends, run.cycle.empty());
   return run.ends ? run.makespan_ns : -1;
@@ -122,7 +122,7 @@ TEST(CommStreamTest, CrossedOrdersEndOnlyWithAQueuePerDirection) {
   EXPECT_GT(TimeOf(plan, CommLayout::kEdge), 0);
 }
 
-TorchWait WaitFor(const Plan& plan, uint32_t send, uint32_t before) {
+MessageWait WaitFor(const Plan& plan, uint32_t send, uint32_t before) {
   const Action& action = plan.actions[send];
   return {.of = action.kind,
           .stage = action.stage,
@@ -133,7 +133,7 @@ TorchWait WaitFor(const Plan& plan, uint32_t send, uint32_t before) {
 
 TEST(CommStreamTest, WaitsWhereTorchPutsThemCostNothingHere) {
   const Plan plan = PlanFromText(kEarlyReceive);
-  const std::vector<TorchWait> waits = AllTorchWaits(plan, {});
+  const std::vector<MessageWait> waits = AllTorchWaits(plan, {});
   EXPECT_EQ(waits.size(), 4u);
   EXPECT_EQ(TimeOf(plan, CommLayout::kEdge, waits), 82 + 60 + 1 + 40);
 }
@@ -144,8 +144,8 @@ TEST(CommStreamTest, WaitsCanCostAndHang) {
       "stages 0 1\n"
       "rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1\n"
       "rank 1: 1RECV_F0 1F0 1B0 1SEND_B0 1RECV_F1 1F1 1B1 1SEND_B1\n");
-  const TorchWait first = WaitFor(plan, 3, 4);     // 0SEND_F1, before 0RECV_B0
-  const TorchWait second = WaitFor(plan, 11, 12);  // 1SEND_B0, before 1RECV_F1
+  const MessageWait first = WaitFor(plan, 3, 4);     // 0SEND_F1, before 0RECV_B0
+  const MessageWait second = WaitFor(plan, 11, 12);  // 1SEND_B0, before 1RECV_F1
   EXPECT_EQ(TimeOf(plan, CommLayout::kEdge), 183);
   EXPECT_EQ(TimeOf(plan, CommLayout::kEdge, {second}), 184);
   // Either is fine; together each keeps the other's receive from being posted.

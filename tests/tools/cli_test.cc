@@ -154,6 +154,8 @@ const Bad kBad[] = {
     // import
     {"import good.sched", 2, "one schedule (.csv) or model (.pt2) of torch's can be imported"},
     {"import missing.json", 2, "missing.json"},
+    {"import missing.yaml", 2, "missing.yaml"},
+    {"import good.sched a=b", 2, "'a=b': only Megatron's arguments (.yaml) take others"},
     {"import missing.csv", 2, "missing.csv"},
     {"import folder.sched", 2, "folder.sched: no trace is in this folder"},
     {"import empty.json", 2, "empty.json: ends in the middle"},
@@ -605,6 +607,38 @@ TEST(CliTest, WrittenFilesAreRead) {
   EXPECT_EQ(RunHere("check d.plan P=2").status, 2);
   EXPECT_EQ(RunHere("show d.timeline P=2").status, 2);
   EXPECT_EQ(RunHere("sim d.timeline").status, 2);
+}
+
+// A plan with a line `messages` is checked and simulated by it; what issues messages in its own way
+// refuses it.
+TEST(CliTest, PlansThatSayHowMessagesAreIssued) {
+  const std::string folder = ScratchFolder();
+  const std::string batched = folder + "/batched.plan";
+  const Answer imported = RunAtTop(
+      "import tests/golden/import/megatron_batched.yaml num_microbatches=6 --out " + batched);
+  ASSERT_EQ(imported.status, 0) << imported.err;
+  const auto makespan = [&](const std::string& options) {
+    return OneObject(RunHere("sim batched.plan --cost F=1ms,B=2ms,p2p=1ms --json" + options)
+                         .out)["makespan_us"]
+        .get<double>();
+  };
+  // A batch holds its rank until all its messages have ended.
+  EXPECT_GT(makespan(""), makespan(" --messages early --layout edge"));
+  EXPECT_EQ(makespan(""), makespan(" --messages as-written --layout shared"));
+  EXPECT_NE(RunHere("check batched.plan").out.find("layout shared"), std::string::npos);
+  EXPECT_NE(RunHere("check batched.plan --layout pair").out.find("layout pair"), std::string::npos);
+  EXPECT_EQ(RunHere("plan batched.plan").out, ReadText(batched));
+  for (const char* const line : {"rehearse batched.plan", "export batched.plan --to torch-comms"}) {
+    const Answer answer = RunHere(line);
+    EXPECT_EQ(answer.status, 2) << line;
+    EXPECT_NE(answer.err.find("its line 'messages' says how another runtime issues messages"),
+              std::string::npos)
+        << answer.err;
+  }
+  const Answer explained = RunHere("explain batched.plan 0B0");
+  EXPECT_EQ(explained.status, 2);
+  EXPECT_NE(explained.err.find("its messages are issued as written"), std::string::npos)
+      << explained.err;
 }
 
 }  // namespace

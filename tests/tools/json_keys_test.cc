@@ -206,6 +206,7 @@ const Asked kAsked[] = {
     {"check --for", "check examples/03_find_a_deadlock/broken.sched P=2 --for M=1..4"},
     {"plan", "plan zb_v P=2 M=4 --lowered"},
     {"plan", "plan bpipe P=4 M=4"},
+    {"plan", "plan tests/golden/check/first_calls.plan"},
     {"plan", "plan @/towers.sched P=4 M=2"},
     {"plan", "plan tests/golden/sim/recompute.sched P=3 M=3"},
     {"program", "program examples/01_train/run.yaml --out @/programs.txt"},

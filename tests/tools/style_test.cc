@@ -61,6 +61,7 @@ const std::vector<std::string>& Folders() {
       "schedlang/write",
       "schedlang/torch",
       "schedlang/kernels",
+      "schedlang/megatron",
       "schedlang/diagnose",
       "schedlang/ask",
       "stages",

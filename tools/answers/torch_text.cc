@@ -56,6 +56,7 @@ std::vector<std::string> TorchForms() {
 
 absl::StatusOr<std::optional<std::string>> TorchTextOf(Session* opened, const std::string& form,
                                                        const CostRequest& request) {
+  SL_RETURN_IF_ERROR(RefuseIssued(*opened, "torch's runtime"));
   Diagnostics* const diagnostics = &opened->diagnostics;
   if (!opened->plan || !Proven(*opened->plan, diagnostics)) return std::nullopt;
   const Target* const target = std::find_if(std::begin(kTargets), std::end(kTargets),

@@ -164,6 +164,10 @@ absl::StatusOr<PreparedCase> PrepareCase(const SuiteCase& of, const Suite& suite
   made.plan = Print(*session->plan);
   made.schedule_name = session->plan->schedule;
   made.inputs["plan"] = HashOfText(made.plan);
+  if (const absl::Status own_way = RefuseIssued(*session, "a run"); !own_way.ok()) {
+    made.reason = std::string(own_way.message());
+    return made;
+  }
   session = CheckedSession(*std::move(session),
                            {.layout = config.layout, .collectives = CollectivesOf(config)});
   if (!session.ok() || !session->plan) {

@@ -153,10 +153,11 @@ constexpr Command kCommands[] = {
      "stringline export schedules/zb_v.sched P=2 M=4 --to torch-compute",
      kPlanOptions | kCostOptions | kToOption | kOutOption, RunExport},
     {"import",
-     "Print one of torch's schedules as a plan, one of its models as a graph, or a step that its "
-     "profiler traced as a timeline",
-     "A schedule of torch's (.csv); a model of torch.export.save's (.pt2); or traces of torch's "
-     "profiler, one a rank (.json, .json.gz), or a folder of them",
+     "Print one of torch's schedules or Megatron's order as a plan, one of torch's models as a "
+     "graph, or a step that its profiler traced as a timeline",
+     "A schedule of torch's (.csv); Megatron's arguments (.yaml), with others behind it as "
+     "world_size=16; a model of torch.export.save's (.pt2); or traces of torch's profiler, one a "
+     "rank (.json, .json.gz), or a folder of them",
      "stringline import tests/golden/torch/zbvzerobubble_p2_v2_m4_compute.csv",
      kManyFiles | kOutOption | kStepOption, RunImport, kTraceFigures},
     {"fmt", "Lay out schedule files; only white space changes",

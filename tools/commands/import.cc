@@ -1,5 +1,5 @@
-// stringline import: a schedule of another notation as a plan, a torch model as a graph, or a
-// recording of torch's profiler as a timeline.
+// stringline import: a schedule of another notation, or Megatron's arguments, as a plan, a torch
+// model as a graph, or a recording of torch's profiler as a timeline.
 #include <algorithm>
 #include <numeric>
 #include <string>
@@ -10,7 +10,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "executor/torch_model/export_file.h"
+#include "schedlang/ask/open_source.h"
 #include "schedlang/base/status.h"
+#include "schedlang/megatron/arguments.h"
 #include "stages/text.h"
 #include "tools/answers/trace_import.h"
 #include "tools/commands/command.h"
@@ -93,21 +95,58 @@ int ImportTimeline(const Flags& flags, const Output& output) {
   return kOk;
 }
 
+absl::StatusOr<MegatronArguments> ReadArguments(const Flags& flags) {
+  SL_ASSIGN_OR_RETURN(const Source source, OpenSource(flags.file));
+  std::vector<GivenArgument> given;
+  for (const std::string& word : flags.parameters) {
+    const size_t equals = word.find('=');
+    given.push_back({word.substr(0, equals), word.substr(equals + 1)});
+  }
+  return ReadMegatronArguments(source, given);
+}
+
+int ImportMegatron(const Flags& flags, const Output& output) {
+  const absl::StatusOr<MegatronArguments> arguments = ReadArguments(flags);
+  if (!arguments.ok()) return Fail(output, arguments.status().message());
+  const PlanFile file = PlanOfMegatron(*arguments);
+  const int status = Deliver(Print(file.plan, file.issued, file.waits), flags.out, output);
+  if (status != kOk) return status;
+  for (const std::string& note : arguments->notes) output.err << "note: " << note << "\n";
+  const int unconcerned = arguments->unconcerned;
+  if (unconcerned > 0) {
+    output.err << unconcerned << (unconcerned == 1 ? " key does" : " keys do")
+               << " not concern the order\n";
+  }
+  return status;
+}
+
+bool IsYaml(const std::string& file) {
+  return absl::EndsWith(file, ".yaml") || absl::EndsWith(file, ".yml");
+}
+
 }  // namespace
 
 int RunImport(const Flags& flags, const Output& output) {
+  const bool is_megatron = flags.files.size() == 1 && IsYaml(flags.file);
+  if (!is_megatron && !flags.parameters.empty()) {
+    return Fail(output, absl::StrCat("'", flags.parameters[0],
+                                     "': only Megatron's arguments (.yaml) take others"));
+  }
   if (std::all_of(flags.files.begin(), flags.files.end(), IsTrace)) {
     return ImportTimeline(flags, output);
   }
   const bool is_model = absl::EndsWith(flags.file, ".pt2");
-  if (flags.files.size() > 1 || !(is_model || KindOfFile(flags.file) == FileKind::kTorch)) {
+  if (flags.files.size() > 1 ||
+      !(is_model || is_megatron || KindOfFile(flags.file) == FileKind::kTorch)) {
     return Fail(output, absl::StrCat(flags.files.size() > 1 ? flags.files[1] : flags.file,
                                      ": one schedule (.csv) or model (.pt2) of torch's can be "
-                                     "imported, or traces of its profiler (.json, .json.gz, or a "
-                                     "folder of them)"));
+                                     "imported, one file of Megatron's arguments (.yaml), or "
+                                     "traces of torch's profiler (.json, .json.gz, or a folder of "
+                                     "them)"));
   }
   if (flags.step >= 0) return Fail(output, flags.file + ": --step is for traces");
   if (is_model) return ImportModel(flags, output);
+  if (is_megatron) return ImportMegatron(flags, output);
   const absl::StatusOr<Session> session = OpenPlanOf(flags);
   if (!session.ok()) return Fail(output, session.status().message());
   if (!session->plan)

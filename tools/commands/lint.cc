@@ -92,8 +92,8 @@ void CompareTimes(const CostModel& costs, LintReport* report) {
   const Plan& plan = report->file.plan;
   const std::optional<Plan> own = LowerByTime(WithoutMessages(plan), costs);
   if (!own) return;
-  const std::vector<TorchWait> own_waits =
-      report->file.waits.empty() ? std::vector<TorchWait>() : AllTorchWaits(*own, {});
+  const std::vector<MessageWait> own_waits =
+      report->file.waits.empty() ? std::vector<MessageWait>() : AllTorchWaits(*own, {});
   for (size_t i = 0; i < report->times.size(); ++i) {
     const CommLayout queues = kQueueLayouts[i].queues;
     report->times[i] = {RunOnStreams(plan, report->file.waits, costs, queues),

@@ -130,6 +130,8 @@ int RunRehearsal(const Flags& flags, const Output& output) {
   if (!session.ok()) return Fail(output, session.status().message());
   if (!session->plan)
     return ShowFindings(output, output.err, session->diagnostics, session->source);
+  const absl::Status own_way = RefuseIssued(*session, "a rehearsal");
+  if (!own_way.ok()) return Fail(output, own_way.message());
   const absl::StatusOr<CostModel> costs = LoadLinkedCosts(flags, *session->plan);
   if (!costs.ok()) return Fail(output, costs.status().message());
   session->plan = CheckedPlan(*std::move(session->plan), {.layout = LayoutOf(flags)},

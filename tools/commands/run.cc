@@ -575,6 +575,7 @@ absl::StatusOr<StrictPlan> OpenRunPlan(const RunConfig& config, bool again) {
   const CheckRequest check = {.layout = config.layout, .collectives = CollectivesOf(config)};
   if (config.strict) return OpenStrictPlan(request, check);
   SL_ASSIGN_OR_RETURN(Session session, OpenCheckedPlan(request, check));
+  SL_RETURN_IF_ERROR(RefuseIssued(session, "a run"));
   return StrictPlan{std::move(session), ""};
 }
 
@@ -584,9 +585,12 @@ absl::StatusOr<Session> OpenEvaluationPlan(const RunConfig& config, const Plan& 
   const CheckRequest check = {.layout = config.layout,
                               .collectives = {.gathers = CollectivesOf(config).gathers}};
   if (!config.evaluate.schedule_file.empty()) {
-    return OpenCheckedPlan(
-        {.file = config.evaluate.schedule_file, .schedule = "", .offered = config.parameters},
-        check);
+    SL_ASSIGN_OR_RETURN(Session session, OpenCheckedPlan({.file = config.evaluate.schedule_file,
+                                                          .schedule = "",
+                                                          .offered = config.parameters},
+                                                         check));
+    SL_RETURN_IF_ERROR(RefuseIssued(session, "a run"));
+    return session;
   }
   if (!plan.rows.actions.empty()) {
     return absl::InvalidArgumentError(

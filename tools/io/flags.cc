@@ -602,7 +602,8 @@ absl::StatusOr<Flags> ParseSide(const Command& command, Flags flags,
     return absl::InvalidArgumentError(
         unknown.empty() ? absl::StrCat(refusal, HintForNumber(refusal, args)) : unknown);
   }
-  if ((command.options & kManyFiles) && (command.options & (kPlanOptions | kDiagnoseOptions))) {
+  constexpr uint32_t kTakesParameters = kPlanOptions | kDiagnoseOptions | kStepOption;
+  if ((command.options & kManyFiles) && (command.options & kTakesParameters)) {
     SplitFilesAndParameters(&flags);
     if (flags.files.empty()) {
       return absl::InvalidArgumentError(

@@ -118,7 +118,7 @@ absl::StatusOr<std::optional<JitterRuns>> JitterOf(const Flags& flags, CostModel
 }
 
 absl::StatusOr<CheckRequest> CheckRequestOf(const Flags& flags) {
-  CheckRequest request{.layout = LayoutOf(flags),
+  CheckRequest request{.layout = ReadCommLayout(flags.layout),
                        .buffers = flags.buffers,
                        .lazy = flags.lazy,
                        .activations = flags.activations};
@@ -151,8 +151,10 @@ CommLayout LayoutOf(const Flags& flags) {
 }
 
 MessageRequest MessageRequestOf(const Flags& flags) {
-  const bool as_written = flags.messages == "as-written";
-  return {LayoutOf(flags), as_written ? MessageIssue::kAsWritten : MessageIssue::kEarly};
+  MessageRequest request{.layout = ReadCommLayout(flags.layout), .issue = {}};
+  if (flags.messages == "as-written") request.issue = MessageIssue::kAsWritten;
+  if (flags.messages == "early") request.issue = MessageIssue::kEarly;
+  return request;
 }
 
 absl::StatusOr<SearchQuestion> SearchQuestionOf(const Flags& flags) {

@@ -12,9 +12,11 @@ namespace stringline {
 absl::StatusOr<StrictPlan> OpenStrictPlan(const PlanRequest& request, const CheckRequest& check) {
   SL_ASSIGN_OR_RETURN(Session session, OpenPlan(request));
   if (!session.plan) return StrictPlan{std::move(session), ""};
-  session.checked_for.layout = check.layout;
+  SL_RETURN_IF_ERROR(RefuseIssued(session, "a run"));
+  const CommLayout layout = check.layout.value_or(CommLayout::kEdge);
+  session.checked_for.layout = layout;
   session.checked_for.sharded = check.collectives.gathers;
-  session.plan = LoweredPlan(*std::move(session.plan), check.layout, check.collectives);
+  session.plan = LoweredPlan(*std::move(session.plan), layout, check.collectives);
   Check(*session.plan, session.checked_for, &session.diagnostics);
   const auto& findings = session.diagnostics.findings();
   const bool tried = std::all_of(findings.begin(), findings.end(), [](const Diagnostic& finding) {
@@ -24,7 +26,7 @@ absl::StatusOr<StrictPlan> OpenStrictPlan(const PlanRequest& request, const Chec
     session.plan.reset();
     return StrictPlan{std::move(session), ""};
   }
-  const absl::Status ends = RunStrict(*session.plan, check.layout);
+  const absl::Status ends = RunStrict(*session.plan, layout);
   return StrictPlan{std::move(session), std::string(ends.message())};
 }
 
