@@ -67,7 +67,7 @@ class Benchmark(Answer):
     def __init__(self, text: str, figures: Mapping[str, Any]):
         super().__init__(text, figures)
         self.fast = bool(figures["ok"])
-        """False if a comparison found a case slower than ``fail_slower`` allows."""
+        """False if a comparison cannot say that no case is slower than ``fail_slower`` allows."""
 
 
 def lint(
