@@ -8,7 +8,8 @@
 ``load`` reads a schedule: a file, a text, or one of ``library()``. Its ``plan`` gives each rank's
 actions; ``Plan.check`` proves the plan, ``Plan.simulate`` gives the time of every action. ``sweep``
 tries many, ``search`` finds better ones, ``from_torch`` and ``Plan.to_torch_csv`` convert to and
-from PyTorch's; ``from_trace`` reads a trace of its profiler.
+from PyTorch's; ``from_trace`` reads a trace of its profiler. ``lint``, ``diagnose``, ``run`` and
+``bench`` are the commands of these names.
 
 Times in arrays are nanoseconds; figures whose name ends in ``_us`` are microseconds, and so are
 plain numbers among costs. Everything may be used from several threads, and releases Python's lock
@@ -18,6 +19,7 @@ while it works.
 from ._core import __version__
 from .answers import Answer, Comparison, Explanation, Imported, Jitter, Proof, Report, Summary
 from .arrays import KINDS
+from .commands import Benchmark, Diagnosis, Lint, Trained, bench, diagnose, lint, run
 from .costs import Costs
 from .errors import ScheduleError
 from .plan import Plan
@@ -32,13 +34,16 @@ __all__ = [
     "KINDS",
     "Action",
     "Answer",
+    "Benchmark",
     "Comparison",
     "Costs",
+    "Diagnosis",
     "Explanation",
     "Found",
     "Imported",
     "Jitter",
     "Kernels",
+    "Lint",
     "Plan",
     "Proof",
     "Report",
@@ -47,13 +52,18 @@ __all__ = [
     "Summary",
     "Timeline",
     "TracedTimeline",
+    "Trained",
     "__version__",
+    "bench",
+    "diagnose",
     "from_torch",
     "from_trace",
     "kernels",
     "library",
+    "lint",
     "load",
     "load_timeline",
+    "run",
     "search",
     "sweep",
 ]

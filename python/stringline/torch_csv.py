@@ -57,14 +57,18 @@ def from_torch(schedule: object, *, name: str = "torch") -> Plan:
     Raises:
         ScheduleError: the notation is wrong. A wrong schedule is found by ``plan.check()``.
     """
+    name, text = named_text(schedule, name)
+    return Plan(step_of(call("plan", {"file": f"{name}.csv", "text": text})))
+
+
+def named_text(schedule: object, name: str = "torch") -> tuple[str, str]:
+    """A schedule of torch's as the text of a ``.csv`` file, behind the file's name without the
+    ending."""
     if isinstance(schedule, (str, os.PathLike)) and not is_text(schedule, ",\n"):
         file = path_of(schedule)
         with open(file, encoding="utf-8") as opened:
-            text = opened.read()
-        name = file.removesuffix(".csv")
-    else:
-        text = schedule if isinstance(schedule, str) else _csv_of(_orders_of(schedule))
-    return Plan(step_of(call("plan", {"file": f"{name}.csv", "text": text})))
+            return file.removesuffix(".csv"), opened.read()
+    return name, schedule if isinstance(schedule, str) else _csv_of(_orders_of(schedule))
 
 
 def _csv_of(orders: Orders) -> str:

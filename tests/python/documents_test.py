@@ -17,7 +17,8 @@ def blocks(path):
 
 def test_python_in_the_documents_runs(tmp_path):
     matplotlib = "import matplotlib; matplotlib.use('Agg')\n"
-    os.symlink(os.path.join(SOURCE, "examples"), tmp_path / "examples")  # which they read
+    for folder in ("examples", "tests"):  # which they read
+        os.symlink(os.path.join(SOURCE, folder), tmp_path / folder)
     for path in ("README.md", "python/README.md"):
         shown = blocks(path)
         assert shown, path

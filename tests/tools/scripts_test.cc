@@ -29,8 +29,9 @@ TEST(ScriptsTest, AreBashAndExecutable) {
        {"tools/install", "tools/test", "tools/demo", ".ci/run", "tools/environments/torch/install",
         "tools/environments/torch/run", "tools/environments/cuda/install",
         "tools/environments/cuda/install_frontend", "tools/gpu_check", "tools/wheel", "tools/style",
-        "tools/package", "tests/packaging/installed_library.sh",
-        "tools/environments/python/install"}) {
+        "tools/package", "tools/release", "tests/packaging/installed_library.sh",
+        "tools/environments/python/install", "tools/environments/release/install",
+        "tools/environments/release/third_party"}) {
     EXPECT_EQ(Shell("bash -n " + Script(name)), 0) << name;
     EXPECT_EQ(Shell("test -x " + Script(name)), 0) << name;
   }
@@ -42,7 +43,8 @@ TEST(ScriptsTest, RefuseWhatTheyDoNotKnow) {
         "tools/demo' missing.txt", "tools/install' --all", "tools/install' --views --fast",
         "tools/environments/torch/run'", "tools/gpu_check' --all", "tools/wheel' --all",
         "tools/style' --some", "tools/style' none", "tools/package' --all", "tools/wheel' --test",
-        "tools/wheel' python-of-nobody"}) {
+        "tools/wheel' python-of-nobody", "tools/release' --upload", "tools/release' a b",
+        "tools/environments/release/third_party' only-one"}) {
     EXPECT_EQ(Shell(absl::StrCat("'", SourceFolder(), "/", line)), 2) << line;
     EXPECT_NE(ReadText(ScratchFolder() + "/said.txt"), "") << line;
   }

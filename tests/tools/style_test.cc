@@ -69,6 +69,7 @@ const std::vector<std::string>& Folders() {
       "executor/engine",
       "executor/cpu",
       "executor/cpu/kernels",
+      "executor/cpu/one_thread",
       "executor/cuda/bodies",
       "executor/cuda/kernels",
       "executor/cuda",

@@ -1,19 +1,16 @@
+// librsvg is opened at run time, and its few functions are declared here: no header is needed to
+// build, and a program built anywhere makes PDF and PNG wherever the library is.
 #include "tools/view/rendered_picture.h"
+
+#include <dlfcn.h>
+
+#include <cmath>
+#include <cstdint>
+#include <memory>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-
-#ifdef STRINGLINE_HAS_RSVG
-#include <cairo-pdf.h>
-#include <cairo.h>
-#include <dlfcn.h>
-#include <librsvg/rsvg.h>
-
-#include <cmath>
-#include <memory>
-
 #include "schedlang/base/status.h"
-#endif
 
 namespace stringline {
 
@@ -25,39 +22,46 @@ absl::StatusOr<PictureFormat> PictureFormatOf(const std::string& path) {
       absl::StrCat("--picture ", path, ": the ending says the format: .pdf, .png or .svg"));
 }
 
-#ifndef STRINGLINE_HAS_RSVG
-
-absl::StatusOr<std::string> Rendered(const std::string& svg, PictureFormat format) {
-  if (format == PictureFormat::kSvg) return svg;
-  return absl::UnavailableError(
-      "this program was built without librsvg, which makes PDF and PNG; install librsvg2-dev and "
-      "build it again, or write an .svg");
-}
-
-#else
-
 namespace {
 
 constexpr double kPdfDpi = 72, kPngDpi = 192;
 
-// The functions used of librsvg and of its own libraries, GLib and cairo.
+// Types of librsvg, of GLib and of cairo, as their interfaces for C have them.
+struct RsvgHandle;
+struct CairoSurface;
+struct CairoCanvas;
+struct GlibError {
+  uint32_t domain;
+  int code;
+  char* message;
+};
+struct RsvgRectangle {
+  double x, y, width, height;
+};
+using CairoStatus = int;
+constexpr CairoStatus kCairoSuccess = 0;  // CAIRO_STATUS_SUCCESS
+constexpr int kRgb24 = 1;                 // CAIRO_FORMAT_RGB24
+using CairoWrite = CairoStatus (*)(void* closure, const unsigned char* bytes, unsigned int count);
+
+// The functions used of the three libraries.
 struct Rsvg {
-  decltype(&rsvg_handle_new_from_data) read;
-  decltype(&rsvg_handle_set_dpi) set_dpi;
-  decltype(&rsvg_handle_get_intrinsic_size_in_pixels) size;
-  decltype(&rsvg_handle_render_document) render;
-  decltype(&g_object_unref) unref;
-  decltype(&g_error_free) free_error;
-  decltype(&cairo_pdf_surface_create_for_stream) pdf;
-  decltype(&cairo_image_surface_create) image;
-  decltype(&cairo_surface_write_to_png_stream) write_png;
-  decltype(&cairo_surface_finish) finish;
-  decltype(&cairo_surface_status) status;
-  decltype(&cairo_surface_destroy) destroy_surface;
-  decltype(&cairo_create) create;
-  decltype(&cairo_destroy) destroy;
-  decltype(&cairo_set_source_rgb) set_color;
-  decltype(&cairo_paint) paint;
+  RsvgHandle* (*read)(const uint8_t* bytes, size_t count, GlibError** error);
+  void (*set_dpi)(RsvgHandle* handle, double dpi);
+  int (*size)(RsvgHandle* handle, double* width, double* height);
+  int (*render)(RsvgHandle* handle, CairoCanvas* canvas, const RsvgRectangle* page,
+                GlibError** error);
+  void (*unref)(void* handle);
+  void (*free_error)(GlibError* error);
+  CairoSurface* (*pdf)(CairoWrite write, void* closure, double width, double height);
+  CairoSurface* (*image)(int format, int width, int height);
+  CairoStatus (*write_png)(CairoSurface* surface, CairoWrite write, void* closure);
+  void (*finish)(CairoSurface* surface);
+  CairoStatus (*status)(CairoSurface* surface);
+  void (*destroy_surface)(CairoSurface* surface);
+  CairoCanvas* (*create)(CairoSurface* surface);
+  void (*destroy)(CairoCanvas* canvas);
+  void (*set_color)(CairoCanvas* canvas, double red, double green, double blue);
+  void (*paint)(CairoCanvas* canvas);
 };
 
 template <typename Function>
@@ -95,12 +99,12 @@ absl::StatusOr<Rsvg> OpenRsvg() {
   return rsvg;
 }
 
-cairo_status_t Append(void* text, const unsigned char* bytes, unsigned int count) {
+CairoStatus Append(void* text, const unsigned char* bytes, unsigned int count) {
   static_cast<std::string*>(text)->append(reinterpret_cast<const char*>(bytes), count);
-  return CAIRO_STATUS_SUCCESS;
+  return kCairoSuccess;
 }
 
-absl::Status StatusOf(const Rsvg& rsvg, const char* what, GError* error) {
+absl::Status StatusOf(const Rsvg& rsvg, const char* what, GlibError* error) {
   const absl::Status status = absl::InternalError(
       absl::StrCat("librsvg: ", what, ": ", error == nullptr ? "no reason given" : error->message));
   if (error != nullptr) rsvg.free_error(error);
@@ -113,9 +117,9 @@ absl::StatusOr<std::string> Rendered(const std::string& svg, PictureFormat forma
   if (format == PictureFormat::kSvg) return svg;
   SL_ASSIGN_OR_RETURN(const Rsvg rsvg, OpenRsvg());
   const bool is_pdf = format == PictureFormat::kPdf;
-  GError* error = nullptr;
+  GlibError* error = nullptr;
   const std::unique_ptr<RsvgHandle, decltype(rsvg.unref)> handle(
-      rsvg.read(reinterpret_cast<const guint8*>(svg.data()), svg.size(), &error), rsvg.unref);
+      rsvg.read(reinterpret_cast<const uint8_t*>(svg.data()), svg.size(), &error), rsvg.unref);
   if (handle == nullptr) return StatusOf(rsvg, "the picture cannot be read", error);
   rsvg.set_dpi(handle.get(), is_pdf ? kPdfDpi : kPngDpi);
   double width = 0, height = 0;
@@ -123,13 +127,13 @@ absl::StatusOr<std::string> Rendered(const std::string& svg, PictureFormat forma
     return StatusOf(rsvg, "the picture has no size", nullptr);
   }
   std::string bytes;
-  const std::unique_ptr<cairo_surface_t, decltype(rsvg.destroy_surface)> surface(
+  const std::unique_ptr<CairoSurface, decltype(rsvg.destroy_surface)> surface(
       is_pdf ? rsvg.pdf(&Append, &bytes, width, height)
-             : rsvg.image(CAIRO_FORMAT_RGB24, static_cast<int>(std::ceil(width)),
+             : rsvg.image(kRgb24, static_cast<int>(std::ceil(width)),
                           static_cast<int>(std::ceil(height))),
       rsvg.destroy_surface);
-  const std::unique_ptr<cairo_t, decltype(rsvg.destroy)> canvas(rsvg.create(surface.get()),
-                                                                rsvg.destroy);
+  const std::unique_ptr<CairoCanvas, decltype(rsvg.destroy)> canvas(rsvg.create(surface.get()),
+                                                                    rsvg.destroy);
   if (!is_pdf) {
     rsvg.set_color(canvas.get(), 1, 1, 1);
     rsvg.paint(canvas.get());
@@ -140,12 +144,10 @@ absl::StatusOr<std::string> Rendered(const std::string& svg, PictureFormat forma
   }
   if (!is_pdf) rsvg.write_png(surface.get(), &Append, &bytes);
   rsvg.finish(surface.get());
-  const cairo_status_t status = rsvg.status(surface.get());
-  if (status == CAIRO_STATUS_SUCCESS && !bytes.empty()) return bytes;
+  const CairoStatus status = rsvg.status(surface.get());
+  if (status == kCairoSuccess && !bytes.empty()) return bytes;
   return absl::ResourceExhaustedError(
       "cairo: the picture is too large for PNG and PDF; a smaller --width or fewer --ranks help");
 }
-
-#endif
 
 }  // namespace stringline

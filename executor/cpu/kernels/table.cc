@@ -1,7 +1,8 @@
-#include <omp.h>
-
 #include "executor/cpu/kernels/bf16.h"
 #include "executor/cpu/kernels/bf16_products.h"
+
+// OpenMP's; no header, since a compiler without OpenMP has none (executor/cpu/one_thread).
+extern "C" void omp_set_num_threads(int threads);
 
 namespace stringline::cpu {
 
