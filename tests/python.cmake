@@ -18,6 +18,7 @@ stringline_torch_python_test(torch_python_package python_test.py)
 stringline_torch_python_test(torch_runtime runtime_test.py)
 stringline_torch_python_test(torch_titan titan_test.py)
 stringline_torch_python_test(torch_notebook notebook_test.py)
+set_tests_properties(torch_notebook PROPERTIES LABELS full)
 # The examples' commands `$ python …`: some of them show how messages hang, and that takes seconds.
 stringline_torch_python_test(torch_example example_test.py)
 set_tests_properties(torch_example PROPERTIES LABELS full)

@@ -10,6 +10,7 @@ endfunction()
 
 stringline_torch_test(torch_lint_sample lint_sample_test.py)
 stringline_torch_test(torch_suite suite_test.py)
+set_tests_properties(torch_suite PROPERTIES LABELS full)
 # A few faults of collectives over gloo and of messages, and a hundred.
 stringline_torch_test(torch_diagnose diagnose_test.py)
 add_test(NAME torch_diagnose_all
