@@ -57,25 +57,26 @@ void DeclareSeedOption(CLI::App& app, Flags& flags, const std::string& what) {
 }
 
 void DeclareKernelOptions(CLI::App& app, Flags& flags) {
-  app.add_option("--step", flags.step,
-                 "Of traces: only this step, as the profiler counts (ProfilerStep#N); by default "
-                 "all but the last, whose work may be cut")
+  app.add_option(
+         "--step", flags.step,
+         "Only this step of traces, as the profiler counts (ProfilerStep#N); by default all "
+         "but the last, whose work may be cut")
       ->check(CLI::Range(0, 2'000'000'000))
       ->type_name("N");
-  app.add_option(
-         "--operator", flags.operator_part,
-         "Of traces: the sequences of kernels that operators with this in their name launch")
+  app.add_option("--operator", flags.operator_part,
+                 "Also the sequences of kernels that operators with this in their name launch in "
+                 "traces")
       ->type_name("NAME");
   app.add_option("--against", flags.against,
-                 "Of traces: differences by name between these traces and others")
-      ->type_name("TRACES");
+                 "Also the differences by name between traces and these others")
+      ->type_name("FILE");
   app.add_option("--counters", flags.counters,
-                 "Write the traces again into this folder, with queues and rates of copies as "
-                 "counters for ui.perfetto.dev")
+                 "Write traces again into this folder, with queues and rates of copies as counters "
+                 "for ui.perfetto.dev")
       ->type_name("FOLDER");
-  app.add_option("--html", flags.html, "Of traces: also write a page with curves and kernels")
+  app.add_option("--html", flags.html, "Also write a page of traces, with curves and kernels")
       ->type_name("OUT.html");
-  app.add_option("--top", flags.top, "Of traces: so many rows in tables of names; 12 by default")
+  app.add_option("--top", flags.top, "Rows in tables of names in traces; 12 by default")
       ->check(CLI::Range(1, 1'000'000'000))
       ->type_name("N");
 }
