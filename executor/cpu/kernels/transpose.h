@@ -13,8 +13,8 @@ inline void SwapAcross(Vec& a, Vec& b) {
   const IntVec left = upper ? lane - step + kLanes : lane;  // index into the concatenation of a and
                                                             // b
   const IntVec right = upper ? lane + kLanes : lane + step;
-  const Vec first = __builtin_shuffle(a, b, left);
-  b = __builtin_shuffle(a, b, right);
+  const Vec first = Shuffled(a, b, left);
+  b = Shuffled(a, b, right);
   a = first;
 }
 

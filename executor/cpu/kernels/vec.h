@@ -72,11 +72,25 @@ inline Vec Splat(float x) { return Vec{} + x; }
 inline Vec Max(Vec a, Vec b) { return a > b ? a : b; }
 inline Vec Min(Vec a, Vec b) { return a < b ? a : b; }
 
+// Lane i has lane from[i] of the concatenation of a and b.
+inline Vec Shuffled(Vec a, Vec b, IntVec from) {
+#ifdef __clang__
+  // Clang has no shuffle by a vector; a constant `from` lets it make one of this loop.
+  Vec shuffled = {};
+  for (int i = 0; i < kLanes; ++i) {
+    shuffled[i] = from[i] < kLanes ? a[from[i]] : b[from[i] - kLanes];
+  }
+  return shuffled;
+#else
+  return __builtin_shuffle(a, b, from);
+#endif
+}
+
 // Lane i has lane i + `step` of v, cyclically.
 template <int step>
 inline Vec Turned(Vec v) {
   const IntVec lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-  return __builtin_shuffle(v, (lane + step) & 15);
+  return Shuffled(v, v, (lane + step) & 15);
 }
 
 inline float Sum(Vec v) {
