@@ -49,6 +49,19 @@ int64_t RowsOf(const std::vector<int64_t>& sizes, bool transposed) {
   return rows;
 }
 
+// True for parameters without gradients; Unimplemented for some with and some without.
+absl::StatusOr<bool> AreFrozen(const TorchProgram& program,
+                               const std::vector<std::string>& values) {
+  const bool frozen = program.frozen.count(values.front()) > 0;
+  for (const std::string& value : values) {
+    if ((program.frozen.count(value) > 0) == frozen) continue;
+    return absl::UnimplementedError(
+        absl::StrCat("parameters ", Quoted(program.params.at(values.front())), " and ",
+                     Quoted(program.params.at(value)), " of one product, of which one is frozen"));
+  }
+  return frozen;
+}
+
 }  // namespace
 
 RaisedParams::RaisedParams(const TorchGraph& graph, const Pt2Archive& archive, Builder* builder)
@@ -110,16 +123,7 @@ absl::StatusOr<ValueId> RaisedParams::Take(const std::vector<std::string>& value
   std::string as = absl::StrCat(transposed, raised.positions);
   for (const std::vector<std::string>& of : names) absl::StrAppend(&as, " ", of.front());
 
-  const auto is_frozen = [this](const std::string& value) {
-    return graph_.program().frozen.count(value) > 0;
-  };
-  const bool frozen = is_frozen(values.front());
-  if (std::any_of(values.begin(), values.end(),
-                  [&](const std::string& value) { return is_frozen(value) != frozen; })) {
-    return absl::UnimplementedError(absl::StrCat("parameters of one product, of which ",
-                                                 Quoted(names.front().front()),
-                                                 " is trained or frozen and others are not"));
-  }
+  SL_ASSIGN_OR_RETURN(const bool frozen, AreFrozen(graph_.program(), values));
   const std::set<std::vector<std::string>> different(names.begin(), names.end());
   if (different.size() < names.size()) {
     return absl::UnimplementedError(absl::StrCat("parameter ", Quoted(names.front().front()),

@@ -12,6 +12,8 @@ namespace stringline {
 
 // Unimplemented for the first effect among the dependencies of these values, and for arguments of
 // ops that no rule reads (torch_arguments.h). The program has no writes (torch_writes.h).
+// Parameters with requires_grad=False are no effect (Param::frozen), and neither is no_grad where
+// nothing depends on a parameter that is trained.
 // `truths`: comparisons of values with gradients, and their conversion to whole numbers, are no
 // effect.
 absl::Status CheckEffects(const TorchGraph& graph, const Pt2Archive& archive,
