@@ -50,7 +50,7 @@ add_test(NAME torch_layers
     $<TARGET_FILE:stringline>)
 set_tests_properties(torch_layers PROPERTIES LABELS full SKIP_RETURN_CODE 77 TIMEOUT 400)
 
-# 137 models of torch and transformers: six minutes.
+# 178 models of torch and transformers: six minutes.
 add_test(NAME torch_zoo
   COMMAND ${CMAKE_SOURCE_DIR}/tools/environments/torch/run ${CMAKE_SOURCE_DIR}/tests/torch/zoo_test.py
     $<TARGET_FILE:export_writer> $<TARGET_FILE:stringline> ${CMAKE_SOURCE_DIR})

@@ -42,7 +42,7 @@
 //
 // `data` takes `text`, whose bytes are the tokens, or `tokens`, a file of token numbers (data.h),
 // and, if the file does not name its type, `dtype`: uint16 or uint32; or `samples`, a safetensors
-// file of inputs with their targets (samples.h), as exported models of images need them. With
+// file of inputs with their targets (sample_file.h), as exported models of images need them. With
 // `packed` a sequence holds documents one behind the other (documents.h): `packed: FILE`, one
 // length a line, or `packed: {end: TOKEN}`, for documents that end with this token, or byte of a
 // text. Then the loss is the mean over all tokens but the last ones of documents.

@@ -256,6 +256,7 @@ class Versions {
     TorchNode made = node;
     SL_RETURN_IF_ERROR(MakeCurrent(&made));
     made.op = FunctionalOp(node.op);
+    if (made.op == "dropout") made.inputs.front().first = "input";  // `self` of dropout_
     if (node.op == "fill_" && !node.Tensor("value").empty()) made.op = "copy";
     if (made.op == "copy") {  // does not depend on what it overwrites
       const TorchArgument from = made.inputs[1].second;

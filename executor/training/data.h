@@ -1,5 +1,5 @@
 // The training data of a run: the bytes of a text, or the tokens of a file, in random windows; or
-// given samples, drawn at random (samples.h).
+// given samples, drawn at random.
 //
 // A file of tokens is nanoGPT's, uint16 without a header, or llm.c's, with a header of 256 int32:
 // the first gives the format, the second its version, the third the number of tokens.
@@ -20,7 +20,6 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "executor/training/documents.h"
-#include "executor/training/samples.h"
 
 namespace stringline {
 
@@ -80,13 +79,30 @@ class TokenFile {
   int width_ = 2;  // bytes of a token
 };
 
+// Samples of any origin: inputs with their targets.
+class Samples {
+ public:
+  virtual ~Samples() = default;
+  virtual int64_t size() const = 0;
+  // A sample's tokens, and the target of each, kNoTarget for none. InvalidArgument for those that
+  // the model does not have.
+  virtual absl::Status Fill(int64_t sample, absl::Span<int32_t> tokens,
+                            absl::Span<int32_t> targets) const = 0;
+  // Those that are not kNoTarget.
+  virtual int64_t CountTargets(int64_t sample) const = 0;
+  // How many tokens of each sample can have no target.
+  virtual int64_t without_target() const = 0;
+  // A hash of the sample.
+  virtual uint64_t HashOf(int64_t sample) const = 0;
+};
+
 // A reference to a text or a file, and to its documents if it is packed, which must outlive it.
 class TrainingData {
  public:
-  TrainingData(absl::string_view text) : text_(text) {}      // NOLINT: text is data
-  TrainingData(const std::string& text) : text_(text) {}     // NOLINT
-  TrainingData(const TokenFile& file) : file_(&file) {}      // NOLINT
-  TrainingData(const SampleFile& file) : samples_(&file) {}  // NOLINT
+  TrainingData(absl::string_view text) : text_(text) {}         // NOLINT: text is data
+  TrainingData(const std::string& text) : text_(text) {}        // NOLINT
+  TrainingData(const TokenFile& file) : file_(&file) {}         // NOLINT
+  TrainingData(const Samples& samples) : samples_(&samples) {}  // NOLINT
   // The same data, packed of these documents.
   TrainingData PackedOf(const Documents& documents) const {
     TrainingData packed = *this;
@@ -145,7 +161,7 @@ class TrainingData {
 
   absl::string_view text_;
   const TokenFile* file_ = nullptr;
-  const SampleFile* samples_ = nullptr;
+  const Samples* samples_ = nullptr;
   const Documents* documents_ = nullptr;  // null: not packed
 };
 

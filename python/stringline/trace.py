@@ -71,7 +71,7 @@ class Kernels(Answer):
     @property
     def copies(self) -> list[dict[str, Any]]:
         """For each rank and kind of copy, its gigabytes a second, after each change."""
-        return self._samples("copies", "kind", ("gb_per_s",))
+        return self._samples("copies", "kind", ("gb_per_second",))
 
     @property
     def memory(self) -> list[dict[str, Any]]:

@@ -19,8 +19,9 @@ bool IsTraceName(absl::string_view path);
 // InvalidArgument for a folder without traces.
 absl::StatusOr<std::vector<std::string>> TraceFilesOf(const std::vector<std::string>& paths);
 
-// Reads the bytes of a file, unpacked if gzipped. A broken file ends early. Errors: those of `read`;
-// a file that cannot be opened; InvalidArgument for one that unpacks to far more than traces do.
+// Reads the bytes of a file, unpacked if gzipped. A broken file ends early. Errors: those of
+// `read`; a file that cannot be opened; InvalidArgument for one that unpacks to far more than
+// traces do.
 absl::Status ReadUnpacked(const std::string& file,
                           const std::function<absl::Status(std::istream& text)>& read);
 

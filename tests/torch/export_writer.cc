@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "executor/checkpoint/model_folder.h"
 #include "executor/cpu/evaluate.h"
+#include "executor/run/sample_file.h"
 #include "executor/run/train.h"
 #include "executor/torch_model/export_file.h"
 #include "executor/training/data.h"

@@ -107,7 +107,7 @@ def check_curves(ranks, theirs, firsts):
             ours[number, "queues", of["stream"]] = [of["distribution"][key] for key in DISTRIBUTION]
         for of in rank["copies"]:
             ours[number, "rate", of["kind"]] = series(
-                (at + first, value) for at, value in zip(of["at_us"], of["gb_per_s"]))
+                (at + first, value) for at, value in zip(of["at_us"], of["gb_per_second"]))
             ours[number, "rates", of["kind"]] = [of["distribution"][key] for key in DISTRIBUTION]
         for what, column, name in (("queues", "queue_length", "stream"),
                                    ("rates", "memory_bw_gbps", "name")):

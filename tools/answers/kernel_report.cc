@@ -225,7 +225,7 @@ Json CopiesAsJson(const KernelTrace& trace) {
   for (const TraceCurve& rate : CopyRatesOf(trace)) {
     Json json = {{"kind", rate.name},
                  {"distribution", DistributionAsJson(DistributionOfRate(rate))}};
-    json.update(CurveAsJson(trace, rate, "gb_per_s"));
+    json.update(CurveAsJson(trace, rate, "gb_per_second"));
     copies.push_back(std::move(json));
   }
   return copies;

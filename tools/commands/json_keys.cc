@@ -711,9 +711,7 @@ constexpr JsonType kTypes[] = {
     {"bool", "true or false"},
     {"integer", "a whole number"},
     {"number", ""},
-    {"us",
-     "microseconds; a whole number where they are whole, but for the averages of `compare` and "
-     "`bench`"},
+    {"us", "microseconds; a whole number where they are whole, but for averages"},
     {"s", "seconds"},
     {"bytes", "a whole number"},
     {"share", "a number: 0.25 is 25 %"},

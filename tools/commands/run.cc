@@ -23,6 +23,7 @@
 #include "executor/engine/repeated_step.h"
 #include "executor/processes/identity.h"
 #include "executor/run/run_config.h"
+#include "executor/run/sample_file.h"
 #include "executor/run/train.h"
 #include "executor/training/data.h"
 #include "executor/training/trainer.h"

@@ -1,6 +1,6 @@
 // The tensors of a mapped file, checked against the model's sizes when the file is opened; tokens
 // and targets are checked against the model's when they are read.
-#include "executor/training/samples.h"
+#include "executor/run/sample_file.h"
 
 #include <sys/mman.h>
 #include <sys/stat.h>

@@ -11,13 +11,14 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "executor/checkpoint/tensor_header.h"
+#include "executor/training/data.h"
 #include "stages/models/model.h"
 
 namespace stringline {
 
 // The file is mapped: its pages are read when samples are. Truncating it meanwhile kills the
 // process.
-class SampleFile {
+class SampleFile : public Samples {
  public:
   // Errors name the file: NotFound, PermissionDenied; InvalidArgument for a file that is no
   // safetensors file, lacks a tensor or has a further one, or has a tensor of another type or of
@@ -25,19 +26,17 @@ class SampleFile {
   static absl::StatusOr<SampleFile> Open(const std::string& path, const SampleShape& shape);
   SampleFile(SampleFile&& other) noexcept;
   SampleFile& operator=(SampleFile&&) = delete;
-  ~SampleFile();
+  ~SampleFile() override;
 
-  int64_t size() const { return samples_; }  // N
+  int64_t size() const override { return samples_; }  // N
   // The sample's numbers as I32 with the same bits, or its tokens; and its targets, kNoTarget for
   // none, behind as many kNoTarget as there are fewer targets than tokens. Spans have shape.tokens
   // values each. InvalidArgument names the first token or target outside the model's.
-  absl::Status Fill(int64_t sample, absl::Span<int32_t> tokens, absl::Span<int32_t> targets) const;
-  // Those that are not kNoTarget by the file.
-  int64_t CountTargets(int64_t sample) const;
-  // The values of a sample's tokens that have no target.
-  int64_t without_target() const { return input_.each - target_.each; }
-  // A hash of the sample's bytes.
-  uint64_t HashOf(int64_t sample) const;
+  absl::Status Fill(int64_t sample, absl::Span<int32_t> tokens,
+                    absl::Span<int32_t> targets) const override;
+  int64_t CountTargets(int64_t sample) const override;
+  int64_t without_target() const override { return input_.each - target_.each; }
+  uint64_t HashOf(int64_t sample) const override;
 
  private:
   // One of the tensors: where its numbers lie, and how many a sample has.

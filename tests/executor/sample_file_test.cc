@@ -1,4 +1,6 @@
 // Files of samples: accepted files, refused files, and the samples of batches.
+#include "executor/run/sample_file.h"
+
 #include <unistd.h>
 
 #include <cstring>
@@ -7,7 +9,6 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "executor/training/data.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
