@@ -20,7 +20,7 @@ from export_test import CONTEXT, LIMIT, ROWS, VOCABULARY, draw, load_torch, writ
 
 torch, transformers, load_file = load_torch()
 nn, F = torch.nn, torch.nn.functional
-RIGHT = 167
+RIGHT = 177
 WIDTH, HEADS, DEPTH = 16, 4, 2
 SIZES = dict(vocab_size=VOCABULARY, hidden_size=WIDTH, intermediate_size=24,
              num_hidden_layers=DEPTH, num_attention_heads=HEADS, max_position_embeddings=32)
@@ -143,6 +143,21 @@ MASKED = {
 }
 
 
+# … and for AutoModelForSeq2SeqLM: the same tokens go into both halves.
+T5 = dict(vocab_size=VOCABULARY, d_model=WIDTH, d_kv=4, d_ff=24, num_layers=DEPTH, num_heads=HEADS,
+          dropout_rate=0.0, decoder_start_token_id=0)
+BART = dict(vocab_size=VOCABULARY, d_model=WIDTH, encoder_layers=DEPTH, decoder_layers=DEPTH,
+            encoder_attention_heads=HEADS, decoder_attention_heads=HEADS, encoder_ffn_dim=24,
+            decoder_ffn_dim=24, max_position_embeddings=32)
+BOTH = {
+    "T5": T5, "T5, gated and untied": dict(T5, feed_forward_proj="gated-gelu",
+                                           tie_word_embeddings=False),
+    "MT5": T5, "UMT5": T5, "Bart": BART, "MBart": BART, "Pegasus": BART, "Blenderbot": BART,
+    "M2M100": BART,
+    "Marian": dict(BART, pad_token_id=0, eos_token_id=1, decoder_start_token_id=0),
+}
+
+
 class OfTransformers(nn.Module):
     def __init__(self, model, options):
         super().__init__()
@@ -152,12 +167,18 @@ class OfTransformers(nn.Module):
         return self.model(input_ids=input_ids, **self.options).logits
 
 
+class OfBoth(OfTransformers):
+    def forward(self, input_ids):
+        return self.model(input_ids=input_ids, decoder_input_ids=input_ids, **self.options).logits
+
+
 def of_transformers(auto, name, sizes, options):
     def made():
         own = dict(sizes)
         experts = {"experts_implementation": own.pop("experts")} if "experts" in own else {}
         config = getattr(transformers, f"{name.split(',')[0]}Config")(**own)
-        return OfTransformers(getattr(transformers, auto).from_config(config, **experts), options)
+        kind = OfBoth if auto == "AutoModelForSeq2SeqLM" else OfTransformers
+        return kind(getattr(transformers, auto).from_config(config, **experts), options)
     return made
 
 
@@ -313,6 +334,8 @@ def builders():
         yield name, of_transformers("AutoModelForCausalLM", name, sizes, {"use_cache": False})
     for name, sizes in MASKED.items():
         yield name, of_transformers("AutoModelForMaskedLM", name, sizes, {})
+    for name, sizes in BOTH.items():
+        yield name, of_transformers("AutoModelForSeq2SeqLM", name, sizes, {"use_cache": False})
     for first in (False, True):
         for activation in ("relu", "gelu"):
             yield (f"TransformerEncoderLayer, {activation}{', norm first' if first else ''}",
