@@ -73,7 +73,7 @@ constexpr TorchOpsRow kOpRows[] = {
     {"scaled_dot_product_attention", "query key value attn_mask #dropout_p #is_causal #scale",
      "enable_gqa", ""},
     {"lstm gru rnn_tanh rnn_relu",
-     "input hx params has_biases num_layers dropout train bidirectional batch_first", "", ""},
+     "input hx params #has_biases #num_layers #dropout #train #bidirectional #batch_first", "", ""},
     {"cross_entropy_loss", "self target", "",
      "weight=None reduction=1 ignore_index=-100 label_smoothing=0"},
     // Windows

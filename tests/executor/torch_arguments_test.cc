@@ -155,7 +155,20 @@ TEST(TorchArgumentsTest, EveryNumberThatARuleReadsIsMarked) {
                                         "repeats",
                                         "scaled_dot_product_attention value",
                                         "gather index",
-                                        "index_select index"};
+                                        "index_select index",
+                                        "index_add index",
+                                        "index_copy index",
+                                        "index_fill index",
+                                        "index_fill value",
+                                        "scatter index",
+                                        "scatter_add index",
+                                        "scatter value",
+                                        "clamp min",
+                                        "clamp max",
+                                        "clamp_min min",
+                                        "clamp_min max",
+                                        "clamp_max min",
+                                        "clamp_max max"};
   for (const auto& [name, op] : TorchOps()) {
     for (const std::string& read : op.read) {
       if (names.count(read) == 0 || others.count(read) > 0) continue;

@@ -87,27 +87,38 @@ const BadText kBadTexts[] = {
     {"plan x P=1 M=2\npipe a M=1 stages 0\nrank 0:", "2:1: the pipes run 1 microbatches, not 2"},
     {"plan x P=1 M=1\npipe a M=1 stages 0\nrank 0: 0F0", "3:9: expected an action like 3F7"},
     {"plan x P=1 M=1\nstages 0\ncosts F=0\nrank 0: 0F0",
-     "3:1: expected 'rank 0:', or a 'split', 'recompute', 'overlap', 'costs' or 'search' line"},
+     "3:1: expected 'rank 0:', or a 'split', 'recompute', 'overlap', 'costs', 'search' or "
+     "'messages' line"},
     {"plan x P=1 M=1\nstages 0\ncosts B=1\nrank 0: 0F0",
-     "3:1: expected 'rank 0:', or a 'split', 'recompute', 'overlap', 'costs' or 'search' line"},
+     "3:1: expected 'rank 0:', or a 'split', 'recompute', 'overlap', 'costs', 'search' or "
+     "'messages' line"},
     {"plan x P=1 M=1\nstages 0\ncosts F=1 F=2\nrank 0: 0F0",
-     "3:1: expected 'rank 0:', or a 'split', 'recompute', 'overlap', 'costs' or 'search' line"},
+     "3:1: expected 'rank 0:', or a 'split', 'recompute', 'overlap', 'costs', 'search' or "
+     "'messages' line"},
     {"plan x P=1 M=1\nstages 0\ncosts F=1 F&W=2\nrank 0: 0F0",
-     "3:1: expected 'rank 0:', or a 'split', 'recompute', 'overlap', 'costs' or 'search' line"},
+     "3:1: expected 'rank 0:', or a 'split', 'recompute', 'overlap', 'costs', 'search' or "
+     "'messages' line"},
     {"plan x P=1 M=1\nstages 0\ncosts F=1 F&B=0\nrank 0: 0F0",
-     "3:1: expected 'rank 0:', or a 'split', 'recompute', 'overlap', 'costs' or 'search' line"},
+     "3:1: expected 'rank 0:', or a 'split', 'recompute', 'overlap', 'costs', 'search' or "
+     "'messages' line"},
     {"plan x P=1 M=1\nstages 0\ncosts F=1 F&B=2 F&B.saves=1\nrank 0: 0F0",
-     "3:1: expected 'rank 0:', or a 'split', 'recompute', 'overlap', 'costs' or 'search' line"},
+     "3:1: expected 'rank 0:', or a 'split', 'recompute', 'overlap', 'costs', 'search' or "
+     "'messages' line"},
     {"plan x P=1 M=1\nstages 0\ncosts F=1 F&B=[1,2]\nrank 0: 0F0",
-     "3:1: expected 'rank 0:', or a 'split', 'recompute', 'overlap', 'costs' or 'search' line"},
+     "3:1: expected 'rank 0:', or a 'split', 'recompute', 'overlap', 'costs', 'search' or "
+     "'messages' line"},
     {"plan x P=1 M=1\nstages 0\ncosts F=1 p2p=-1\nrank 0: 0F0",
-     "3:1: expected 'rank 0:', or a 'split', 'recompute', 'overlap', 'costs' or 'search' line"},
+     "3:1: expected 'rank 0:', or a 'split', 'recompute', 'overlap', 'costs', 'search' or "
+     "'messages' line"},
     {"plan x P=1 M=1\nstages 0\nsearch bubble=3 bound=2\nrank 0: 0F0",
-     "3:1: expected 'rank 0:', or a 'split', 'recompute', 'overlap', 'costs' or 'search' line"},
+     "3:1: expected 'rank 0:', or a 'split', 'recompute', 'overlap', 'costs', 'search' or "
+     "'messages' line"},
     {"plan x P=1 M=1\nstages 0\nsearch makespan=3 bound=4\nrank 0: 0F0",
-     "3:1: expected 'rank 0:', or a 'split', 'recompute', 'overlap', 'costs' or 'search' line"},
+     "3:1: expected 'rank 0:', or a 'split', 'recompute', 'overlap', 'costs', 'search' or "
+     "'messages' line"},
     {"plan x P=1 M=1\nstages 0\nsearch makespan=-3 bound\nrank 0: 0F0",
-     "3:1: expected 'rank 0:', or a 'split', 'recompute', 'overlap', 'costs' or 'search' line"},
+     "3:1: expected 'rank 0:', or a 'split', 'recompute', 'overlap', 'costs', 'search' or "
+     "'messages' line"},
     {"plan x P=1 M=1\nstages 0\noverlap F&W compute F.attn W.attn network\nrank 0: 0F0",
      "3:1: F.dispatch is missing"},
     {"plan x P=1 M=1\nstages 0\noverlap F&I&F compute F.attn network\nrank 0: 0F0",

@@ -160,7 +160,7 @@ TEST(RunTest, BadEvaluationsGiveOneMessage) {
     const char* evaluate;
     const char* says;
   } bad[] = {
-      {"{every: 2}", "evaluate: expected one of text and tokens"},
+      {"{every: 2}", "evaluate: expected one of text, tokens and samples"},
       {"{text: valid.txt}", "evaluate.every"},
       {"{every: 2, text: none.txt}", "none.txt"},
       {"{every: 0, text: valid.txt}", "evaluate.every: 0 is not in 1"},
