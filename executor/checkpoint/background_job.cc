@@ -47,7 +47,7 @@ absl::Status BackgroundJob::Wait() {
 
 void BackgroundJob::Run() {
   constexpr int kLater = 10;
-  (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kLater);  // this thread alone
+  (void)setpriority(PRIO_PROCESS, 0, kLater);  // Linux: this thread alone
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return work_ || ending_; });

@@ -1,8 +1,9 @@
 #include "tools/training/restarts.h"
 
 #include <algorithm>
-#include <cstring>
+#include <csignal>
 #include <iostream>
+#include <iterator>
 #include <numeric>
 
 #include "absl/strings/match.h"
@@ -33,12 +34,27 @@ void Set(const std::string& option, const std::string& value, std::vector<std::s
   arguments->push_back(value);
 }
 
+struct NamedSignal {
+  int number;
+  const char* name;
+};
+// C libraries have names of signals since glibc 2.32.
+constexpr NamedSignal kSignals[] = {
+    {SIGABRT, "SIGABRT"}, {SIGALRM, "SIGALRM"}, {SIGBUS, "SIGBUS"},   {SIGFPE, "SIGFPE"},
+    {SIGHUP, "SIGHUP"},   {SIGILL, "SIGILL"},   {SIGINT, "SIGINT"},   {SIGKILL, "SIGKILL"},
+    {SIGPIPE, "SIGPIPE"}, {SIGQUIT, "SIGQUIT"}, {SIGSEGV, "SIGSEGV"}, {SIGSYS, "SIGSYS"},
+    {SIGTERM, "SIGTERM"}, {SIGTRAP, "SIGTRAP"}, {SIGUSR1, "SIGUSR1"}, {SIGUSR2, "SIGUSR2"},
+    {SIGXCPU, "SIGXCPU"}, {SIGXFSZ, "SIGXFSZ"},
+};
+
 // "process 1 was lost (SIGKILL)"
 std::string PrintLost(const LocalRun::Lost& lost) {
-  const char* const name = sigabbrev_np(lost.signal);
+  const auto* const known =
+      std::find_if(std::begin(kSignals), std::end(kSignals),
+                   [&](const NamedSignal& one) { return one.number == lost.signal; });
   return absl::StrCat(
       "process ", lost.process, " was lost (",
-      name == nullptr ? absl::StrCat("signal ", lost.signal) : absl::StrCat("SIG", name), ")");
+      known == std::end(kSignals) ? absl::StrCat("signal ", lost.signal) : known->name, ")");
 }
 
 }  // namespace
