@@ -17,7 +17,7 @@ list(TRANSFORM STRINGLINE_PYPI APPEND "/..")
 
 if(EXISTS ${CMAKE_SOURCE_DIR}/third_party)
   # A source distribution brings its libraries.
-  add_subdirectory(packaging/third_party)
+  add_subdirectory(packaging/third_party EXCLUDE_FROM_ALL)
 endif()
 
 # Missing packages are reported here, before anything else.

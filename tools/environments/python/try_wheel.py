@@ -29,7 +29,8 @@ if not (bin_folder / "stringline").exists():
 
 RUN = """
 schedule: {file: 1f1b, P: 2, M: 4}
-model: {layers: 2, width: 16, heads: 2, context: 16, dtype: DTYPE}
+model: {layers: 2, width: 16, heads: 2, context: 16}
+precision: DTYPE
 data: {text: text.txt, microbatch: 1}
 train: {steps: 4, learning_rate: 1e-2}
 """
