@@ -10,16 +10,12 @@ transformers: skipped, for ctest.
 """
 
 import copy
-import json
 import os
-import subprocess
-import sys
-import tempfile
-import warnings
 
-from export_test import LIMIT, MICROBATCHES, ROWS, draw, load_torch
+import model_zoo
+from export_test import MICROBATCHES, ROWS, draw
+from model_zoo import load_file, torch, transformers
 
-torch, transformers, load_file = load_torch()
 nn, F = torch.nn, torch.nn.functional
 RIGHT = 47
 CLASSES, SIDE, SAMPLES, IGNORED = 7, 16, 40, -100
@@ -315,25 +311,6 @@ def builders():
                    of_transformers(f"AutoModelFor{task}Classification", name, sizes), (12,), 31)
 
 
-def write_samples(sizes, kinds, targets, folder):
-    from safetensors.torch import save_file
-    shape = (SAMPLES, *sizes)
-    inputs = torch.randint(kinds, shape) if kinds else torch.randn(shape)
-    given = torch.randint(CLASSES, (SAMPLES, targets))
-    if targets > 1:
-        given[:, ::3] = IGNORED
-    save_file({"input": inputs, "target": given if targets > 1 else given[:, 0]},
-              os.path.join(folder, "samples.safetensors"))
-
-
-def write_run(folder, sources, schedule, ranks):
-    with open(os.path.join(folder, "run.yaml"), "w") as file:
-        file.write(f"schedule: {{file: {sources}/schedules/{schedule}.sched, P: {ranks}, "
-                   f"M: {MICROBATCHES}}}\nmodel: {{export: model.pt2}}\n"
-                   f"data: {{samples: samples.safetensors, microbatch: {ROWS}}}\n"
-                   "train: {steps: 1, learning_rate: 0, weight_decay: 0}\ndevice: cpu\n")
-
-
 def averages(one):
     """The running statistics of norms in training, with their momentum."""
     for module in one.modules():
@@ -363,104 +340,72 @@ class Averaged:
             value.copy_(first + share * (total / self.count - first))
 
 
-def trained(tools, one, sizes, kinds, targets, folder):
-    """How far the loss and the gradients of a step are off, and which is the furthest."""
-    writer, _, sources = tools
-    out = tempfile.mkdtemp(dir=folder)
-    write_run(folder, sources, "zb_h1", 2)
-    said = subprocess.run([writer, os.path.join(folder, "run.yaml"), out], timeout=300,
-                          capture_output=True)
-    said.check_returncode()
-    with open(os.path.join(out, "batch.json")) as file:
-        said = json.load(file)
-    rows = torch.tensor(said["tokens"], dtype=torch.int32)
-    rows = (rows.long() if kinds else rows.view(torch.float32)).reshape(-1, ROWS, *sizes)
-    given = torch.tensor(said["targets"]).reshape(len(rows), ROWS, -1)[..., -targets:]
-    given[given < 0] = IGNORED
-    one.zero_grad()
-    total, norms = 0.0, Averaged(one)
-    for row, target in zip(rows, given):
-        loss = F.cross_entropy(one(row).reshape(-1, CLASSES), target.flatten(), reduction="sum",
-                               ignore_index=IGNORED)
-        loss.backward()
-        total += loss.item()
-        norms.take()
-    norms.set_behind_step()
-    found = load_file(os.path.join(out, "gradients", "model.safetensors"))
-    grads = {name: param.grad for name, param in one.named_parameters() if param.grad is not None}
-    largest = max(grad.abs().max().item() for grad in grads.values())
-    count = (given != IGNORED).sum().item()
-    worst, where = abs(said["loss"] * count / total - 1), "the loss"
-    for name, grad in grads.items():
-        assert found[name].shape == grad.shape, (name, found[name].shape, grad.shape)
-        size = max(grad.abs().max().item(), 1e-3 * largest)
-        off = (found[name] - grad).abs().max().item() / size
-        if not off <= worst:
-            worst, where = off, name
-    saved = load_file(os.path.join(out, "saved", "model.safetensors"))
-    for name, value in one.named_buffers():
-        if any(value is average for _, average in averages(one)):
-            off = (saved[name] - value).abs().max().item() / value.abs().max().item()
-            if not off <= worst:
-                worst, where = off, name
-    return worst, where
+class Model:
+    """A model of samples."""
 
+    def __init__(self, name, build, sizes, kinds):
+        self.name, self.build, self.sizes, self.kinds = name, build, sizes, kinds
 
-def check(name, build, sizes, kinds, tools, folder):
-    """"right", "refused" or "wrong", and a line about it."""
-    one = draw(torch, build)
-    one.train("in training" in name)
-    for module in one.modules():
-        if isinstance(module, NORMS) and module.track_running_stats:
-            module.running_mean.normal_(0, 0.3)
-            module.running_var.uniform_(0.5, 2)
-    for rows in (3, ROWS):
-        shape = (rows, *sizes)
-        seen = torch.randint(kinds, shape) if kinds else torch.randn(shape)
-        try:
-            program = torch.export.export(one, (seen,))
-            torch.export.save(program, os.path.join(folder, "model.pt2"))
-        except Exception as error:
-            return "refused", f"torch does not export it: {str(error).splitlines()[0][:150]}"
-        logits = copy.deepcopy(one)(seen)  # in training it changes the averages of norms
-        targets = logits.numel() // rows // CLASSES
-        said = subprocess.run([tools[1], "import", "model.pt2"], cwd=folder, capture_output=True,
-                              timeout=120, text=True)
-        if said.returncode == 2 and said.stderr.startswith("stringline: model.pt2: "):
-            return "refused", said.stderr.strip()[:300]
-        said.check_returncode()
-        write_samples(sizes, kinds, targets, folder)
-        try:
-            off, where = trained(tools, one, sizes, kinds, targets, folder)
-            break
-        except subprocess.CalledProcessError as error:
-            if rows == ROWS or b"export the model with the microbatch" not in error.stderr:
-                return "wrong", error.stderr.decode()[-300:]
-    return ("right" if off <= LIMIT else "wrong"), f"off by {off:.1e} at most, in {where}"
+    def make(self):
+        self.one = draw(torch, self.build)
+        self.one.train("in training" in self.name)
+        for module in self.one.modules():
+            if isinstance(module, NORMS) and module.track_running_stats:
+                module.running_mean.normal_(0, 0.3)
+                module.running_var.uniform_(0.5, 2)
+        # A copy, since a forward in training changes the averages of norms.
+        logits = copy.deepcopy(self.one)(self.seen(ROWS))
+        self.targets = logits.numel() // ROWS // CLASSES
 
+    def seen(self, rows):
+        shape = (rows, *self.sizes)
+        return torch.randint(self.kinds, shape) if self.kinds else torch.randn(shape)
 
-def main():
-    tools, wanted = sys.argv[1:4], sys.argv[4:]
-    warnings.filterwarnings("ignore")
-    torch.set_num_threads(1)  # of tiny models
-    counts = {"right": 0, "refused": 0, "wrong": 0}
-    for name, build, sizes, kinds in builders():
-        if wanted and name not in wanted:
-            continue
-        torch.manual_seed(7)
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                result, line = check(name, build, sizes, kinds, tools, folder)
-            except AssertionError:
-                raise
-            except Exception as error:  # transformers does not make it
-                result, line = "refused", f"not made: {type(error).__name__}: {str(error)[:200]}"
-        counts[result] += 1
-        print(f"{result}: {name}: {line}", flush=True)
-    print(", ".join(f"{count} {result}" for result, count in counts.items()))
-    enough = bool(wanted) or counts["right"] >= RIGHT
-    sys.exit(0 if counts["wrong"] == 0 and enough else 1)
+    def write(self, folder, sources, schedule, ranks):
+        from safetensors.torch import save_file
+        given = torch.randint(CLASSES, (SAMPLES, self.targets))
+        if self.targets > 1:
+            given[:, ::3] = IGNORED
+        save_file({"input": self.seen(SAMPLES),
+                   "target": given if self.targets > 1 else given[:, 0]},
+                  os.path.join(folder, "samples.safetensors"))
+        with open(os.path.join(folder, "run.yaml"), "w") as file:
+            file.write(f"schedule: {{file: {sources}/schedules/{schedule}.sched, P: {ranks}, "
+                       f"M: {MICROBATCHES}}}\nmodel: {{export: model.pt2}}\n"
+                       f"data: {{samples: samples.safetensors, microbatch: {ROWS}}}\n"
+                       "train: {steps: 1, learning_rate: 0, weight_decay: 0}\ndevice: cpu\n")
+
+    def trained(self, tools, folder):
+        writer, _, sources = tools
+        out, said = model_zoo.performed(
+            writer, folder, [lambda: self.write(folder, sources, "zb_h1", 2)])
+        rows = torch.tensor(said["tokens"], dtype=torch.int32)
+        rows = (rows.long() if self.kinds else rows.view(torch.float32)).reshape(
+            -1, ROWS, *self.sizes)
+        given = torch.tensor(said["targets"]).reshape(len(rows), ROWS, -1)[..., -self.targets:]
+        given[given < 0] = IGNORED
+        self.one.zero_grad()
+        total, norms = 0.0, Averaged(self.one)
+        for row, target in zip(rows, given):
+            loss = F.cross_entropy(self.one(row).reshape(-1, CLASSES), target.flatten(),
+                                   reduction="sum", ignore_index=IGNORED)
+            loss.backward()
+            total += loss.item()
+            norms.take()
+        norms.set_behind_step()
+        count = (given != IGNORED).sum().item()
+        worst, where = model_zoo.furthest(
+            said["loss"] * count / total - 1, out,
+            {name: param.grad for name, param in self.one.named_parameters()
+             if param.grad is not None})
+        saved = load_file(os.path.join(out, "saved", "model.safetensors"))
+        for name, value in self.one.named_buffers():
+            if any(value is average for _, average in averages(self.one)):
+                off = (saved[name] - value).abs().max().item() / value.abs().max().item()
+                if not off <= worst:
+                    worst, where = off, name
+        return worst, where
 
 
 if __name__ == "__main__":
-    main()
+    model_zoo.main((Model(*named) for named in builders()), RIGHT)

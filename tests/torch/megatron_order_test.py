@@ -219,7 +219,7 @@ def compare_layers(folder, tally):
         try:
             built = [transformer_block.get_num_layers_to_build(config, chunk if V else None, rank)
                      for chunk in range(V or 1) for rank in range(P)]
-            # It takes no notice of layers that are left over.
+            # Megatron takes no notice of layers that are left over.
             assert sum(built) == layers
         except AssertionError:
             assert plan is None, (given, text)
@@ -259,7 +259,7 @@ def main():
         for case in cases():
             compare(torch, Path(folder), case, tally)
         compare_layers(Path(folder), tally)
-    # Of one communicator for all messages, which torch has when it connects them ahead, messages that
+    # Torch has one communicator for all messages when it connects ranks ahead. There, messages that
     # overlap the flush make a circle of an even number of ranks; nothing else hangs.
     hanging = tally.pop("hanging")
     assert hanging == {(P, True, "shared") for P in (4, 8)}, hanging

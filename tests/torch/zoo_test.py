@@ -9,16 +9,12 @@ wrong and no fewer are right than RIGHT; 77, with a line of explanation, without
 transformers: skipped, for ctest.
 """
 
-import json
 import os
-import subprocess
-import sys
-import tempfile
-import warnings
 
-from export_test import CONTEXT, LIMIT, ROWS, VOCABULARY, draw, load_torch, write_run
+import model_zoo
+from export_test import CONTEXT, ROWS, VOCABULARY, draw, write_run
+from model_zoo import torch, transformers
 
-torch, transformers, load_file = load_torch()
 nn, F = torch.nn, torch.nn.functional
 RIGHT = 177
 WIDTH, HEADS, DEPTH = 16, 4, 2
@@ -357,106 +353,41 @@ def builders():
         yield name, tokens(applied(function), feed(nn.ReLU))
 
 
-def make(build):
-    """The model, and the names of the parameters that its program has."""
-    one = draw(torch, build)
-    one(torch.zeros(ROWS, CONTEXT, dtype=torch.long)).sum().backward()
-    used = {name for name, param in one.named_parameters(remove_duplicate=False)
-            if param.grad is not None and param.numel() > 0}
-    one.zero_grad()
-    return one, used
+class Model:
+    """A model of tokens."""
 
+    def __init__(self, name, build):
+        self.name, self.build = name, build
 
-def trained(writer, sources, one, used, folder):
-    """How far the loss and the gradients of a step are off, and which is the furthest."""
-    out = tempfile.mkdtemp(dir=folder)
-    for schedule, ranks in (("1f1b", 2), ("gpipe", 1)):
-        write_run(folder, sources, schedule, ranks, "")
-        said = subprocess.run([writer, os.path.join(folder, "run.yaml"), out], timeout=300,
-                              capture_output=True)
-        # Layers that share their parameters are one, in one stage.
-        if b"cannot split 1 layers into 2 stages" not in said.stderr:
-            break
-    said.check_returncode()
-    with open(os.path.join(out, "batch.json")) as file:
-        said = json.load(file)
-    rows, targets = (torch.tensor(said[key]).reshape(-1, ROWS, CONTEXT)
-                     for key in ("tokens", "targets"))
-    total = 0.0
-    for row, target in zip(rows, targets):
-        loss = F.cross_entropy(one(row).flatten(0, 1), target.flatten(), reduction="sum")
-        loss.backward()
-        total += loss.item()
-    found = load_file(os.path.join(out, "gradients", "model.safetensors"))
-    params = {name: param for name, param in one.named_parameters(remove_duplicate=False)
-              if name in used}
-    largest = max(param.grad.abs().max().item() for param in params.values())
-    worst, where = abs(said["loss"] * targets.numel() / total - 1), "the loss"
-    for name, param in params.items():
-        size = max(param.grad.abs().max().item(), 1e-3 * largest)
-        off = (found[name] - param.grad).abs().max().item() / size
-        if not off <= worst:
-            worst, where = off, name
-    return worst, where
+    def make(self):
+        self.one = draw(torch, self.build)
+        self.one(torch.zeros(ROWS, CONTEXT, dtype=torch.long)).sum().backward()
+        self.used = {name: param for name, param
+                     in self.one.named_parameters(remove_duplicate=False)
+                     if param.grad is not None and param.numel() > 0}
+        self.one.zero_grad()
 
+    def seen(self, rows):
+        return torch.arange(rows * CONTEXT).reshape(rows, CONTEXT) % VOCABULARY
 
-def exported(one, rows, tool, folder):
-    """Why the model is refused when it is exported with so many sequences; "" if it is not."""
-    seen = torch.arange(rows * CONTEXT).reshape(rows, CONTEXT) % VOCABULARY
-    try:
-        program = torch.export.export(one, (seen,))
-        torch.export.save(program, os.path.join(folder, "model.pt2"))
-    except Exception as error:
-        return f"torch does not export it: {str(error).splitlines()[0][:150]}"
-    said = subprocess.run([tool, "import", "model.pt2"], cwd=folder, capture_output=True,
-                          timeout=120, text=True)
-    if said.returncode == 2 and said.stderr.startswith("stringline: model.pt2: "):
-        return said.stderr.strip()[:260]
-    said.check_returncode()
-    return ""
-
-
-def check(build, tools, folder):
-    """"right", "refused" or "wrong", and a line about it."""
-    writer, tool, sources = tools
-    one, used = make(build)
-    # First with another number of sequences than it is trained with; programs that count them are
-    # refused by the run, and tried with the same.
-    for rows in (3, ROWS):
-        refused = exported(one, rows, tool, folder)
-        if refused:
-            return "refused", refused
-        try:
-            off, where = trained(writer, sources, one, used, folder)
-            break
-        except subprocess.CalledProcessError as error:
-            if rows == ROWS or b"export the model with the microbatch" not in error.stderr:
-                return "wrong", error.stderr.decode()[-300:]
-    return ("right" if off <= LIMIT else "wrong"), f"off by {off:.1e} at most, in {where}"
-
-
-def main():
-    tools, wanted = sys.argv[1:4], sys.argv[4:]
-    warnings.filterwarnings("ignore")
-    torch.set_num_threads(1)  # of tiny models
-    counts = {"right": 0, "refused": 0, "wrong": 0}
-    for name, build in builders():
-        if wanted and name not in wanted:
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            torch.manual_seed(7)
-            torch.randint(VOCABULARY, (3000,), dtype=torch.int16).numpy().tofile(
-                os.path.join(folder, "tokens"))
-            try:
-                result, line = check(build, tools, folder)
-            except Exception as error:  # transformers does not make it
-                result, line = "refused", f"not made: {type(error).__name__}: {str(error)[:200]}"
-        counts[result] += 1
-        print(f"{result}: {name}: {line}", flush=True)
-    print(", ".join(f"{count} {result}" for result, count in counts.items()))
-    enough = bool(wanted) or counts["right"] >= RIGHT
-    sys.exit(0 if counts["wrong"] == 0 and enough else 1)
+    def trained(self, tools, folder):
+        writer, _, sources = tools
+        torch.manual_seed(7)
+        torch.randint(VOCABULARY, (3000,), dtype=torch.int16).numpy().tofile(
+            os.path.join(folder, "tokens"))
+        out, said = model_zoo.performed(writer, folder, [
+            lambda: write_run(folder, sources, "1f1b", 2, ""),
+            lambda: write_run(folder, sources, "gpipe", 1, "")])
+        rows, targets = (torch.tensor(said[key]).reshape(-1, ROWS, CONTEXT)
+                         for key in ("tokens", "targets"))
+        total = 0.0
+        for row, target in zip(rows, targets):
+            loss = F.cross_entropy(self.one(row).flatten(0, 1), target.flatten(), reduction="sum")
+            loss.backward()
+            total += loss.item()
+        return model_zoo.furthest(said["loss"] * targets.numel() / total - 1, out,
+                                  {name: param.grad for name, param in self.used.items()})
 
 
 if __name__ == "__main__":
-    main()
+    model_zoo.main((Model(*named) for named in builders()), RIGHT)
