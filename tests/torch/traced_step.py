@@ -58,13 +58,19 @@ def work(rank, ranks, meeting, csv, stages, microbatches, steps, folder):
         local, microbatches, loss_fn=lambda output, target: whole_model.loss(torch, output, target)
     )
     schedule._load_csv(csv, format="compute_only")
+    record(torch, schedule, microbatches, 0 in mine, stages - 1 in mine, steps,
+           os.path.join(folder, f"rank{rank}.json" + (".gz" if rank % 2 else "")))
+
+
+def record(torch, schedule, microbatches, first, last, steps, path, **options):
+    """Performs the steps, traced with these options of the profiler, and leaves the group. `first`
+    and `last`: this rank has the first stage, or the last."""
     x, y = whole_model.data(torch, microbatches)
-    arguments = [x] if 0 in mine else []
-    keywords = {"target": y} if stages - 1 in mine else {}
+    arguments = [x] if first else []
+    keywords = {"target": y} if last else {}
     profiler = torch.profiler
-    path = os.path.join(folder, f"rank{rank}.json" + (".gz" if rank % 2 else ""))
     with profiler.profile(
-        activities=[profiler.ProfilerActivity.CPU],
+        activities=[profiler.ProfilerActivity.CPU], **options,
         schedule=profiler.schedule(wait=0, warmup=1, active=steps),
         on_trace_ready=lambda profile: profile.export_chrome_trace(path),
     ) as profile:

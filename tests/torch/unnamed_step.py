@@ -58,21 +58,8 @@ def work(rank, ranks, meeting, name, microbatches, steps, options, folder):
         stage, microbatches, loss_fn=lambda output, target: whole_model.loss(torch, output, target)
     )
     measure(torch, stage, schedule)
-    x, y = whole_model.data(torch, microbatches)
-    arguments = [x] if rank == 0 else []
-    keywords = {"target": y} if rank == ranks - 1 else {}
-    profiler = torch.profiler
-    path = os.path.join(folder, f"rank{rank}.json")
-    with profiler.profile(
-        activities=[profiler.ProfilerActivity.CPU], with_stack=options == "stack",
-        schedule=profiler.schedule(wait=0, warmup=1, active=steps),
-        on_trace_ready=lambda profile: profile.export_chrome_trace(path),
-    ) as profile:
-        for _ in range(1 + steps):
-            schedule.step(*arguments, **keywords)
-            profile.step()
-    torch.distributed.barrier()
-    torch.distributed.destroy_process_group()
+    traced_step.record(torch, schedule, microbatches, rank == 0, rank == ranks - 1, steps,
+                       os.path.join(folder, f"rank{rank}.json"), with_stack=options == "stack")
 
 
 def main(name, ranks, microbatches, steps, options, folder):
