@@ -2,20 +2,13 @@
 // and targets are checked against the model's when they are read.
 #include "executor/run/sample_file.h"
 
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "schedlang/base/fnv.h"
-#include "schedlang/base/open_file.h"
 #include "schedlang/base/status.h"
 #include "stages/graph.h"
 
@@ -40,47 +33,12 @@ int64_t SampleFile::Column::At(int64_t i) const {
 
 absl::StatusOr<SampleFile> SampleFile::Open(const std::string& path, const SampleShape& shape) {
   SampleFile file;
+  SL_ASSIGN_OR_RETURN(file.mapped_, MappedFile::Open(path));
   file.path_ = path;
   file.shape_ = shape;
-  absl::Status status = file.Map(path);
-  if (status.ok()) status = file.FindTensors();
+  const absl::Status status = file.FindTensors();
   if (status.ok()) return file;
   return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
-}
-
-SampleFile::SampleFile(SampleFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      shape_(std::move(other.shape_)),
-      mapped_(std::exchange(other.mapped_, nullptr)),
-      bytes_(other.bytes_),
-      samples_(other.samples_),
-      input_(other.input_),
-      target_(other.target_) {}
-
-SampleFile::~SampleFile() {
-  if (mapped_ != nullptr) munmap(const_cast<char*>(mapped_), bytes_);
-}
-
-absl::Status SampleFile::Map(const std::string& path) {
-  SL_ASSIGN_OR_RETURN(const int file, OpenToRead(path));
-  struct stat status;
-  const bool known = fstat(file, &status) == 0;
-  const int error = errno;
-  void* mapped = MAP_FAILED;
-  if (known && S_ISREG(status.st_mode) && status.st_size > 0) {
-    bytes_ = static_cast<uint64_t>(status.st_size);
-    mapped = mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, file, 0);
-  }
-  const int map_error = errno;
-  close(file);
-  if (!known) return absl::UnavailableError(std::strerror(error));
-  if (!S_ISREG(status.st_mode)) return absl::InvalidArgumentError("not a regular file");
-  if (status.st_size == 0) return absl::InvalidArgumentError("the file is empty");
-  if (mapped == MAP_FAILED) {
-    return absl::UnavailableError(absl::StrCat("cannot be mapped: ", std::strerror(map_error)));
-  }
-  mapped_ = static_cast<const char*>(mapped);
-  return absl::OkStatus();
 }
 
 absl::StatusOr<SampleFile::Column> SampleFile::ColumnOf(const StoredTensor& tensor,
@@ -114,12 +72,13 @@ absl::StatusOr<SampleFile::Column> SampleFile::ColumnOf(const StoredTensor& tens
 }
 
 absl::Status SampleFile::FindTensors() {
-  const absl::string_view all(mapped_, bytes_);
+  const absl::string_view all = mapped_.bytes();
   SL_ASSIGN_OR_RETURN(const uint64_t header_bytes,
-                      HeaderBytes(all.substr(0, kLengthBytes), bytes_));
+                      HeaderBytes(all.substr(0, kLengthBytes), all.size()));
   const uint64_t begin = kLengthBytes + header_bytes;
-  SL_ASSIGN_OR_RETURN(const TensorHeader header,
-                      ParseTensorHeader(all.substr(kLengthBytes, header_bytes), bytes_ - begin));
+  SL_ASSIGN_OR_RETURN(
+      const TensorHeader header,
+      ParseTensorHeader(all.substr(kLengthBytes, header_bytes), all.size() - begin));
   const StoredTensor *input = nullptr, *target = nullptr;
   for (const StoredTensor& tensor : header.tensors) {
     if (tensor.name == "input") {
@@ -136,8 +95,8 @@ absl::Status SampleFile::FindTensors() {
         absl::StrCat("it has no tensor '", input == nullptr ? "input" : "target",
                      "'; samples are 'input', the model's, and 'target', the classes"));
   }
-  SL_ASSIGN_OR_RETURN(input_, ColumnOf(*input, mapped_ + begin, shape_.numbers, shape_.sizes));
-  SL_ASSIGN_OR_RETURN(target_, ColumnOf(*target, mapped_ + begin, false, {shape_.targets}));
+  SL_ASSIGN_OR_RETURN(input_, ColumnOf(*input, all.data() + begin, shape_.numbers, shape_.sizes));
+  SL_ASSIGN_OR_RETURN(target_, ColumnOf(*target, all.data() + begin, false, {shape_.targets}));
   return absl::OkStatus();
 }
 

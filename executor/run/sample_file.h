@@ -12,22 +12,18 @@
 #include "absl/types/span.h"
 #include "executor/checkpoint/tensor_header.h"
 #include "executor/training/data.h"
+#include "executor/training/mapped_file.h"
 #include "stages/models/model.h"
 
 namespace stringline {
 
-// The file is mapped: its pages are read when samples are. Truncating it meanwhile kills the
-// process.
+// The file is mapped (mapped_file.h).
 class SampleFile : public Samples {
  public:
   // Errors name the file: NotFound, PermissionDenied; InvalidArgument for a file that is no
   // safetensors file, lacks a tensor or has a further one, or has a tensor of another type or of
   // other sizes than the model reads.
   static absl::StatusOr<SampleFile> Open(const std::string& path, const SampleShape& shape);
-  SampleFile(SampleFile&& other) noexcept;
-  SampleFile& operator=(SampleFile&&) = delete;
-  ~SampleFile() override;
-
   int64_t size() const override { return samples_; }  // N
   // The sample's numbers as I32 with the same bits, or its tokens; and its targets, kNoTarget for
   // none, behind as many kNoTarget as there are fewer targets than tokens. Spans have shape.tokens
@@ -47,15 +43,13 @@ class SampleFile : public Samples {
     int64_t At(int64_t i) const;
   };
   SampleFile() = default;
-  absl::Status Map(const std::string& path);
   absl::Status FindTensors();
   absl::StatusOr<Column> ColumnOf(const StoredTensor& tensor, const char* data, bool floats,
                                   absl::Span<const int64_t> sizes);
 
   std::string path_;
   SampleShape shape_;
-  const char* mapped_ = nullptr;
-  uint64_t bytes_ = 0;
+  MappedFile mapped_;
   int64_t samples_ = 0;
   Column input_, target_;
 };

@@ -366,6 +366,10 @@ class Run {
   }
 
   static absl::Status WithoutTargets(const std::string& what, const DataFiles& data) {
+    if (!data.samples.empty()) {
+      return absl::OutOfRangeError(absl::StrCat(
+          what, " has no target: those of all its samples of ", data.samples, " are -100"));
+    }
     return absl::OutOfRangeError(
         absl::StrCat(what, " has no token to predict: every document in it, of ",
                      data.packed.end >= 0 ? absl::StrCat("those that end with ", data.packed.end)

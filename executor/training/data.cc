@@ -3,10 +3,6 @@
 // checked when it is read.
 #include "executor/training/data.h"
 
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
@@ -18,7 +14,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "executor/engine/available_memory.h"
-#include "schedlang/base/open_file.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/source.h"
 #include "schedlang/base/status.h"
@@ -111,50 +106,22 @@ std::string TrainingData::Identity() const {
 
 absl::StatusOr<TokenFile> TokenFile::Open(const std::string& path, const std::string& dtype,
                                           int vocabulary) {
-  SL_ASSIGN_OR_RETURN(const int opened, OpenToRead(path));
   TokenFile file;
+  SL_ASSIGN_OR_RETURN(file.mapped_, MappedFile::Open(path));
   file.path_ = path;
   file.vocabulary_ = vocabulary;
-  absl::Status status = file.Map(opened);
-  close(opened);
-  if (status.ok()) status = file.FindTokens(dtype);
+  const absl::Status status = file.FindTokens(dtype);
   if (!status.ok()) return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
   constexpr int64_t kLooked = 1 << 20;
   SL_RETURN_IF_ERROR(file.Check(0, std::min(kLooked, file.size_)));
   return file;
 }
 
-TokenFile::TokenFile(TokenFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      vocabulary_(other.vocabulary_),
-      mapped_(std::exchange(other.mapped_, nullptr)),
-      bytes_(other.bytes_),
-      begin_(other.begin_),
-      size_(other.size_),
-      width_(other.width_) {}
-
-TokenFile::~TokenFile() {
-  if (mapped_ != nullptr) munmap(const_cast<char*>(mapped_), bytes_);
-}
-
-absl::Status TokenFile::Map(int file) {
-  struct stat status;
-  if (fstat(file, &status) != 0) return absl::UnavailableError(std::strerror(errno));
-  if (!S_ISREG(status.st_mode)) return absl::InvalidArgumentError("not a regular file");
-  if (status.st_size == 0) return absl::InvalidArgumentError("the file is empty");
-  bytes_ = static_cast<uint64_t>(status.st_size);
-  void* const mapped = mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, file, 0);
-  if (mapped == MAP_FAILED) {
-    return absl::UnavailableError(absl::StrCat("cannot be mapped: ", std::strerror(errno)));
-  }
-  mapped_ = static_cast<const char*>(mapped);
-  return absl::OkStatus();
-}
-
 // Finds the tokens' place in the file, and their width.
 absl::Status TokenFile::FindTokens(const std::string& dtype) {
   int32_t header[3] = {};
-  if (bytes_ >= sizeof header) std::memcpy(header, mapped_, sizeof header);
+  const absl::string_view bytes = mapped_.bytes();
+  if (bytes.size() >= sizeof header) std::memcpy(header, bytes.data(), sizeof header);
   const auto* const known =
       std::find_if(std::begin(kHeaders), std::end(kHeaders),
                    [&](const KnownHeader& row) { return row.first == header[0]; });
@@ -165,11 +132,11 @@ absl::Status TokenFile::FindTokens(const std::string& dtype) {
                        " it may hold uint16 or uint32: say which with data.dtype"));
     }
     width_ = dtype == "uint32" ? 4 : 2;
-    if (bytes_ % width_ != 0) {
+    if (bytes.size() % width_ != 0) {
       return absl::InvalidArgumentError(
-          absl::StrCat(bytes_, " bytes are no whole number of ", NameOfWidth(width_)));
+          absl::StrCat(bytes.size(), " bytes are no whole number of ", NameOfWidth(width_)));
     }
-    size_ = static_cast<int64_t>(bytes_) / width_;
+    size_ = static_cast<int64_t>(bytes.size()) / width_;
     return absl::OkStatus();
   }
   width_ = known->width;
@@ -184,9 +151,9 @@ absl::Status TokenFile::FindTokens(const std::string& dtype) {
     return absl::InvalidArgumentError(
         absl::StrCat("its header says ", NameOfWidth(width_), ", data.dtype ", dtype));
   }
-  if (size_ < 1 || static_cast<uint64_t>(kHeaderBytes + size_ * width_) != bytes_) {
+  if (size_ < 1 || static_cast<uint64_t>(kHeaderBytes + size_ * width_) != bytes.size()) {
     return absl::InvalidArgumentError(absl::StrCat("its header says ", size_, " tokens, but ",
-                                                   bytes_,
+                                                   bytes.size(),
                                                    " bytes are there: was the file cut short?"));
   }
   return absl::OkStatus();
@@ -194,7 +161,7 @@ absl::Status TokenFile::FindTokens(const std::string& dtype) {
 
 uint32_t TokenFile::operator[](int64_t i) const {
   uint32_t token = 0;  // little-endian: the low bytes come first
-  std::memcpy(&token, mapped_ + begin_ + i * width_, static_cast<size_t>(width_));
+  std::memcpy(&token, mapped_.bytes().data() + begin_ + i * width_, static_cast<size_t>(width_));
   return token;
 }
 

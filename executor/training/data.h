@@ -20,6 +20,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "executor/training/documents.h"
+#include "executor/training/mapped_file.h"
 
 namespace stringline {
 
@@ -46,8 +47,7 @@ struct BatchKey {
 void FillBatch(absl::string_view text, const BatchKey& key, int context, absl::Span<int32_t> tokens,
                absl::Span<int32_t> targets);
 
-// A mapped file of tokens: its pages are read when windows fall into them. Truncating the file
-// while it is mapped kills the process.
+// A mapped file of tokens.
 class TokenFile {
  public:
   // `dtype` is uint16, uint32, or "": then the header decides, and a file without a header has
@@ -56,10 +56,6 @@ class TokenFile {
   // dtype other than the header's, or a token outside the vocabulary among the first million.
   static absl::StatusOr<TokenFile> Open(const std::string& path, const std::string& dtype,
                                         int vocabulary);
-  TokenFile(TokenFile&& other) noexcept;
-  TokenFile& operator=(TokenFile&&) = delete;
-  ~TokenFile();
-
   int64_t size() const { return size_; }
   uint32_t operator[](int64_t i) const;
   // InvalidArgument names the first of these tokens outside the vocabulary, and its index.
@@ -67,13 +63,11 @@ class TokenFile {
 
  private:
   TokenFile() = default;
-  absl::Status Map(int file);
   absl::Status FindTokens(const std::string& dtype);
 
   std::string path_;
   int64_t vocabulary_ = 0;
-  const char* mapped_ = nullptr;
-  uint64_t bytes_ = 0;
+  MappedFile mapped_;
   int64_t begin_ = 0;  // offset of the tokens, in bytes
   int64_t size_ = 0;
   int width_ = 2;  // bytes of a token
@@ -88,9 +82,9 @@ class Samples {
   // the model does not have.
   virtual absl::Status Fill(int64_t sample, absl::Span<int32_t> tokens,
                             absl::Span<int32_t> targets) const = 0;
-  // Those that are not kNoTarget.
+  // Counts the targets of a sample that are not kNoTarget.
   virtual int64_t CountTargets(int64_t sample) const = 0;
-  // How many tokens of each sample can have no target.
+  // The number of tokens of each sample that can have no target.
   virtual int64_t without_target() const = 0;
   // A hash of the sample.
   virtual uint64_t HashOf(int64_t sample) const = 0;

@@ -9,8 +9,11 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "executor/run/train.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/executor/plans.h"
+#include "tests/executor/small_run.h"
 
 namespace stringline {
 namespace {
@@ -137,8 +140,9 @@ TEST_F(Samples, BadFilesAreSaid) {
   EXPECT_FALSE(SampleFile::Open(path_, kPictures).ok());
   std::ofstream(path_, std::ios::binary | std::ios::trunc).flush();
   EXPECT_EQ(Says(SampleFile::Open(path_, kPictures).status()), "the file is empty");
-  EXPECT_EQ(SampleFile::Open(path_ + "-none", kPictures).status().code(),
-            absl::StatusCode::kNotFound);
+  const absl::Status none = SampleFile::Open(path_ + "-none", kPictures).status();
+  EXPECT_EQ(none.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(none.message().rfind(path_), 0u) << none << ": the path once, at the beginning";
 }
 
 TEST_F(Samples, NumbersOutsideTheModelAreSaid) {
@@ -179,6 +183,19 @@ TEST_F(Samples, RowsReachAllSamplesAndLieEvenly) {
   EXPECT_EQ(met.size(), static_cast<size_t>(kCount));
   ASSERT_TRUE(data.FillEvenly(1, 4, 3, absl::MakeSpan(tokens), absl::MakeSpan(targets)).ok());
   EXPECT_THAT(tokens, ElementsAre(1, 1, 1, 2, 2, 2));  // samples 1 * 5 / 4 and 2 * 5 / 4
+}
+
+// As many targets as tokens, none of which counts.
+TEST_F(Samples, AStepWithoutATargetIsSaid) {
+  RunConfig config = SmallRun(1);
+  config.data.samples = path_;
+  const auto file = Open({Tensor("input", {2, 16}, std::vector<int32_t>(32, 7)),
+                          Tensor("target", {2, 16}, std::vector<int32_t>(32, -100))},
+                         config.shape.sample());
+  ASSERT_TRUE(file.ok()) << file.status();
+  const auto result = Train(config, *LibraryPlan("1f1b", 2, 4), TrainingData(*file), {});
+  EXPECT_EQ(result.status().message(),
+            "step 1 has no target: those of all its samples of " + path_ + " are -100");
 }
 
 }  // namespace
