@@ -103,7 +103,7 @@ Shape WithLast(const Shape& shape, const std::vector<Window>& windows, bool plac
   return with;
 }
 
-// Of a convolution of so many channels in groups: w (O,C/G,K).
+// The shape of a convolution's kernels for so many channels in groups: w (O,C/G,K).
 Shape KernelOf(int64_t out, int64_t in, int64_t groups, const std::vector<Window>& windows) {
   Shape shape = {out, in / groups};
   for (const Window& of : windows) shape.push_back(of.kernel);

@@ -21,7 +21,7 @@ struct Window {
 
   static constexpr size_t kNumbers = 6;  // attributes of a dimension, in this order
   int64_t reach() const { return dilation * (kernel - 1) + 1; }
-  // Of the result; less than 1 where the kernel does not fit.
+  // The places of the result; 0 where the kernel does not fit.
   int64_t places() const {
     const int64_t rest = size + before + behind - reach();
     return rest < 0 ? 0 : rest / stride + 1;

@@ -160,6 +160,15 @@ absl::StatusOr<std::optional<ValueId>> OfChannels(TorchOperands& in, const Torch
   return value;
 }
 
+// x by the weight of each channel, and its bias, where a norm has them.
+Made ScaleChannels(TorchOperands& in, const TorchNode& node, ValueId x) {
+  const size_t dims = in.tensors().SizesOf(x).size();
+  SL_ASSIGN_OR_RETURN(const auto weight, OfChannels(in, node, "weight", dims));
+  SL_ASSIGN_OR_RETURN(const auto bias, OfChannels(in, node, "bias", dims));
+  SL_ASSIGN_OR_RETURN(x, MultiplyIfGiven(in, x, weight));
+  return AddIfGiven(in, x, bias);
+}
+
 Made GroupNorm(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
   SL_ASSIGN_OR_RETURN(ValueId x, in.Value(node.Tensor("input")));
   const Sizes sizes = in.tensors().SizesOf(x);
@@ -169,10 +178,7 @@ Made GroupNorm(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
   SL_ASSIGN_OR_RETURN(x, in.tensors().Reshape(x, {sizes[0], groups, each}));
   SL_ASSIGN_OR_RETURN(x, in.tensors().Normalised(x, {2}, node.Number("eps", 1e-5), true));
   SL_ASSIGN_OR_RETURN(x, in.tensors().Reshape(x, sizes));
-  SL_ASSIGN_OR_RETURN(const auto weight, OfChannels(in, node, "weight", sizes.size()));
-  SL_ASSIGN_OR_RETURN(const auto bias, OfChannels(in, node, "bias", sizes.size()));
-  SL_ASSIGN_OR_RETURN(x, MultiplyIfGiven(in, x, weight));
-  return AddIfGiven(in, x, bias);
+  return ScaleChannels(in, node, x);
 }
 
 // A parameter of so many channels, or this number for each.
@@ -197,10 +203,7 @@ Made TrainedBatchNorm(TorchOperands& in, const TorchNode& node) {
     Sizes others = {0};
     for (size_t d = 2; d < sizes.size(); ++d) others.push_back(static_cast<int64_t>(d));
     SL_ASSIGN_OR_RETURN(x, in.tensors().Normalised(x, others, epsilon, /*centre=*/true));
-    SL_ASSIGN_OR_RETURN(const auto weight, OfChannels(in, node, "weight", sizes.size()));
-    SL_ASSIGN_OR_RETURN(const auto bias, OfChannels(in, node, "bias", sizes.size()));
-    SL_ASSIGN_OR_RETURN(x, MultiplyIfGiven(in, x, weight));
-    return AddIfGiven(in, x, bias);
+    return ScaleChannels(in, node, x);
   }
   if (momentum <= 0 || momentum > 1)
     return in.graph().Unknown(node, "its momentum is not in (0, 1]");
@@ -230,10 +233,7 @@ Made BatchNorm(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
       ValueId root, in.tensors().Map(MapFunction::add_number, *variance, node.Number("eps", 1e-5)));
   SL_ASSIGN_OR_RETURN(root, in.tensors().Map(MapFunction::rsqrt, root));
   SL_ASSIGN_OR_RETURN(x, in.tensors().Multiply(x, root));
-  SL_ASSIGN_OR_RETURN(const auto weight, OfChannels(in, node, "weight", dims));
-  SL_ASSIGN_OR_RETURN(const auto bias, OfChannels(in, node, "bias", dims));
-  SL_ASSIGN_OR_RETURN(x, MultiplyIfGiven(in, x, weight));
-  return AddIfGiven(in, x, bias);
+  return ScaleChannels(in, node, x);
 }
 
 // The letters of one side of an einsum's equation.
@@ -308,20 +308,13 @@ Made Einsum(TorchOperands& in, const TorchNode& node, size_t output) {
 
 // Sums of all positions so far, by a matrix of ones on and below the diagonal.
 Made CumulativeSum(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
-  TensorNodes& tensors = in.tensors();
-  SL_ASSIGN_OR_RETURN(ValueId x, in.Value(node.Tensor("self")));
-  const int64_t last = static_cast<int64_t>(tensors.SizesOf(x).size()) - 1;
-  SL_ASSIGN_OR_RETURN(const int64_t dim, in.Dimension(node, "dim", -1, tensors.SizesOf(x)));
-  SL_ASSIGN_OR_RETURN(x, tensors.Swap(x, dim, last));
-  const Sizes sizes = tensors.SizesOf(x);
-  const int64_t count = sizes.back();
+  SL_ASSIGN_OR_RETURN(const ValueId x, in.Value(node.Tensor("self")));
+  const Sizes& sizes = in.tensors().SizesOf(x);
+  SL_ASSIGN_OR_RETURN(const int64_t dim, in.Dimension(node, "dim", -1, sizes));
+  const int64_t count = sizes[static_cast<size_t>(dim)];
   std::vector<double> ones;
   for (int64_t i = 0; i < count * count; ++i) ones.push_back(i / count <= i % count ? 1 : 0);
-  SL_ASSIGN_OR_RETURN(const ValueId upper, tensors.Numbers({count, count}, ones));
-  SL_ASSIGN_OR_RETURN(x, tensors.Reshape(x, {tensors.ElementsOf(x) / count, count}));
-  SL_ASSIGN_OR_RETURN(x, tensors.MatMul(x, upper));
-  SL_ASSIGN_OR_RETURN(x, tensors.Reshape(x, sizes));
-  return tensors.Swap(x, dim, last);
+  return in.tensors().Mix(x, dim, count, ones);
 }
 
 // Scores of hidden keys become -inf.

@@ -41,7 +41,8 @@ std::string JoinNames(const std::vector<std::string>& names) {
                       first.substr(first.size() - back));
 }
 
-// Of (out, in), or (in, out) if transposed; of more dimensions all before the last.
+// The rows of a tensor (out, in), or (in, out) if transposed; with more dimensions all sizes before
+// the last one make up the rows.
 int64_t RowsOf(const std::vector<int64_t>& sizes, bool transposed) {
   if (sizes.size() == 2 && transposed) return sizes[1];
   int64_t rows = sizes.size() == 1 ? sizes[0] : 1;

@@ -133,6 +133,20 @@ TensorNodes::Made TensorNodes::MatMul(ValueId a, ValueId b) {
   return Append(Op::kMatMul, {a, b}, {0, 0});
 }
 
+TensorNodes::Made TensorNodes::Mix(ValueId x, int64_t dim, int64_t size,
+                                   const std::vector<double>& matrix) {
+  const auto last = static_cast<int64_t>(SizesOf(x).size()) - 1;
+  SL_ASSIGN_OR_RETURN(x, Swap(x, dim, last));
+  Sizes sizes = SizesOf(x);
+  const int64_t from = sizes.back();
+  sizes.back() = size;
+  SL_ASSIGN_OR_RETURN(const ValueId factor, Numbers({from, size}, matrix));
+  SL_ASSIGN_OR_RETURN(x, Reshape(x, {ElementsOf(x) / from, from}));
+  SL_ASSIGN_OR_RETURN(x, MatMul(x, factor));
+  SL_ASSIGN_OR_RETURN(x, Reshape(x, sizes));
+  return Swap(x, dim, last);
+}
+
 TensorNodes::Made TensorNodes::Softmax(ValueId x, int64_t dim, bool log) {
   const int64_t last = static_cast<int64_t>(SizesOf(x).size()) - 1;
   SL_ASSIGN_OR_RETURN(x, Swap(x, dim, last));

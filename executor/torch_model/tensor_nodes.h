@@ -44,6 +44,9 @@ class TensorNodes {
   Made Join(const std::vector<ValueId>& parts, int64_t dim);
   // (..,M,K) by (..,K,N); leading dimensions are broadcast.
   Made MatMul(ValueId a, ValueId b);
+  // Multiplies x along a dimension by a constant matrix (size of the dimension, `size` of the
+  // result).
+  Made Mix(ValueId x, int64_t dim, int64_t size, const std::vector<double>& matrix);
   Made Softmax(ValueId x, int64_t dim, bool log);
   // (x - mean) / sqrt(variance + epsilon) over these dimensions; without `centre` x / sqrt(mean of
   // x^2 + epsilon).

@@ -130,27 +130,6 @@ Made MaxPool(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
   return in.tensors().Append(Op::kMaxPool, {x}, AttributesOf(windows));
 }
 
-// Multiplies x along a dimension by a matrix of so many rows, (rows, size of the dimension).
-Made MixAlong(TorchOperands& in, ValueId x, int64_t dim, int64_t rows,
-              const std::vector<double>& matrix) {
-  TensorNodes& tensors = in.tensors();
-  const Sizes sizes = tensors.SizesOf(x);
-  const int64_t size = sizes[static_cast<size_t>(dim)];
-  const auto last = static_cast<int64_t>(sizes.size()) - 1;
-  std::vector<double> turned(matrix.size());
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t c = 0; c < size; ++c) turned[c * rows + r] = matrix[r * size + c];
-  }
-  SL_ASSIGN_OR_RETURN(const ValueId factor, tensors.Numbers({size, rows}, turned));
-  SL_ASSIGN_OR_RETURN(x, tensors.Swap(x, dim, last));
-  Sizes mixed = tensors.SizesOf(x);
-  mixed.back() = rows;
-  SL_ASSIGN_OR_RETURN(x, tensors.Reshape(x, {tensors.ElementsOf(x) / size, size}));
-  SL_ASSIGN_OR_RETURN(x, tensors.MatMul(x, factor));
-  SL_ASSIGN_OR_RETURN(x, tensors.Reshape(x, mixed));
-  return tensors.Swap(x, dim, last);
-}
-
 // The numbers that count in each window: those of x, and with `padded` those of torch's padding,
 // `pad` behind.
 std::vector<double> Averages(const Window& of, bool padded, int64_t pad, double divisor) {
@@ -161,7 +140,7 @@ std::vector<double> Averages(const Window& of, bool padded, int64_t pad, double 
     const int64_t all = std::min(first + of.kernel, of.size + pad) - first;
     const double share =
         divisor != 0 ? 1 / divisor : 1.0 / static_cast<double>(padded ? all : end - begin);
-    for (int64_t at = begin; at < end; ++at) matrix[i * of.size + at] = share;
+    for (int64_t at = begin; at < end; ++at) matrix[at * of.places() + i] = share;
   }
   return matrix;
 }
@@ -178,8 +157,8 @@ Made AveragePool(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
   for (size_t w = 0; w < windows.size(); ++w) {
     const auto dim = static_cast<int64_t>(dims - windows.size() + w);
     if (divisor != 0 && w > 0) divisor = 1;
-    SL_ASSIGN_OR_RETURN(x, MixAlong(in, x, dim, windows[w].places(),
-                                    Averages(windows[w], padded, pads[w], divisor)));
+    SL_ASSIGN_OR_RETURN(x, in.tensors().Mix(x, dim, windows[w].places(),
+                                            Averages(windows[w], padded, pads[w], divisor)));
   }
   return x;
 }
@@ -196,10 +175,10 @@ Made AdaptivePool(TorchOperands& in, const TorchNode& node, size_t output) {
     for (int64_t i = 0; i < to[d]; ++i) {
       const int64_t begin = i * from[d] / to[d], end = ((i + 1) * from[d] + to[d] - 1) / to[d];
       for (int64_t at = begin; at < end; ++at) {
-        matrix[i * from[d] + at] = 1 / static_cast<double>(end - begin);
+        matrix[at * to[d] + i] = 1 / static_cast<double>(end - begin);
       }
     }
-    SL_ASSIGN_OR_RETURN(x, MixAlong(in, x, static_cast<int64_t>(d), to[d], matrix));
+    SL_ASSIGN_OR_RETURN(x, in.tensors().Mix(x, static_cast<int64_t>(d), to[d], matrix));
   }
   return x;
 }

@@ -11,6 +11,11 @@
 
 namespace stringline {
 
+std::string TracedMemory::device_name() const {
+  if (device_type == 0) return "host";
+  return absl::StrCat(device_type == 1 ? "GPU " : "device ", device);
+}
+
 std::vector<TracedMemory> TracedMemoryOf(const KernelTrace& trace) {
   std::map<std::pair<int, int>, TracedMemory> by_device;
   for (const MemorySample& sample : trace.samples) {

@@ -18,6 +18,8 @@ struct TracedMemory {
   int device = 0;
   std::vector<MemorySample> samples;  // by time
   int64_t most_allocated_bytes = 0, most_reserved_bytes = 0;
+
+  std::string device_name() const;  // "host", "GPU 0"
 };
 
 // Devices in order.

@@ -38,13 +38,19 @@ TorchArgument TextArgument(const std::string& text) {
   return argument;
 }
 
+// A graph of no nodes, in which messages name what they are asked about.
+struct EmptyGraph {
+  const Pt2Archive archive =
+      Pt2Archive::Open(STRINGLINE_SOURCE_DIR "/tests/golden/torch/llama.pt2").value();
+  const TorchProgram program;
+  TorchConstants constants{program, archive};
+  const TorchGraph graph{program, &constants};
+};
+
 // For every op: an argument that has to keep its default, and an argument of an unknown name.
 TEST(TorchArgumentsTest, RefusesArgumentsThatAreNotRead) {
-  const auto archive = Pt2Archive::Open(STRINGLINE_SOURCE_DIR "/tests/golden/torch/llama.pt2");
-  ASSERT_TRUE(archive.ok()) << archive.status();
-  const TorchProgram program;
-  TorchConstants constants(program, *archive);
-  const TorchGraph graph(program, &constants);
+  const EmptyGraph empty;
+  const TorchGraph& graph = empty.graph;
   using Kind = TorchArgument::Kind;
   int defaults = 0;
   for (const auto& [name, op] : TorchOps()) {
@@ -78,11 +84,8 @@ TEST(TorchArgumentsTest, RefusesArgumentsThatAreNotRead) {
 // A rule takes the default for a number that it does not find: so an argument that is there and is
 // no number has to be refused before.
 TEST(TorchArgumentsTest, RefusesNumbersThatAreNone) {
-  const auto archive = Pt2Archive::Open(STRINGLINE_SOURCE_DIR "/tests/golden/torch/llama.pt2");
-  ASSERT_TRUE(archive.ok()) << archive.status();
-  const TorchProgram program;
-  TorchConstants constants(program, *archive);
-  const TorchGraph graph(program, &constants);
+  const EmptyGraph empty;
+  const TorchGraph& graph = empty.graph;
   using Kind = TorchArgument::Kind;
   TorchArgument tensor, list = NumberArgument(Kind::kInts, 1), other, size;
   tensor.kind = Kind::kTensor;

@@ -78,11 +78,6 @@ const char* KindName(DeviceWork work) {
   return "other";
 }
 
-std::string DeviceName(const TracedMemory& memory) {
-  if (memory.device_type == 0) return "host";
-  return absl::StrCat(memory.device_type == 1 ? "GPU " : "device ", memory.device);
-}
-
 // A name cut to `width` columns, at most.
 std::string Cut(const std::string& name, size_t width) {
   return name.size() <= width ? name : absl::StrCat(name.substr(0, width - 3), "...");
@@ -148,7 +143,7 @@ void PrintCurves(const KernelTrace& trace, std::ostream& out) {
 
 void PrintMemory(const KernelTrace& trace, std::ostream& out) {
   for (const TracedMemory& memory : TracedMemoryOf(trace)) {
-    out << "  memory of " << DeviceName(memory) << ": at most "
+    out << "  memory of " << memory.device_name() << ": at most "
         << PrintBytes(memory.most_allocated_bytes) << " allocated, "
         << PrintBytes(memory.most_reserved_bytes) << " reserved, " << memory.samples.size()
         << " samples\n";
@@ -250,7 +245,7 @@ Json LaunchesAsJson(const KernelTrace& trace) {
 Json MemoryAsJson(const KernelTrace& trace) {
   Json memory = Json::array();
   for (const TracedMemory& of : TracedMemoryOf(trace)) {
-    Json json = {{"device", DeviceName(of)},
+    Json json = {{"device", of.device_name()},
                  {"most_allocated", of.most_allocated_bytes},
                  {"most_reserved", of.most_reserved_bytes},
                  {"at_us", Json::array()},

@@ -67,7 +67,7 @@ double LossTolerance(const std::string& precision);
 
 // The number of our cases that are slower by more than the asked share.
 int CountSlower(const SuiteComparison& comparison);
-// Those of our cases that may be slower by more than that, for all that the figures say, with the
+// The cases of ours that may be slower by more than that, for all that the figures say, with the
 // reason, a line each: noise, too few repetitions, or no figures in the second.
 std::vector<std::string> UnseenCases(const SuiteComparison& comparison);
 

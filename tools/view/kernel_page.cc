@@ -97,10 +97,8 @@ std::string TracksOf(const KernelTrace& trace, int64_t length_ns) {
     for (const MemorySample& sample : memory.samples) {
       samples.push_back({sample.at_ns, static_cast<double>(sample.allocated_bytes)});
     }
-    const std::string device =
-        memory.device_type == 0 ? "the host" : absl::StrCat("GPU ", memory.device);
-    tracks += TrackOf("memory allocated on " + device, PrintBytes(memory.most_allocated_bytes),
-                      samples, first_ns, length_ns);
+    tracks += TrackOf("memory allocated on " + memory.device_name(),
+                      PrintBytes(memory.most_allocated_bytes), samples, first_ns, length_ns);
   }
   return tracks;
 }

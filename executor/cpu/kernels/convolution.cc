@@ -148,6 +148,13 @@ struct ConvolutionSizes {
   const int64_t rows;                    // of the matrix of columns
 };
 
+// The columns of a sequence's group: x itself where each window is its place of x.
+const float* ColumnsOf(const float* x, const ConvolutionSizes& of, float* columns) {
+  if (of.windows.plain) return x;
+  Unfold(x, of.in, of.windows, columns);
+  return columns;
+}
+
 }  // namespace
 
 int64_t ConvolutionWorkspace(const Node& node, int64_t channels_in_group) {
@@ -162,11 +169,7 @@ void Run_kConvolution(const Node& node, In in, Out out, Accumulate, void* worksp
   const ConvolutionSizes of(node, *in[0].type, *out[0].type);
   auto* const columns = static_cast<float*>(workspace);
   of.Walk([&](int64_t x, int64_t y, int64_t w) {
-    const float* matrix = in[0].f32() + x;
-    if (!of.windows.plain) {
-      Unfold(matrix, of.in, of.windows, columns);
-      matrix = columns;
-    }
+    const float* const matrix = ColumnsOf(in[0].f32() + x, of, columns);
     Multiply({in[1].f32() + w, false}, {matrix, false}, out[0].f32() + y, of.out, of.windows.places,
              of.rows, false);
   });
@@ -192,11 +195,7 @@ void Run_kConvolutionWeightGrad(const Node& node, In in, Out out, Accumulate acc
   const ConvolutionSizes of(node, *in[1].type, *in[0].type);
   auto* const columns = static_cast<float*>(workspace);
   of.Walk([&](int64_t x, int64_t y, int64_t w) {
-    const float* matrix = in[1].f32() + x;
-    if (!of.windows.plain) {
-      Unfold(matrix, of.in, of.windows, columns);
-      matrix = columns;
-    }
+    const float* const matrix = ColumnsOf(in[1].f32() + x, of, columns);
     const bool begins = y < of.groups * of.out * of.windows.places;  // the first sequence
     Multiply({in[0].f32() + y, false}, {matrix, true}, out[0].f32() + w, of.out, of.rows,
              of.windows.places, !begins || accumulate[0]);
