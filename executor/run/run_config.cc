@@ -341,7 +341,7 @@ absl::Status CheckTakesTexts(const AnyShape& shape) {
       sample.numbers ? "numbers"
                      : absl::StrCat("sequences of ", shape.context(), " tokens with ",
                                     sample.targets, sample.targets == 1 ? " target" : " targets"),
-      "; `samples`, a file of inputs with their targets, would help"));
+      "; samples, a file of inputs with their targets, would help"));
 }
 
 absl::StatusOr<RunConfig> ReadRunConfig(const std::string& path) {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "executor/checkpoint/tensor_header.h"
 #include "tests/tools/prepared_run.h"
 #include "tests/tools/tool_run.h"
 
@@ -47,6 +48,30 @@ TEST(RunTest, TrainsAndLeavesFilesThatAreRead) {
   EXPECT_TRUE(json["stopped"].is_null());
   EXPECT_EQ(json["saved"], nlohmann::json::array());
   EXPECT_FALSE(std::filesystem::exists(folder + "/made/here/losses.csv.part"));
+}
+
+// An encoder reads half of each sample's tokens, and only the others have targets.
+TEST(RunTest, CountsSamples) {
+  constexpr int kSamples = 5, kTokens = 8, kTargets = 4;
+  const std::string folder = PrepareRun(
+      "model: {layers: 2, width: 16, heads: 2, context: 8}\ndata: {text: words.txt",
+      "model: {kind: encoder_decoder, layers: 2, encoder_layers: 1, width: 16, heads: 2, "
+      "context: 8, source: 4}\ndata: {samples: samples.safetensors");
+  const std::vector<int32_t> numbers(kSamples * (kTokens + kTargets), 7);
+  const uint64_t input = kSamples * kTokens * sizeof(int32_t);
+  const uint64_t all = numbers.size() * sizeof(int32_t);
+  const TensorHeader header = {{{"input", "I32", {kSamples, kTokens}, 0, input},
+                                {"target", "I32", {kSamples, kTargets}, input, all}},
+                               {}};
+  WriteText(
+      folder + "/samples.safetensors",
+      PrintTensorHeader(header) + std::string(reinterpret_cast<const char*>(numbers.data()), all));
+  const Answer answer = RunToolIn(folder, Words("run run.yaml --out made"));
+  EXPECT_EQ(answer.status, 0) << answer.err;
+  for (const char* const says : {"samples: samples.safetensors, 5 of them\n",
+                                 "6 steps of 8 samples in ", " samples/s\n", " nats per target"}) {
+    EXPECT_NE(answer.out.find(says), std::string::npos) << says << "\n" << answer.out;
+  }
 }
 
 // Every line is a document: their lengths say the same as the byte with which they end.

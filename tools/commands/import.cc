@@ -52,9 +52,10 @@ std::string Sequences(int count) {
 std::string PrintModel(const RaisedShape& shape) {
   const RaisedModel& model = *shape.model;
   std::string text = absl::StrFormat(
-      "# %s: %d parameters, %d layers of %d channels, %d different %s%s\n"
+      "# %s: %d parameters, %d layers%s, %d different %s%s\n"
       "# exported with %s of %s\n#\n",
-      model.name, CountParams(shape), shape.layers, shape.width, shape.vocabulary,
+      model.name, CountParams(shape), shape.layers,
+      model.sample.empty() ? absl::StrCat(" of ", shape.width, " channels") : "", shape.vocabulary,
       shape.token_kinds() == shape.vocabulary ? "tokens" : "targets",
       shape.tied ? ", the head's weight is the embedding's" : "", Sequences(shape.microbatch),
       model.sample.empty() ? absl::StrCat(shape.context, " tokens")

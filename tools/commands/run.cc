@@ -198,14 +198,15 @@ void PrintResumed(const ResumedRun& resumed, const Output& output) {
              << std::flush;
 }
 
-// The words for what is predicted and for what is counted, of which one has so many tokens.
+// The words for what is predicted and for what is counted, of which one has so many tokens with a
+// target.
 struct Units {
   const char* target;
   const char* counted;
   int64_t tokens;
 };
 Units UnitsOf(const DataFiles& data, const AnyShape& shape) {
-  if (!data.samples.empty()) return {"target", "samples", shape.context()};
+  if (!data.samples.empty()) return {"target", "samples", shape.sample().targets};
   return {data.tokens.empty() ? "byte" : "token", "tokens", 1};
 }
 
