@@ -3,6 +3,9 @@
 #include "schedlang/search/list_orders.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "schedlang/search/mirrored.h"
 
 namespace stringline::search {
 namespace {
@@ -44,6 +47,9 @@ class ListRun {
     words_.resize(ranks_.size());
   }
 
+  // F, and B or I, of every rank in this order.
+  void Follow(std::vector<std::vector<Letter>> sequences) { sequences_ = std::move(sequences); }
+
   Words Run() && {
     for (size_t r = 0; r < ranks_.size(); ++r) Choose(static_cast<int>(r));
     SparseStop stop(problem_.stop, 1024);
@@ -80,17 +86,13 @@ class ListRun {
     int64_t left = 0;   // input and weight sides still to do
     Group choice;       // its next group, from `start` on; none: it waits
     int64_t start = 0;
+    size_t place = 0;  // in its sequence
   };
   struct Candidate {
     Letter letter = kNoLetter;
     int64_t start = 0;
     int64_t score = 0;
   };
-
-  ActionKind InputKind() const {
-    if (!problem_.split) return ActionKind::kBackward;
-    return problem_.whole && policy_.whole ? ActionKind::kBackward : ActionKind::kInputGradient;
-  }
 
   // True if behind an F of the rank's `index`-th stage something can always be finished.
   bool LeavesRoom(const RankState& rank, size_t index) const {
@@ -110,12 +112,53 @@ class ListRun {
     if (best->letter == kNoLetter || candidate.score < best->score) *best = candidate;
   }
 
+  // The next letter of the rank's sequence, if it has one and can be done; `*blocked`: an F that
+  // has arrived has no room.
+  Candidate NextInSequence(int r, bool* blocked) const {
+    const RankState& rank = ranks_[static_cast<size_t>(r)];
+    const std::vector<Letter>& sequence = sequences_[static_cast<size_t>(r)];
+    if (rank.place == sequence.size()) return {};
+    const Letter letter = sequence[rank.place];
+    const StageState& stage = stages_[static_cast<size_t>(StageOf(letter))];
+    const bool is_forward = KindOf(letter) == ActionKind::kForward;
+    const int64_t there = is_forward ? stage.activations[static_cast<size_t>(stage.forwards)]
+                                     : stage.gradients[static_cast<size_t>(stage.inputs)];
+    if (there == kNotThere) return {};
+    if (!HasRoom(rank, letter)) {
+      *blocked = true;
+      return {};
+    }
+    const int64_t start = std::max(rank.now, there);
+    return {letter, start, start + policy_.delay[letter]};
+  }
+
+  // Chooses the rank's next group by the arrivals known now, in the order of its sequence.
+  void ChooseInSequence(int r) {
+    RankState& rank = ranks_[static_cast<size_t>(r)];
+    bool blocked = false;
+    Candidate best = NextInSequence(r, &blocked);
+    ConsiderWeights(rank, blocked, &best);
+    rank.choice = {best.letter};
+    rank.start = best.start;
+  }
+
+  // The rank's W, of its furthest stage first, with their delay or at once.
+  void ConsiderWeights(const RankState& rank, bool at_once, Candidate* best) const {
+    for (auto it = rank.stages.rbegin(); it != rank.stages.rend(); ++it) {
+      const int s = *it;
+      if (stages_[static_cast<size_t>(s)].deferred == 0) continue;
+      const Letter letter = LetterOf(ActionKind::kWeightGradient, s);
+      Consider({letter, rank.now, rank.now + (at_once ? 0 : policy_.delay[letter])}, best);
+    }
+  }
+
   // Chooses the rank's next group by the arrivals known now.
   void Choose(int r) {
+    if (!sequences_.empty()) return ChooseInSequence(r);
     RankState& rank = ranks_[static_cast<size_t>(r)];
     Candidate best, best_forward, best_input;
     bool blocked = false;  // an F that has arrived has no room
-    const ActionKind input_kind = InputKind();
+    const ActionKind input_kind = BackOf(problem_, policy_);
     for (size_t i = rank.stages.size(); i-- > 0;) {  // among equals the furthest on its way
       const int s = rank.stages[i];
       const StageState& stage = stages_[static_cast<size_t>(s)];
@@ -144,12 +187,7 @@ class ListRun {
     }
     if (best_input.letter != kNoLetter) Consider(best_input, &best);
     if (best_forward.letter != kNoLetter) Consider(best_forward, &best);
-    for (auto it = rank.stages.rbegin(); it != rank.stages.rend(); ++it) {
-      const int s = *it;
-      if (stages_[static_cast<size_t>(s)].deferred == 0) continue;
-      const Letter letter = LetterOf(ActionKind::kWeightGradient, s);
-      Consider({letter, rank.now, rank.now + (blocked ? 0 : policy_.delay[letter])}, &best);
-    }
+    ConsiderWeights(rank, blocked, &best);
     rank.choice = {best.letter};
     rank.start = best.start;
     if (best.letter == kNoLetter || !policy_.pairs) return;
@@ -186,6 +224,7 @@ class ListRun {
     const int64_t end = rank.start + (group.is_pair() ? problem_.TimeOf(group) : TimeAlone(group));
     words_[static_cast<size_t>(r)].push_back(group);
     rank.now = end;
+    if (KindOf(group.first) != ActionKind::kWeightGradient) ++rank.place;
     Give(group.first, end, &rank);
     if (group.is_pair()) Give(group.second, end, &rank);
     Choose(r);
@@ -252,13 +291,43 @@ class ListRun {
   std::vector<RankState> ranks_;
   std::vector<StageState> stages_;
   std::vector<int64_t> queues_;
+  std::vector<std::vector<Letter>> sequences_;  // by rank; empty: the rule chooses freely
   Words words_;
 };
 
+std::vector<std::vector<Letter>> LettersIn(const Words& words) {
+  std::vector<std::vector<Letter>> letters(words.size());
+  for (size_t r = 0; r < words.size(); ++r) {
+    for (const Group group : words[r]) letters[r].push_back(group.first);
+  }
+  return letters;
+}
+
 }  // namespace
 
+ActionKind BackOf(const Problem& problem, const Policy& policy) {
+  if (!problem.split) return ActionKind::kBackward;
+  return problem.whole && policy.whole ? ActionKind::kBackward : ActionKind::kInputGradient;
+}
+
 Words ListOrders(const Problem& problem, const Policy& policy) {
-  return ListRun(problem, policy).Run();
+  const ActionKind back = BackOf(problem, policy);
+  ListRun run(problem, policy);
+  if (policy.mirrored) {
+    const Problem mirrored = Mirrored(problem, back);
+    Policy turned = policy;
+    turned.mirrored = turned.pairs = false;
+    Words words = ListOrders(mirrored, turned);
+    if (words.empty()) return {};
+    words = Reversed(std::move(words), back);
+    if (back == ActionKind::kBackward) return words;
+    run.Follow(LettersIn(words));
+  } else if (policy.block) {
+    std::vector<std::vector<Letter>> sequences = SequencesOf(problem, *policy.block, back);
+    if (sequences.empty()) return {};
+    run.Follow(std::move(sequences));
+  }
+  return std::move(run).Run();
 }
 
 }  // namespace stringline::search

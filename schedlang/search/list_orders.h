@@ -10,13 +10,20 @@
 // gets ahead with forwards, and can give gradients faster when the ranks before it have nothing
 // else left.
 //
-// No F begins if the ranks could then lack memory to finish anything: behind it the rank has room
-// for the remaining needs of its furthest microbatch.
+// A rule with a building block follows it: a rank's F, B and I come in the order of the repeated
+// pattern, as soon as they can, and its W by their delay, or at once if the next F has no room.
+// A mirrored rule is one for the problem backwards in time (mirrored.h), whose order is followed in
+// the same way.
+//
+// Otherwise no F begins if the ranks could then lack memory to finish anything: behind it the rank
+// has room for the remaining needs of its furthest microbatch.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "schedlang/search/building_block.h"
 #include "schedlang/search/problem.h"
 
 namespace stringline::search {
@@ -33,7 +40,12 @@ struct Policy {
   int32_t turn_burst = 0;     // the first so many come at once
   bool whole = false;         // B instead of I and W, where both may be used
   bool pairs = false;         // F and B or I together, where both could start
+  std::optional<BuildingBlock> block;
+  bool mirrored = false;  // F and B, or F and I, in an order of the mirrored problem, turned round
 };
+
+// The kind that goes back through the stages under the rule: B or I.
+ActionKind BackOf(const Problem& problem, const Policy& policy);
 
 // Orders that are complete and within the capacity; empty if the rule gets stuck. Cost: letters
 // times (stages of a rank + ranks).

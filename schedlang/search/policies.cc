@@ -1,3 +1,5 @@
+// Rules are made of a few figures of the problem: the pace of its busiest rank, and the round trip
+// of a microbatch from each stage. Building blocks have delays in slots of the shortest letter.
 #include "schedlang/search/policies.h"
 
 #include <algorithm>
@@ -102,6 +104,60 @@ Policy PolicyOf(const Problem& problem, const Ways& ways, double hold, double fo
   return policy;
 }
 
+// The slots of a block are as long as the shortest letter of the problem.
+int64_t SlotOf(const Problem& problem, ActionKind back) {
+  int64_t shortest = kNoLimit;
+  for (const StageWork& stage : problem.stages) {
+    for (const size_t kind : {kForwardAt, Index(back)}) {
+      if (stage.time[kind] > 0) shortest = std::min(shortest, stage.time[kind]);
+    }
+  }
+  return shortest;
+}
+
+// The turns of the stages that share a rank, in the order of a microbatch's way; and their number.
+std::vector<int> TurnsOf(const Problem& problem) {
+  std::vector<int> turns;
+  for (int s = 0; s < problem.stage_count(); ++s) {
+    turns.push_back(DepthOf(problem, s) / std::max(1, problem.ranks));
+  }
+  return turns;
+}
+
+// Blocks without delays, and with delays of one turn's F, and of the gradients of the next one, on
+// a part of the ranks: their memory lies between the least and that of no bubble.
+void AddBlocks(const Problem& problem, const Ways& ways, bool whole,
+               std::vector<Policy>* policies) {
+  Policy plain = PolicyOf(problem, ways, 1, 0, 1.0, 2);
+  plain.whole = whole;
+  const ActionKind back = BackOf(problem, plain);
+  const int64_t slot = SlotOf(problem, back);
+  const std::vector<int> turns = TurnsOf(problem);
+  const int last_turn = *std::max_element(turns.begin(), turns.end());
+  for (const double stretch : {1.0, 1.05, 1.1, 1.2, 1.35}) {
+    plain.block = BuildingBlock{stretch, std::vector<int64_t>(problem.stages.size() * 4, 0)};
+    policies->push_back(plain);
+    if (stretch > 1.0) continue;
+    for (const int64_t slots : {1, 4}) {
+      for (const double share : {0.25, 0.5, 0.75, 1.0}) {
+        Policy delayed = plain;
+        for (size_t s = 0; s < problem.stages.size(); ++s) {
+          const double on_way = ways.on_way[static_cast<size_t>(problem.stages[s].rank)];
+          if (on_way > share || problem.stages[s].previous < 0) continue;
+          const int first = static_cast<int>(s);
+          if (turns[s] % 2 == 0) {
+            delayed.block->delay[LetterOf(ActionKind::kForward, first)] = slots * slot;
+          }
+          if (turns[s] % 2 == last_turn % 2 && last_turn > 0) {
+            delayed.block->delay[LetterOf(back, first)] = slots * slot;
+          }
+        }
+        policies->push_back(std::move(delayed));
+      }
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<Policy> PlainPolicies(const Problem& problem) {
@@ -114,7 +170,7 @@ std::vector<Policy> PlainPolicies(const Problem& problem) {
       policy.whole = true;
       policies.push_back(policy);
     }
-    if (!has_pairs) return;
+    if (!has_pairs || policy.mirrored) return;
     policy.pairs = true;
     policies.push_back(policy);
     policy.whole = false;
@@ -130,11 +186,17 @@ std::vector<Policy> PlainPolicies(const Problem& problem) {
           if (paced == 1) policy.interval = ways.pace;
           if (paced == 2) policy.turn_interval = ways.pace;
           policy.burst = policy.turn_burst = 1;
+          add(policy);
+          if (weight < 1.0) continue;
+          policy.mirrored = true;
           add(std::move(policy));
         }
       }
     }
   }
+  if (problem.stages.empty()) return policies;
+  if (problem.split) AddBlocks(problem, ways, /*whole=*/false, &policies);
+  if (problem.whole) AddBlocks(problem, ways, /*whole=*/true, &policies);
   return policies;
 }
 
@@ -153,9 +215,35 @@ std::vector<size_t> DrawStages(const Problem& problem, Random* random) {
   return stages;
 }
 
+// Another interval of the block, or other delays of a kind on some of the ranks.
+void VaryBlock(const Problem& problem, const Policy& policy, BuildingBlock* block, Random* random) {
+  if (random->OneIn(6)) {
+    block->stretch = random->OneIn(2) ? 1 : 1 + 0.4 * random->Share() * random->Share();
+    return;
+  }
+  const ActionKind back = BackOf(problem, policy);
+  const ActionKind kind = random->OneIn(2) ? ActionKind::kForward : back;
+  const int64_t slot = SlotOf(problem, back);
+  const int64_t delay =
+      random->OneIn(3) ? static_cast<int64_t>(random->Share() * 3.0 * static_cast<double>(slot))
+                       : random->Below(6) * slot;
+  const std::vector<int> turns = TurnsOf(problem);
+  const int turn = turns[static_cast<size_t>(random->Below(problem.stage_count()))];
+  const int64_t from = random->Below(problem.ranks), to = random->Below(problem.ranks);
+  for (int s = 0; s < problem.stage_count(); ++s) {
+    const int rank = problem.stages[static_cast<size_t>(s)].rank;
+    if (turns[static_cast<size_t>(s)] != turn || rank < std::min(from, to)) continue;
+    if (rank <= std::max(from, to)) block->delay[LetterOf(kind, s)] = delay;
+  }
+}
+
 }  // namespace
 
 Policy Vary(const Problem& problem, Policy policy, Random* random) {
+  if (policy.block && !random->OneIn(4)) {
+    VaryBlock(problem, policy, &*policy.block, random);
+    return policy;
+  }
   const int changes = 1 + static_cast<int>(random->Below(2));
   for (int change = 0; change < changes; ++change) {
     const int64_t what = random->Below(10);

@@ -10,7 +10,8 @@
 namespace stringline::search {
 
 // A few dozen rules from eager to patient, the plainest first: with few and many microbatches under
-// way, with weight gradients at once or only in gaps, with and without a steady pace.
+// way, with weight gradients at once or only in gaps, with and without a steady pace; and building
+// blocks of several intervals and delays.
 std::vector<Policy> PlainPolicies(const Problem& problem);
 
 // The rule with one or two of its numbers drawn anew.

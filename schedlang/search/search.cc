@@ -9,6 +9,7 @@
 #include "schedlang/search/exact.h"
 #include "schedlang/search/improve.h"
 #include "schedlang/search/lower_bound.h"
+#include "schedlang/search/mirrored.h"
 #include "schedlang/search/one_at_a_time.h"
 #include "schedlang/search/policies.h"
 #include "schedlang/search/random.h"
@@ -22,6 +23,10 @@ constexpr int64_t kRuleCosts = 10;
 // Problems of at most so many letters are solved exactly, if the effort suffices.
 constexpr int64_t kMostSolved = 120;
 constexpr int64_t kNodeCosts = 5;
+
+// The best so many of the rules' orders that begin well, and of those that end well, are spliced.
+constexpr size_t kMostSpliced = 6;
+constexpr int kSplices = 10;  // times of a step, equally far apart
 
 bool IsSame(const Candidate& a, const Candidate& b) {
   return a.score.value == b.score.value && a.score.ends == b.score.ends;
@@ -54,6 +59,38 @@ void ExploreMoves(const Problem& problem, int64_t bound, int64_t iterations, Ran
   Improved improved = Improve(problem, all[which].words, iterations, heats[random->Below(4)], bound,
                               random->Next());
   candidates->Offer({std::move(improved.words), improved.score, std::nullopt});
+}
+
+// Keeps the best orders of rules, or of mirrored ones.
+void KeepToSplice(Candidate candidate, std::vector<Candidate>* best) {
+  if (candidate.score.value >= kNoLimit) return;
+  for (const Candidate& other : *best) {
+    if (IsSame(other, candidate)) return;
+  }
+  best->insert(
+      std::upper_bound(best->begin(), best->end(), candidate,
+                       [](const Candidate& a, const Candidate& b) { return a.score < b.score; }),
+      std::move(candidate));
+  if (best->size() > kMostSpliced) best->pop_back();
+}
+
+// Orders that begin like one of `begins` and end like one of `ends`.
+void TrySplices(const Problem& problem, int64_t bound, const std::vector<Candidate>& begins,
+                const std::vector<Candidate>& ends, const RuleTurns& turns,
+                Candidates* candidates) {
+  Evaluator evaluator(problem);
+  for (const Candidate& begin : begins) {
+    const Times times = TimesOf(problem, begin.words);
+    for (size_t e = 0; e < ends.size(); ++e) {
+      if (IsWished(problem.stop) || !turns.goes_on()) return;
+      for (int i = 1; i < kSplices; ++i) {
+        Words spliced = Spliced(begin.words, times, ends[e].words, times.makespan / kSplices * i);
+        if (!IsComplete(problem, spliced)) continue;
+        candidates->Offer(&evaluator, std::move(spliced), std::nullopt);
+      }
+      if (candidates->best().score.value <= bound) return;
+    }
+  }
 }
 
 // Searches exactly below the found value, with at most `nodes` nodes.
@@ -116,17 +153,24 @@ void TryPlainRules(const Problem& problem, int64_t bound, const RuleTurns& turns
   Evaluator evaluator(problem);
   const std::vector<Policy> policies = PlainPolicies(problem);
   std::vector<Words> words(policies.size());
+  std::vector<Candidate> begins, ends;
   for (size_t i = 0; i < policies.size();) {
     const int count = std::min(turns.at_once, static_cast<int>(policies.size() - i));
     turns.all(count, [&](int k) { words[i + k] = ListOrders(problem, policies[i + k]); });
     for (const size_t end = i + static_cast<size_t>(count); i < end; ++i) {
       if (IsWished(problem.stop) && !candidates->empty()) break;
-      candidates->Offer(&evaluator, std::move(words[i]), policies[i]);
+      if (words[i].empty() || !evaluator.Load(words[i])) continue;
+      Candidate candidate{std::move(words[i]), evaluator.base(), policies[i]};
+      if (!policies[i].pairs) {
+        KeepToSplice(candidate, policies[i].mirrored ? &ends : &begins);
+      }
+      candidates->Offer(std::move(candidate));
     }
     if (IsWished(problem.stop)) break;
     if (!candidates->empty() && candidates->best().score.value <= bound) return;
     if (!turns.goes_on()) break;
   }
+  TrySplices(problem, bound, begins, ends, turns, candidates);
   if (!candidates->empty()) return;
   Words least = OneAtATime(problem);
   if (IsComplete(problem, least)) candidates->Offer(&evaluator, std::move(least), std::nullopt);

@@ -641,5 +641,18 @@ TEST(CliTest, PlansThatSayHowMessagesAreIssued) {
       << explained.err;
 }
 
+// Of commands that take files and parameters, in any order.
+TEST(ToolTest, AFileMayHaveAnEqualsSignInItsName) {
+  const std::string folder = ScratchFolder() + "/P=2";
+  std::filesystem::create_directories(folder);
+  const std::string csv = "/tests/golden/torch/zbvzerobubble_p2_v2_m4_compute.csv";
+  WriteText(folder + "/M=4.csv", ReadText(SourceFolder() + csv));
+  WriteText(ScratchFolder() + "/V=2.csv", ReadText(SourceFolder() + csv));
+  for (const std::string& path : {folder + "/M=4.csv", std::string("V=2.csv")}) {
+    const Answer answer = RunHere("import " + path);
+    EXPECT_EQ(answer.status, 0) << answer.err;
+  }
+}
+
 }  // namespace
 }  // namespace stringline

@@ -4,6 +4,8 @@
 #include "tools/io/flags.h"
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
+#include <system_error>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -566,15 +568,22 @@ std::string HintForNumber(const std::string& refusal, const std::vector<std::str
   return "";
 }
 
-// FILE … NAME=VALUE …: what has a '=' is a parameter.
+// A word NAME=VALUE is a parameter, unless its name has a slash or it is the path of a file.
+bool IsParameter(const std::string& word) {
+  const size_t equals = word.find('=');
+  if (equals == std::string::npos || word.find('/') < equals) return false;
+  std::error_code unknown;
+  return !std::filesystem::exists(word, unknown);
+}
+
+// FILE … NAME=VALUE …, in any order.
 void SplitFilesAndParameters(Flags* flags) {
   std::vector<std::string> words = std::move(flags->files);
   words.insert(words.end(), flags->parameters.begin(), flags->parameters.end());
   flags->files.clear();
   flags->parameters.clear();
   for (std::string& word : words) {
-    const bool parameter = word.find('=') != std::string::npos;
-    (parameter ? flags->parameters : flags->files).push_back(std::move(word));
+    (IsParameter(word) ? flags->parameters : flags->files).push_back(std::move(word));
   }
   if (!flags->files.empty()) flags->file = flags->files.front();
 }
