@@ -16,6 +16,7 @@
 #include "schedlang/memory/memory_plan.h"
 #include "schedlang/report/memory_curve.h"
 #include "schedlang/search/evaluator.h"
+#include "schedlang/search/improve.h"
 #include "schedlang/search/one_at_a_time.h"
 
 namespace stringline {
@@ -145,16 +146,17 @@ absl::StatusOr<PlacedSearch> PreparePlace(const SearchRequest& request, size_t i
   place.costs = std::move(placed.costs);
   place.memory = std::move(placed.memory);
   place.problem = std::move(placed.problem);
+  place.capacity = place.problem.capacity;
+  if (request.any_split) OfferKnown(split_words, &place);
+  for (const search::Words& words : choice.begin) OfferKnown(words, &place);
+  AddKnownOrders(request, index, &place);
+  BeginAnew(&place);
   place.bound = choice.is_one_of_many ? choice.bound : BoundWithin(place.problem, budget);
   place.state.bound = place.bound.sum();
   if (request.any_split) {
     place.is_part = true;
     place.state.bound = bound_of_splits;
-    OfferKnown(split_words, &place);
   }
-  for (const search::Words& words : choice.begin) OfferKnown(words, &place);
-  AddKnownOrders(request, index, &place);
-  BeginAnew(&place);
   return place;
 }
 
@@ -203,6 +205,35 @@ absl::StatusOr<bool> TakeWhatFits(PlacedSearch* place) {
     BeginAnew(place);
   }
   return over.empty();
+}
+
+void ImproveWhatFits(const SearchBudget& budget, PlacedSearch* place) {
+  constexpr int kSeeds = 4;
+  constexpr double kHeats[kSeeds] = {0.02, 0.1, 0.3, 1.0};
+  constexpr int64_t kMostLetters = 4'000, kTrials = 100'000;
+  if (place->fitting.words.empty() || place->fitting.score.value <= place->state.bound) return;
+  if (search::LettersOf(place->problem) > kMostLetters) return;
+  const bool is_timed = budget.iterations == 0;
+  const Stop over(place->problem.stop, is_timed ? NowNs() + budget.time_ns : Stop::kNever);
+  search::Problem problem = place->problem;
+  problem.capacity = place->capacity;
+  problem.stop = &over;
+  const int64_t trials = is_timed ? kTrials : std::max<int64_t>(1, budget.iterations / kSeeds);
+  std::vector<search::Improved> found(kSeeds);
+  OnAllCores(kSeeds, [&](int i) {
+    const uint64_t seed = budget.seed * 1'000'003 + static_cast<uint64_t>(i);
+    found[static_cast<size_t>(i)] = search::Improve(
+        problem, place->fitting.words, trials, kHeats[i], place->state.bound, seed,
+        [&](const search::Words& words) {
+          const absl::StatusOr<std::vector<int64_t>> beyond = Overshoot(*place, words);
+          return beyond.ok() && beyond->empty();
+        });
+  });
+  for (search::Improved& improved : found) {
+    place->state.iterations += improved.trials;
+    if (!(improved.score < place->fitting.score)) continue;
+    place->fitting = {std::move(improved.words), improved.score, std::nullopt};
+  }
 }
 
 }  // namespace stringline

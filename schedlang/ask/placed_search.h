@@ -41,6 +41,7 @@ struct PlacedSearch {
   CostModel costs;
   MemoryLimit memory;               // bytes that ranks may hold
   search::Problem problem;          // its capacities become less
+  std::vector<int64_t> capacity;    // of the problem at first
   std::vector<int64_t> recomputes;  // as for PlacedProblemOf
   // Only some of several choices, or with a reduced capacity: no proof for all.
   bool is_part = false;
@@ -68,5 +69,10 @@ bool OfferKnown(const search::Words& words, PlacedSearch* place);
 // without any fitting order yet, the order with the least memory, if it fits. If the best of all
 // does not fit, reduces the capacities in the search and returns false.
 absl::StatusOr<bool> TakeWhatFits(PlacedSearch* place);
+
+// Goes on from `fitting` within the whole capacities, by moves of which each better order fits by
+// the checker's count, until the budget is used up. Does nothing without such an order, or for one
+// of very many actions, of which a count takes too long.
+void ImproveWhatFits(const SearchBudget& budget, PlacedSearch* place);
 
 }  // namespace stringline

@@ -106,7 +106,10 @@ class SearchRun {
     if (place->memory.is_given()) parts = {16, 16, 16, 16, 4, 2, 1};
     for (const int part : parts) {
       Search(ShareOf(until, *place, part), place);
-      SL_RETURN_IF_ERROR(TakeWhatFits(place).status());
+      SL_ASSIGN_OR_RETURN(const bool fits, TakeWhatFits(place));
+      // Orders in less memory, and orders near those that fit, are searched in turn.
+      const bool is_short = !fits || place->problem.capacity != place->capacity;
+      if (is_short && part > 1) ImproveWhatFits(ShareOf(until, *place, part), place);
     }
     return absl::OkStatus();
   }

@@ -1,5 +1,6 @@
 // Every value has a list of the values with which it conflicts. Placing a value looks at those of
-// them that are placed; everything else is the choice of an order.
+// them that are placed; everything else is the choice of an order. At last values may overlap, and
+// are moved until they do not.
 #include "schedlang/memory/packing.h"
 
 #include <algorithm>
@@ -11,10 +12,12 @@
 namespace stringline {
 namespace {
 
-// Bounds on the trials: looks at placed values, and steps of the search through all packings.
+// Bounds on the trials: looks at other values, and steps of the search through all packings.
 constexpr int64_t kMostTrialLooks = 1'000'000;
+constexpr int64_t kMostRepairLooks = 2'000'000;
 constexpr int64_t kMostSteps = 100'000;
-constexpr size_t kMostTried = 48;  // values of which all packings are tried
+constexpr size_t kMostTried = 48;      // values of which all packings are tried
+constexpr size_t kMostRepaired = 128;  // values of which overlaps are repaired
 
 bool IsNoLater(const Clock& a, const Clock& b) {
   for (size_t r = 0; r < a.size(); ++r) {
@@ -33,7 +36,10 @@ class Packer {
 
   Packing Run() {
     TryOrders();
-    if (!TryAll()) MoveTops();
+    if (!TryAll()) {
+      MoveTops();
+      Repair();
+    }
     best_.alive = bound_;
     return std::move(best_);
   }
@@ -165,6 +171,122 @@ class Packer {
     }
   }
 
+  // Looks for packings into fewer bytes: first into the bound, then halfway between what is known
+  // to exist and what was not found.
+  void Repair() {
+    if (IsBest() || values_.size() > kMostRepaired) return;
+    looks_ = 0;
+    const int64_t unit = UnitOfBytes();
+    int64_t least = bound_;
+    std::vector<int64_t> begin = best_.offsets;
+    for (int parts = 2; least < best_.bytes && looks_ < kMostRepairLooks; parts = 6) {
+      const int64_t target = parts == 2 ? least : least + (best_.bytes - least) / unit / 2 * unit;
+      const int64_t most = std::min(kMostRepairLooks, looks_ + kMostRepairLooks / parts);
+      offsets_ = begin;
+      if (!PackInto(target, most)) {
+        least = target + unit;
+        continue;
+      }
+      begin = offsets_;
+      int64_t bytes = 0;
+      for (int value = 0; value < Count(); ++value) bytes = std::max(bytes, EndOf(value));
+      best_ = {offsets_, bytes, 0};
+    }
+  }
+
+  int Count() const { return static_cast<int>(values_.size()); }
+
+  // The largest number of bytes that divides all sizes.
+  int64_t UnitOfBytes() const {
+    int64_t unit = 0;
+    for (const ValueLife& value : values_) unit = std::gcd(unit, value.bytes);
+    return std::max<int64_t>(1, unit);
+  }
+
+  bool Overlap(int a, int b) const { return offsets_[a] < EndOf(b) && offsets_[b] < EndOf(a); }
+
+  // Values lie within `target` bytes and may overlap at first. One that does goes where the weights
+  // of its overlaps are least, and these weights grow: breakout local search (Morris 1993, "The
+  // Breakout Method for Escaping from Local Minima"). False if overlaps are left after so many
+  // looks.
+  bool PackInto(int64_t target, int64_t most_looks) {
+    std::mt19937 random(1);
+    weights_.resize(values_.size());
+    std::vector<int> overlapping;
+    std::vector<bool> is_in(values_.size(), false);
+    const auto add = [&](int value) {
+      if (!is_in[value]) overlapping.push_back(value);
+      is_in[value] = true;
+    };
+    for (int value = 0; value < Count(); ++value) {
+      offsets_[value] = std::min(offsets_[value], target - values_[value].bytes);
+      weights_[value].assign(conflicts_[value].size(), 1);
+      add(value);
+    }
+    while (!overlapping.empty()) {
+      if (looks_ > most_looks) return false;
+      const size_t at = random() % overlapping.size();
+      const int value = overlapping[at];
+      const bool overlaps = std::any_of(conflicts_[value].begin(), conflicts_[value].end(),
+                                        [&](int other) { return Overlap(value, other); });
+      if (overlaps) MoveToLeast(value, target, &random);
+      if (!overlaps || !AddWeights(value, add)) {
+        std::swap(overlapping[at], overlapping.back());
+        is_in[value] = false;
+        overlapping.pop_back();
+      }
+    }
+    return true;
+  }
+
+  // Raises the weights of the value's overlaps; false if it has none.
+  template <typename Add>
+  bool AddWeights(int value, const Add& add) {
+    bool overlaps = false;
+    for (size_t k = 0; k < conflicts_[value].size(); ++k) {
+      const int other = conflicts_[value][k];
+      if (!Overlap(value, other)) continue;
+      overlaps = true;
+      add(other);
+      ++weights_[value][k];
+      const std::vector<int>& back = conflicts_[other];
+      ++weights_[other][std::lower_bound(back.begin(), back.end(), value) - back.begin()];
+    }
+    return overlaps;
+  }
+
+  // Moves the value to another offset, at an end of another value or of the block, where the sum of
+  // the weights of its overlaps is least.
+  void MoveToLeast(int value, int64_t target, std::mt19937* random) {
+    const int64_t bytes = values_[value].bytes, last = target - bytes;
+    // The weight of an overlap begins behind the offset that is half the first number, if that is
+    // odd, and ends at it.
+    changes_.clear();
+    for (size_t k = 0; k < conflicts_[value].size(); ++k) {
+      const int other = conflicts_[value][k];
+      changes_.emplace_back(2 * (offsets_[other] - bytes) + 1, weights_[value][k]);
+      changes_.emplace_back(2 * EndOf(other), -weights_[value][k]);
+    }
+    changes_.emplace_back(0, 0);
+    changes_.emplace_back(2 * last, 0);
+    std::sort(changes_.begin(), changes_.end());
+    looks_ += static_cast<int64_t>(conflicts_[value].size()) + 1;
+    const int64_t before = offsets_[value];
+    int64_t weight = 0, least = std::numeric_limits<int64_t>::max();
+    uint32_t ties = 0;
+    for (const auto& [at, change] : changes_) {
+      const bool begins = (at & 1) != 0;
+      if (!begins) weight += change;
+      const int64_t offset = begins ? (at - 1) / 2 : at / 2;
+      if (at >= 0 && offset <= last && offset != before && weight <= least) {
+        ties = weight < least ? 1 : ties + 1;
+        least = weight;
+        if ((*random)() % ties == 0) offsets_[value] = offset;
+      }
+      if (begins) weight += change;
+    }
+  }
+
   int64_t EndOf(int value) const { return offsets_[value] + values_[value].bytes; }
 
   // In some best packing every value lies at 0 or on the end of a value with which it conflicts. So
@@ -225,6 +347,8 @@ class Packer {
   std::vector<int64_t> offsets_;  // of the last placing; -1: not placed
   std::vector<int64_t> lowest_;   // of values not placed: the offset that each would have
   std::vector<std::pair<int64_t, int64_t>> taken_;
+  std::vector<std::vector<int64_t>> weights_;         // of overlaps, as conflicts_
+  std::vector<std::pair<int64_t, int64_t>> changes_;  // of the sum of weights, by offset
   int64_t looks_ = 0;
   int64_t steps_ = 0;
 };

@@ -30,8 +30,9 @@ struct Packing {
 //
 // Values are placed one after the other, each into the lowest gap that is large enough, in several
 // orders. Of a few values all packings are tried, which finds the best one; of more, the value at
-// the block's end goes to other places of the order, again and again. Cost: quadratic in values,
-// and a constant for the trials.
+// the block's end goes to other places of the order, again and again; then those of not too many
+// are put into a smaller block, overlap there, and are moved until none does. Cost: quadratic in
+// values, and a constant for the trials.
 Packing PackValues(absl::Span<const ValueLife> values, absl::Span<const Clock> clocks,
                    Packing known);
 

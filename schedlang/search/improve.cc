@@ -17,8 +17,8 @@ constexpr int64_t kManyGroups = 10'000;
 
 class Annealing {
  public:
-  Annealing(const Problem& problem, const Words& words, uint64_t seed)
-      : problem_(problem), evaluator_(problem), random_(seed) {
+  Annealing(const Problem& problem, const Words& words, uint64_t seed, const FitsToo& fits)
+      : problem_(problem), fits_(fits), evaluator_(problem), random_(seed) {
     evaluator_.Load(words);
     best_ = evaluator_.base();
     best_words_ = words;
@@ -40,7 +40,7 @@ class Annealing {
       const double most = Energy(evaluator_.base()) - temperature * std::log(1.0 - random_.Share());
       const Score score = evaluator_.Try(move, LimitOf(most));
       if (score.value >= kNoLimit || Energy(score) > most) continue;
-      evaluator_.Keep(move);
+      if (!Keep(move, score)) continue;
       path_is_old_ = true;
       if (!(evaluator_.base() < best_)) continue;
       best_ = evaluator_.base();
@@ -50,6 +50,19 @@ class Annealing {
   }
 
  private:
+  // False if the move would lead to better words that do not fit.
+  bool Keep(const Move& move, const Score& score) {
+    if (!fits_ || !(score < best_)) {
+      evaluator_.Keep(move);
+      return true;
+    }
+    const Words before = evaluator_.words();
+    evaluator_.Keep(move);
+    if (fits_(evaluator_.words())) return true;
+    evaluator_.Load(before);
+    return false;
+  }
+
   double MeanTime() const {
     double all = 0;
     for (int r = 0; r < evaluator_.ranks(); ++r) {
@@ -151,6 +164,7 @@ class Annealing {
   }
 
   const Problem& problem_;
+  const FitsToo& fits_;
   Evaluator evaluator_;
   Random random_;
   std::vector<std::pair<int, int>> path_;
@@ -165,8 +179,8 @@ class Annealing {
 }  // namespace
 
 Improved Improve(const Problem& problem, const Words& words, int64_t trials, double heat,
-                 int64_t bound, uint64_t seed) {
-  return Annealing(problem, words, seed).Run(trials, heat, bound);
+                 int64_t bound, uint64_t seed, const FitsToo& fits) {
+  return Annealing(problem, words, seed, fits).Run(trials, heat, bound);
 }
 
 }  // namespace stringline::search

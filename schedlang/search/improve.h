@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "schedlang/search/evaluator.h"
 #include "schedlang/search/problem.h"
@@ -19,9 +20,13 @@ struct Improved {
   int64_t trials = 0;
 };
 
+// True if better words than all before are wanted, too: a rule that the problem does not know.
+using FitsToo = std::function<bool(const Words& words)>;
+
 // Tries up to `trials` moves of complete words that end; stops when the value is `bound`. `heat` is
 // the initial temperature, as a share of the mean time of a group; it falls to zero.
+// Moves to better words that do not fit `fits`, if it is given, are not made.
 Improved Improve(const Problem& problem, const Words& words, int64_t trials, double heat,
-                 int64_t bound, uint64_t seed);
+                 int64_t bound, uint64_t seed, const FitsToo& fits = nullptr);
 
 }  // namespace stringline::search
