@@ -182,6 +182,43 @@ Json& Node(TorchArchive& made, size_t node) {
   return made.program["graph_module"]["graph"]["nodes"][node];
 }
 
+// A dropout in the place of the second layer's product.
+void DropIn(TorchArchive& made, const std::string& op, double p) {
+  Node(made, 3)["target"] = absl::StrCat("torch.ops.", op, ".default");
+  Node(made, 3)["inputs"] =
+      Json::array({Json{{"name", "input"}, {"arg", TorchTensorInput("blocks.0_add")}},
+                   Json{{"name", "p"}, {"arg", TorchFloat(p)}},
+                   Json{{"name", "train"}, {"arg", Json{{"as_bool", true}}}}});
+}
+
+// Sites count the dropouts that drop, in the program's order.
+TEST(TorchModelTest, RaisesDropout) {
+  TorchArchive made = TwoLayers();
+  DropIn(made, "aten.dropout", 0.5);
+  made.program["graph_module"]["graph"]["nodes"].insert(
+      made.program["graph_module"]["graph"]["nodes"].begin() + 5, Node(made, 3));
+  Json& second = Node(made, 5);
+  second["name"] = "second";
+  second["inputs"][0]["arg"] = TorchTensorInput("blocks.1_add");
+  second["outputs"][0] = TorchTensorInput("second");
+  made.program["graph_module"]["graph"]["tensor_values"]["second"] =
+      made.program["graph_module"]["graph"]["tensor_values"]["blocks.1_add"];
+  Node(made, 6)["inputs"][0]["arg"] = TorchTensorInput("second");
+  const auto text = [&] {
+    const auto shape = ReadBack(made);
+    return shape.ok() ? PrintGraph(std::get<RaisedShape>(shape->family).model->graph)
+                      : std::string(shape.status().message());
+  };
+  EXPECT_THAT(text(), AllOf(HasSubstr("  in mask_key 0 = mask_key : i32[4]\n"),
+                            HasSubstr("mask_key {p=0.5 site=0}\n"),
+                            HasSubstr("mask_key {p=0.5 site=1}\n")));
+  second["inputs"][1]["arg"] = TorchFloat(0.25);
+  Node(made, 3)["inputs"][2]["arg"]["as_bool"] = false;
+  EXPECT_THAT(text(), AllOf(HasSubstr("mask_key {p=0.25 site=0}\n"), Not(HasSubstr("site=1"))));
+  second["inputs"][1]["arg"] = TorchFloat(0);
+  EXPECT_THAT(text(), AllOf(HasSubstr("graph {"), Not(HasSubstr("mask_key"))));
+}
+
 TEST(TorchModelTest, SaysWhatCannotBeRead) {
   const WrongFile cases[] = {
       {"no program", [](TorchArchive& made) { made.program = nullptr; },
@@ -219,18 +256,14 @@ TEST(TorchModelTest, SaysWhatCannotBeRead) {
        [](TorchArchive& made) { Node(made, 3)["target"] = "torch.ops.aten.erfinv.default"; },
        "aten.erfinv.default is not known here; node 'blocks.1_linear', module 'blocks.1.fc', "
        "/home/me/model.py:7 'blocks.1_linear = something()'"},
-      {"dropout",
-       [](TorchArchive& made) {
-         Node(made, 3)["target"] = "torch.ops.aten.dropout.default";
-         Node(made, 3)["inputs"] =
-             Json::array({Json{{"name", "input"}, {"arg", TorchTensorInput("blocks.0_add")}},
-                          Json{{"name", "p"}, {"arg", TorchFloat(0.5)}},
-                          Json{{"name", "train"}, {"arg", Json{{"as_bool", true}}}}});
-       },
-       "aten.dropout.default is not known here: dropout of 0.5: export the model after eval(); "
-       "node "
+      {"dropout of channels", [](TorchArchive& made) { DropIn(made, "aten.feature_dropout", 0.5); },
+       "aten.feature_dropout.default is not known here: dropout of whole channels, or of another "
+       "kind: dropout of single numbers is known, and none at all, after eval(); node "
        "'blocks.1_linear', module 'blocks.1.fc', /home/me/model.py:7 'blocks.1_linear = "
        "something()'"},
+      {"dropout of more than all", [](TorchArchive& made) { DropIn(made, "aten.dropout", 1.5); },
+       "aten.dropout.default is not known here: dropout of 1.5, which is no probability from 0 to "
+       "1; node 'blocks.1_linear'"},
       {"a number that is one of the values",
        [](TorchArchive& made) {
          Node(made, 5)["inputs"][3]["arg"] = TorchTensorInput("p_norm.weight");
@@ -446,7 +479,9 @@ TEST(TorchModelTest, TellsOtherAttention) {
     };
   };
   const WrongFile cases[] = {
-      {"dropout", give("dropout_p", TorchFloat(0.1)), "export the model after eval()"},
+      {"dropout", give("dropout_p", TorchFloat(0.1)), "mask_key {p=0.1 site=0}\n"},
+      {"dropout of too much", give("dropout_p", TorchFloat(1.1)),
+       "dropout of 1.1, which is no probability from 0 to 1"},
       {"a scale", give("scale", TorchFloat(0.3)), "= softmax h.0"},
       {"a scale of 0", give("scale", TorchFloat(0)), "its scale is 0"},
       {"no default", give("kernel", TorchInt(1)), "its argument 'kernel' is not read"},

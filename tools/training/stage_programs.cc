@@ -139,6 +139,7 @@ Json ProgramAsJson(const NamedProgram& named) {
           {"outputs", CrossingsAsJson(program.outputs)},
           {"target", program.last ? Json(PrintType(program.target)) : Json()},
           {"positions", program.positions ? Json(PrintType(*program.positions)) : Json()},
+          {"mask_key", program.mask_key ? Json(PrintType(*program.mask_key)) : Json()},
           {"saved", std::move(saved)},
           {"stash", std::move(stash)},
           {"forward", GraphAsJson(program.forward)},
