@@ -263,7 +263,8 @@ TEST(TorchModelTest, SaysWhatCannotBeRead) {
        "something()'"},
       {"dropout of more than all", [](TorchArchive& made) { DropIn(made, "aten.dropout", 1.5); },
        "aten.dropout.default is not known here: dropout of 1.5, which is no probability from 0 to "
-       "1; node 'blocks.1_linear'"},
+       "1; node 'blocks.1_linear', module 'blocks.1.fc', /home/me/model.py:7 'blocks.1_linear = "
+       "something()'"},
       {"a number that is one of the values",
        [](TorchArchive& made) {
          Node(made, 5)["inputs"][3]["arg"] = TorchTensorInput("p_norm.weight");

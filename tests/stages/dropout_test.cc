@@ -165,7 +165,9 @@ TEST(DropoutStages, SaveTheKeyAlone) {
 }
 
 TEST(DropoutStages, TextsAreReadBack) {
-  for (const StageProgram& program : *BuildModelStages(Dropping(), {1, 2})) {
+  const auto stages = BuildModelStages(Dropping(), {1, 2});
+  ASSERT_TRUE(stages.ok()) << stages.status();
+  for (const StageProgram& program : *stages) {
     const std::string text = PrintStageProgram(program);
     EXPECT_NE(text.find("  mask_key : i32[4]\n"), std::string::npos);
     EXPECT_NE(text.find("  in mask_key 0 = mask_key : i32[4]\n"), std::string::npos);
