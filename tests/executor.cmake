@@ -10,7 +10,7 @@ target_include_directories(executor_test PRIVATE ${CMAKE_SOURCE_DIR})
 
 # Models of torch.export, made up node by node.
 stringline_test(torch_model_test
-  SOURCES executor/torch_arguments_test.cc executor/torch_model_test.cc executor/torch_writes_test.cc
+  SOURCES executor/torch_arguments_test.cc executor/torch_dropout_test.cc executor/torch_model_test.cc executor/torch_writes_test.cc
     executor/torch_archive.cc
   LIBRARIES stringline_executor libzip::zip nlohmann_json::nlohmann_json)
 target_include_directories(torch_model_test PRIVATE ${CMAKE_SOURCE_DIR})

@@ -182,43 +182,6 @@ Json& Node(TorchArchive& made, size_t node) {
   return made.program["graph_module"]["graph"]["nodes"][node];
 }
 
-// A dropout in the place of the second layer's product.
-void DropIn(TorchArchive& made, const std::string& op, double p) {
-  Node(made, 3)["target"] = absl::StrCat("torch.ops.", op, ".default");
-  Node(made, 3)["inputs"] =
-      Json::array({Json{{"name", "input"}, {"arg", TorchTensorInput("blocks.0_add")}},
-                   Json{{"name", "p"}, {"arg", TorchFloat(p)}},
-                   Json{{"name", "train"}, {"arg", Json{{"as_bool", true}}}}});
-}
-
-// Sites count the dropouts that drop, in the program's order.
-TEST(TorchModelTest, RaisesDropout) {
-  TorchArchive made = TwoLayers();
-  DropIn(made, "aten.dropout", 0.5);
-  made.program["graph_module"]["graph"]["nodes"].insert(
-      made.program["graph_module"]["graph"]["nodes"].begin() + 5, Node(made, 3));
-  Json& second = Node(made, 5);
-  second["name"] = "second";
-  second["inputs"][0]["arg"] = TorchTensorInput("blocks.1_add");
-  second["outputs"][0] = TorchTensorInput("second");
-  made.program["graph_module"]["graph"]["tensor_values"]["second"] =
-      made.program["graph_module"]["graph"]["tensor_values"]["blocks.1_add"];
-  Node(made, 6)["inputs"][0]["arg"] = TorchTensorInput("second");
-  const auto text = [&] {
-    const auto shape = ReadBack(made);
-    return shape.ok() ? PrintGraph(std::get<RaisedShape>(shape->family).model->graph)
-                      : std::string(shape.status().message());
-  };
-  EXPECT_THAT(text(), AllOf(HasSubstr("  in mask_key 0 = mask_key : i32[4]\n"),
-                            HasSubstr("mask_key {p=0.5 site=0}\n"),
-                            HasSubstr("mask_key {p=0.5 site=1}\n")));
-  second["inputs"][1]["arg"] = TorchFloat(0.25);
-  Node(made, 3)["inputs"][2]["arg"]["as_bool"] = false;
-  EXPECT_THAT(text(), AllOf(HasSubstr("mask_key {p=0.25 site=0}\n"), Not(HasSubstr("site=1"))));
-  second["inputs"][1]["arg"] = TorchFloat(0);
-  EXPECT_THAT(text(), AllOf(HasSubstr("graph {"), Not(HasSubstr("mask_key"))));
-}
-
 TEST(TorchModelTest, SaysWhatCannotBeRead) {
   const WrongFile cases[] = {
       {"no program", [](TorchArchive& made) { made.program = nullptr; },
@@ -256,15 +219,6 @@ TEST(TorchModelTest, SaysWhatCannotBeRead) {
        [](TorchArchive& made) { Node(made, 3)["target"] = "torch.ops.aten.erfinv.default"; },
        "aten.erfinv.default is not known here; node 'blocks.1_linear', module 'blocks.1.fc', "
        "/home/me/model.py:7 'blocks.1_linear = something()'"},
-      {"dropout of channels", [](TorchArchive& made) { DropIn(made, "aten.feature_dropout", 0.5); },
-       "aten.feature_dropout.default is not known here: dropout of whole channels, or of another "
-       "kind: dropout of single numbers is known, and none at all, after eval(); node "
-       "'blocks.1_linear', module 'blocks.1.fc', /home/me/model.py:7 'blocks.1_linear = "
-       "something()'"},
-      {"dropout of more than all", [](TorchArchive& made) { DropIn(made, "aten.dropout", 1.5); },
-       "aten.dropout.default is not known here: dropout of 1.5, which is no probability from 0 to "
-       "1; node 'blocks.1_linear', module 'blocks.1.fc', /home/me/model.py:7 'blocks.1_linear = "
-       "something()'"},
       {"a number that is one of the values",
        [](TorchArchive& made) {
          Node(made, 5)["inputs"][3]["arg"] = TorchTensorInput("p_norm.weight");

@@ -1,3 +1,4 @@
+// Programs come from a run file, whose model they build, or from a text that holds them.
 #include "tools/training/stage_programs.h"
 
 #include <utility>
