@@ -11,27 +11,25 @@
 // p 2^32.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 namespace stringline::cpu {
 
-// kLanes counters at once, [word][lane], which become their random words.
-template <int kLanes>
-void Philox(uint32_t (&words)[4][kLanes], uint32_t key0, uint32_t key1) {
+using PhiloxWords = std::array<uint32_t, 4>;
+
+inline PhiloxWords Philox(PhiloxWords words, uint32_t key0, uint32_t key1) {
   constexpr int kRounds = 10;
   constexpr uint64_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
   constexpr uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
   for (int round = 0; round < kRounds; ++round) {
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const uint64_t a = kMultiplier0 * words[0][lane], b = kMultiplier1 * words[2][lane];
-      words[0][lane] = static_cast<uint32_t>(b >> 32) ^ words[1][lane] ^ key0;
-      words[1][lane] = static_cast<uint32_t>(b);
-      words[2][lane] = static_cast<uint32_t>(a >> 32) ^ words[3][lane] ^ key1;
-      words[3][lane] = static_cast<uint32_t>(a);
-    }
+    const uint64_t a = kMultiplier0 * words[0], b = kMultiplier1 * words[2];
+    words = {static_cast<uint32_t>(b >> 32) ^ words[1] ^ key0, static_cast<uint32_t>(b),
+             static_cast<uint32_t>(a >> 32) ^ words[3] ^ key1, static_cast<uint32_t>(a)};
     key0 += kWeyl0;
     key1 += kWeyl1;
   }
+  return words;
 }
 
 }  // namespace stringline::cpu
