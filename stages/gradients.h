@@ -72,6 +72,7 @@ Grads GradientOfScatter(Builder& builder, const Node& node, OutputGrads dy, cons
 Grads GradientOfPaddedEmbedding(Builder& builder, const Node& node, OutputGrads dy,
                                 const Wanted& wanted);
 Grads GradientOfBatchNorm(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
+Grads GradientOfDropout(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);
 Grads GradientOfConvolution(Builder& builder, const Node& node, OutputGrads dy,
                             const Wanted& wanted);
 Grads GradientOfMaxPool(Builder& builder, const Node& node, OutputGrads dy, const Wanted& wanted);

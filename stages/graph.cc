@@ -38,6 +38,8 @@ const char* NameOf(Role role) {
       return "target";
     case Role::kPositions:
       return "positions";
+    case Role::kMaskKey:
+      return "mask_key";
     case Role::kOutGrad:
       return "out_grad";
     case Role::kPast:

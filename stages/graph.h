@@ -8,6 +8,7 @@
 // by role and index and never by name.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -41,6 +42,7 @@ enum class Role : uint8_t {
   kInput,      // index: a value that enters the stage; tokens (I32) for the model's first stage
   kTarget,     // last stage: the tokens that the loss compares with; kNoTarget: none
   kPositions,  // of packed sequences: I32, each token's position in its document
+  kMaskKey,    // of stages with dropout: I32 (4), the microbatch's key of masks (MaskKey)
   kOutGrad,    // index: the output with this gradient (not for the last stage: its seed is 1)
   kPast,     // of slice k: keys and values of an earlier slice; index: attention layer * k + slice
   kKeyGrad,  // of slice k, not the last: gradients of the keys and values of a slice up to k, from
@@ -62,6 +64,19 @@ const char* NameOf(Role role);
 
 // The target of a token that has none, such as the last one of a document.
 inline constexpr int32_t kNoTarget = -1;
+
+// From what the masks of dropout are made, beside the op's own number and the place in the tensor.
+// So they are the same on every schedule, cut and number of processes, and of a resumed run. The
+// tensor of Role::kMaskKey has the low and the high word of the seed, then those of the sample.
+struct MaskKey {
+  uint64_t seed = 0;          // the run's
+  uint64_t first_sample = 0;  // the number of the microbatch's first sample in the run
+
+  std::array<int32_t, 4> words() const {
+    const auto word = [](uint64_t number) { return static_cast<int32_t>(number & 0xffffffffu); };
+    return {word(seed), word(seed >> 32), word(first_sample), word(first_sample >> 32)};
+  }
+};
 
 using ValueId = int32_t;
 inline constexpr ValueId kNone = -1;  // no value

@@ -142,6 +142,8 @@ absl::Status ReadPortType(const Words& words, StageProgram* program) {
     program->target = std::move(type);
   } else if (words[0] == "positions") {
     program->positions = std::move(type);
+  } else if (words[0] == "mask_key") {
+    program->mask_key = std::move(type);
   } else if (words[0] == "saved") {
     program->saved.push_back({std::move(type), weight, remade});
   } else if (words[0] == "stash") {
@@ -277,6 +279,8 @@ std::optional<Type> StatedType(const StageProgram& program, const Port& port) {
       break;
     case Role::kPositions:
       return program.positions;
+    case Role::kMaskKey:
+      return program.mask_key;
     case Role::kLoss:
       if (program.last && !program.outputs.empty()) return program.outputs[0].type;
       break;
@@ -384,6 +388,9 @@ std::string PrintStageProgram(const StageProgram& program) {
   }
   if (program.positions) {
     absl::StrAppend(&text, "  positions : ", PrintType(*program.positions), "\n");
+  }
+  if (program.mask_key) {
+    absl::StrAppend(&text, "  mask_key : ", PrintType(*program.mask_key), "\n");
   }
   for (const Saved& saved : program.saved) {
     absl::StrAppend(&text, "  saved : ", PrintType(saved.type),

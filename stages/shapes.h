@@ -80,6 +80,7 @@ InferredTypes ShapeOfPaddedEmbeddingGrad(InputTypes in, Attributes attributes);
 InferredTypes ShapeOfBatchNorm(InputTypes in, Attributes);
 InferredTypes ShapeOfBatchNormGrad(InputTypes in, Attributes);
 InferredTypes ShapeOfFloatOfBits(InputTypes in, Attributes);
+InferredTypes ShapeOfDropout(InputTypes in, Attributes attributes);
 InferredTypes ShapeOfConvolution(InputTypes in, Attributes attributes);
 InferredTypes ShapeOfConvolutionInputGrad(InputTypes in, Attributes attributes);
 InferredTypes ShapeOfConvolutionWeightGrad(InputTypes in, Attributes attributes);

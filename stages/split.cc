@@ -4,6 +4,7 @@
 #include "stages/split.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/sl_check.h"
@@ -329,6 +330,7 @@ void Describe(const Split& split, StageProgram* program) {
     }
     if (port.role == Role::kTarget) program->target = type;
     if (port.role == Role::kPositions) program->positions = type;
+    if (port.role == Role::kMaskKey) program->mask_key = type;
     if (port.role == Role::kPast) DescribeKeys(port.index / split.stage.slice.index, type, program);
   }
   for (const Port& port : split.stage.graph.outputs) {
@@ -422,6 +424,21 @@ void HandKeysOn(const StageProgram& program, const Port& own, std::vector<Port>*
   outputs->push_back({Role::kKeys, layer * (slice + 1) + slice, own.value});
 }
 
+// The graph with what each dropout takes in the place of its result: the dropouts stay, unread.
+Graph PastDropout(Graph graph) {
+  std::vector<ValueId> now(graph.values.size());
+  std::iota(now.begin(), now.end(), 0);
+  for (Node& node : graph.nodes) {
+    for (ValueId& value : node.inputs) value = now[value];
+    if (node.op == Op::kDropout) now[node.outputs[0]] = node.inputs[0];
+  }
+  for (Port& port : graph.outputs) port.value = now[port.value];
+  const auto of_masks = [](const Port& port) { return port.role == Role::kMaskKey; };
+  graph.inputs.erase(std::remove_if(graph.inputs.begin(), graph.inputs.end(), of_masks),
+                     graph.inputs.end());
+  return graph;
+}
+
 }  // namespace
 
 StageProgram WithoutBackwards(const StageProgram& program) {
@@ -435,9 +452,10 @@ StageProgram WithoutBackwards(const StageProgram& program) {
   without.first_target = program.first_target;
   without.positions = program.positions;
   without.moe_layers = program.moe_layers;
+  const Graph forward = PastDropout(program.forward);
   std::vector<Port> outputs;
   std::vector<ValueId> targets;
-  for (const Port& port : program.forward.outputs) {
+  for (const Port& port : forward.outputs) {
     if (port.role == Role::kSaved) continue;
     targets.push_back(port.value);
     if (port.role == Role::kKeys) {
@@ -446,8 +464,7 @@ StageProgram WithoutBackwards(const StageProgram& program) {
       outputs.push_back(port);
     }
   }
-  without.forward = Extract(program.forward, NodesBehind(program.forward, targets),
-                            program.forward.inputs, outputs);
+  without.forward = Extract(forward, NodesBehind(forward, targets), forward.inputs, outputs);
   Put(CutAtCollectives(without.forward), &without.forward, &without.forward_parts);
   without.slice = program.slice;
   without.attention_layers = program.attention_layers;

@@ -144,6 +144,7 @@ struct StageProgram {
   // The positions of tokens in their documents (Role::kPositions), I32 (B,T), where sequences are
   // packed and the stage reads them.
   std::optional<Type> positions;
+  std::optional<Type> mask_key;  // Role::kMaskKey, I32 (4), where the stage has dropout
   std::vector<Saved> saved;
   std::vector<Type> stash;
   Graph forward;

@@ -124,6 +124,11 @@ Grads GradientOfBatchNorm(Builder& builder, const Node& node, OutputGrads dy, co
                                                 node.outputs[1], node.outputs[2]});
 }
 
+// The gradient is dropped where the number was: by the same mask, made again.
+Grads GradientOfDropout(Builder& builder, const Node& node, OutputGrads dy, const Wanted&) {
+  return {builder.Append(Op::kDropout, {dy[0], node.inputs[1]}, node.attributes), kNone};
+}
+
 Grads GradientOfConvolution(Builder& builder, const Node& node, OutputGrads dy,
                             const Wanted& wanted) {
   Grads grads(2, kNone);

@@ -355,6 +355,21 @@ InferredTypes ShapeOfFloatOfBits(InputTypes in, Attributes) {
   return One(in[0].shape);
 }
 
+InferredTypes ShapeOfDropout(InputTypes in, Attributes attributes) {
+  const double p = attributes[0];
+  SL_RETURN_IF_ERROR(CheckF32("dropout", in.subspan(0, 1)));
+  if (in[1] != Type{DType::kI32, {4}}) return TensorMisfit("dropout wants a key i32[4]", in);
+  if (!(p >= 0 && p <= 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("dropout of ", p, ", which is no probability from 0 to 1"));
+  }
+  if (!IsCount(attributes[1], 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("dropout with site ", attributes[1], ", which is no number of an op"));
+  }
+  return One(in[0].shape);
+}
+
 InferredTypes ShapeOfConvolution(InputTypes in, Attributes attributes) {
   SL_ASSIGN_OR_RETURN(const Sliding of, SlidingIn("convolution", in, attributes));
   const Shape &x = in[0].shape, &w = in[1].shape;

@@ -19,9 +19,9 @@
 namespace stringline {
 namespace {
 
-constexpr Role kInputRoles[] = {Role::kParam,     Role::kInput, Role::kTarget,
-                                Role::kPositions, Role::kPast,  Role::kOutGrad,
-                                Role::kKeyGrad,   Role::kSaved, Role::kStash};
+constexpr Role kInputRoles[] = {Role::kParam,   Role::kInput, Role::kTarget,  Role::kPositions,
+                                Role::kMaskKey, Role::kPast,  Role::kOutGrad, Role::kKeyGrad,
+                                Role::kSaved,   Role::kStash};
 constexpr Role kOutputRoles[] = {Role::kSaved,     Role::kStash,        Role::kOutput, Role::kLoss,
                                  Role::kAuxLoss,   Role::kDropped,      Role::kInGrad, Role::kKeys,
                                  Role::kParamGrad, Role::kKeyGradBefore};

@@ -3,6 +3,7 @@ stringline_test(stages_test
   SOURCES
     stages/bf16_test.cc
     stages/decoder_test.cc
+    stages/dropout_test.cc
     stages/experts_kernels_test.cc
     stages/gpt_test.cc
     stages/gradients_test.cc

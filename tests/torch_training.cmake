@@ -50,6 +50,15 @@ add_test(NAME torch_layers
     $<TARGET_FILE:stringline>)
 set_tests_properties(torch_layers PROPERTIES LABELS full SKIP_RETURN_CODE 77 TIMEOUT 400)
 
+# Models with dropout in training, whose masks the test makes itself.
+set(dropout_command ${CMAKE_SOURCE_DIR}/tools/environments/torch/run
+  ${CMAKE_SOURCE_DIR}/tests/torch/dropout_test.py
+  $<TARGET_FILE:export_writer> $<TARGET_FILE:stringline> ${CMAKE_SOURCE_DIR})
+add_test(NAME torch_dropout COMMAND ${dropout_command} "a written layer" TransformerEncoderLayer)
+set_tests_properties(torch_dropout PROPERTIES LABELS ci SKIP_RETURN_CODE 77 TIMEOUT 300)
+add_test(NAME torch_dropout_all COMMAND ${dropout_command})
+set_tests_properties(torch_dropout_all PROPERTIES LABELS full SKIP_RETURN_CODE 77 TIMEOUT 1800)
+
 # 178 models of torch and transformers: six minutes.
 add_test(NAME torch_zoo
   COMMAND ${CMAKE_SOURCE_DIR}/tools/environments/torch/run ${CMAKE_SOURCE_DIR}/tests/torch/zoo_test.py

@@ -117,6 +117,8 @@ Array* SlotOf(const Port& port, StageState* state) {
       return &state->target;
     case Role::kPositions:
       return &state->positions;
+    case Role::kMaskKey:
+      return &state->mask_key;
     case Role::kOutGrad:
       return at(state->out_grads);
     case Role::kPast:
@@ -258,6 +260,13 @@ void Collective(const Node& node, std::vector<Run>* runs) {
 Array MakeArray(const Type& type) {
   Array array{type, Allocate(type.bytes())};
   std::memset(array.data.get(), 0, static_cast<size_t>(type.bytes()));
+  return array;
+}
+
+Array MakeMaskKey(const MaskKey& key) {
+  const auto words = key.words();
+  Array array = MakeArray({DType::kI32, {static_cast<int64_t>(words.size())}});
+  std::copy(words.begin(), words.end(), array.i32());
   return array;
 }
 

@@ -25,6 +25,8 @@ struct Array {
 
 // All zeros.
 Array MakeArray(const Type& type);
+// As a stage with dropout reads it.
+Array MakeMaskKey(const MaskKey& key);
 // An F32 array rounded to the nearest BF16.
 Array RoundedToBf16(const Array& values);
 
@@ -32,7 +34,7 @@ Array RoundedToBf16(const Array& values);
 struct StageState {
   std::vector<Array> params;
   std::vector<Array> param_grads;        // accumulators: made by the caller, added to
-  Array target, positions;               // set by the caller before a program that reads them
+  Array target, positions, mask_key;     // set by the caller before a program that reads them
   std::vector<Array> inputs, out_grads;  // the same
   Array loss;                            // set by the programs
   std::vector<Array> outputs, in_grads;  // the same

@@ -96,7 +96,8 @@
 // `train` also takes recompute [schedule | none | attn | experts | all]: the values that a backward
 // computes again instead of keeping, `schedule` (the default) being all in the stages for which the
 // schedule says so; and recompute_weights [false]: a deferred weight gradient computes them
-// once more instead of keeping them from the input gradient (stages/recompute.h).
+// once more instead of keeping them from the input gradient (stages/recompute.h). From its seed
+// [1] come first values, the places of the data, and the masks of dropout (MaskKey).
 #pragma once
 
 #include <cstdint>

@@ -358,6 +358,8 @@ class Run {
                                     trainer_->targets(microbatch, k),
                                     trainer_->positions(microbatch, k)));
       const int rows = config_.shape.microbatch();
+      const int64_t before = (step + k) * trainer_->microbatches() + m;  // microbatches of the run
+      trainer_->SetMaskKey(microbatch, {config_.seed, static_cast<uint64_t>(before * rows)}, k);
       targets += data_.CountTargets(key, context, rows) - WithoutTarget(rows);
     }
     if (targets == 0) return WithoutTargets(absl::StrCat("step ", step + k + 1), config_.data);

@@ -317,6 +317,16 @@ Made CumulativeSum(TorchOperands& in, const TorchNode& node, size_t /*output*/) 
   return in.tensors().Mix(x, dim, count, ones);
 }
 
+// Of native_dropout the second result, the mask, is made only if nothing reads it.
+Made Dropout(TorchOperands& in, const TorchNode& node, size_t output) {
+  if (output > 0) {
+    if (in.Reader(node.outputs[output]) == nullptr) return in.Value(node.outputs.front());
+    return in.graph().Unknown(node, "its mask is read");
+  }
+  SL_ASSIGN_OR_RETURN(const ValueId x, in.Value(node.Tensor("input")));
+  return in.tensors().Dropout(x, node.Number("train", 1) != 0 ? node.Number("p", 0) : 0);
+}
+
 // Scores of hidden keys become -inf.
 Made Masked(TorchOperands& in, const TorchNode& node, ValueId scores) {
   constexpr double kHidden = -std::numeric_limits<double>::infinity();
@@ -338,9 +348,6 @@ Made Masked(TorchOperands& in, const TorchNode& node, ValueId scores) {
 }
 
 Made Attention(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
-  if (node.Number("dropout_p", 0) != 0) {
-    return in.graph().Unknown(node, "with dropout: export the model after eval()");
-  }
   TensorNodes& tensors = in.tensors();
   SL_ASSIGN_OR_RETURN(ValueId q, in.Value(node.Tensor("query")));
   SL_ASSIGN_OR_RETURN(ValueId k, in.Value(node.Tensor("key")));
@@ -361,6 +368,7 @@ Made Attention(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
   SL_ASSIGN_OR_RETURN(ValueId scores, tensors.MatMul(q, k));
   SL_ASSIGN_OR_RETURN(scores, Masked(in, node, scores));
   SL_ASSIGN_OR_RETURN(scores, tensors.Softmax(scores, last, /*log=*/false));
+  SL_ASSIGN_OR_RETURN(scores, tensors.Dropout(scores, node.Number("dropout_p", 0)));
   return tensors.MatMul(scores, v);
 }
 
@@ -375,6 +383,7 @@ const OpRules& LayerRules() {
       {"embedding", Embedding},  {"layer_norm", LayerNorm},
       {"rms_norm", RmsNorm},     {"group_norm", GroupNorm},
       {"batch_norm", BatchNorm}, {"scaled_dot_product_attention", Attention},
+      {"dropout", Dropout},      {"native_dropout", Dropout},
   };
   return rules;
 }

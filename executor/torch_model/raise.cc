@@ -80,7 +80,7 @@ class Raiser {
                                          {"flatten", &Raiser::Attention},
                                          {"_unsafe_view", &Raiser::Attention}};
     const auto rule = rules.find(node->op);
-    if (rule == rules.end()) return graph_.Unknown(*node, WhyUnknown(*node));
+    if (rule == rules.end()) return graph_.Unknown(*node);
     if (++depth_ > kDeepest) return graph_.Unknown(*node, "a model as deep as this");
     absl::StatusOr<ValueId> raised = (this->*rule->second)(*node);
     --depth_;
@@ -97,12 +97,6 @@ class Raiser {
     };
     const std::vector<int64_t>&ours = nodes_.TypeOf(raised).shape, &theirs = graph_.Sizes(value);
     return !theirs.empty() && ours.back() == theirs.back() && count(ours) == count(theirs);
-  }
-
-  static std::string WhyUnknown(const TorchNode& node) {
-    if (node.op == "dropout")
-      return absl::StrCat("dropout of ", node.Number("p", 0), ": export the model after eval()");
-    return "";
   }
 
   static bool HasPadding(const TorchNode& embedding) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "executor/torch_model/op_rules.h"
@@ -45,8 +46,9 @@ std::set<const TorchNode*> NodesBehind(const RaisedNodes& nodes, const std::stri
 }
 
 std::string WhyUnknown(const TorchNode& node) {
-  if (node.op != "dropout") return "";
-  return absl::StrCat("dropout of ", node.Number("p", 0), ": export the model after eval()");
+  if (!absl::EndsWith(node.op, "_dropout")) return "";
+  return "dropout of whole channels, or of another kind: dropout of single numbers is known, and "
+         "none at all, after eval()";
 }
 
 absl::Status RaiseNode(const TorchNode& node, TorchOperands* operands) {

@@ -99,6 +99,14 @@ absl::StatusOr<ValueId> RaisedNodes::Append(const TorchNode& from, Op op,
   return values.front();
 }
 
+absl::StatusOr<ValueId> RaisedNodes::AppendDropout(const TorchNode& from, ValueId x, double p) {
+  if (mask_key_ == kNone) {
+    mask_key_ = builder_.Input(Role::kMaskKey, 0, {DType::kI32, {4}}, "mask_key");
+  }
+  const double site = dropouts_++;
+  return Append(from, Op::kDropout, {x, mask_key_}, {p, site});
+}
+
 absl::StatusOr<RaisedModel> RaisedNodes::Finish(ValueId logits) && {
   Type targets{DType::kI32, TypeOf(logits).shape};
   targets.shape.pop_back();

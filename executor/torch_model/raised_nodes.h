@@ -45,6 +45,9 @@ class RaisedNodes {
   absl::StatusOr<ValueId> Append(const TorchNode& from, Op op, std::vector<ValueId> inputs,
                                  std::vector<double> attributes = {});
 
+  // The same for the dropout of a value with probability `p`: the next one's site is one higher.
+  absl::StatusOr<ValueId> AppendDropout(const TorchNode& from, ValueId x, double p);
+
   // Puts the cross-entropy of the logits, (B,T,V), and the targets, (B,T), behind the nodes, and
   // cuts the
   // model into layers.
@@ -63,6 +66,8 @@ class RaisedNodes {
   ValueId input_value_ = kNone;
   Type sequences_;
   std::vector<int64_t> sample_;       // RaisedModel::sample
+  ValueId mask_key_ = kNone;          // made by the first dropout
+  int dropouts_ = 0;                  // their number so far
   std::vector<std::string> modules_;  // by node of the builder's graph
 };
 

@@ -127,10 +127,6 @@ absl::Status CheckRecurrent(TorchOperands& in, const TorchNode& node, size_t par
   if (in.graph().Sizes(node.Tensor("input")).size() != 3) {
     return in.graph().Unknown(node, "of other than three dimensions");
   }
-  const bool drops = node.Number("dropout", 0) != 0 && node.Number("train", 0) != 0;
-  if (drops && node.Number("num_layers", 1) > 1) {
-    return in.graph().Unknown(node, "with dropout: export the model after eval()");
-  }
   return absl::OkStatus();
 }
 
@@ -151,6 +147,7 @@ Made Recurrent(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
   const bool biased = node.Number("has_biases", 1) != 0,
              batch_first = node.Number("batch_first", 0) != 0;
   const size_t each = biased ? 4 : 2;
+  const double dropout = node.Number("train", 0) != 0 ? node.Number("dropout", 0) : 0;
   SL_RETURN_IF_ERROR(CheckRecurrent(in, node, layers * directions * each));
   const std::vector<std::string>& params = node.Find("params")->tensors;
   SL_ASSIGN_OR_RETURN(const std::vector<std::string> initial, InitialOf(in, node));
@@ -185,6 +182,9 @@ Made Recurrent(TorchOperands& in, const TorchNode& node, size_t /*output*/) {
       SL_ASSIGN_OR_RETURN(cells.emplace_back(), recurrence.WithFirst(state.cell));
     }
     SL_ASSIGN_OR_RETURN(x, tensors.Join(outputs, 2));
+    if (l + 1 < layers) {
+      SL_ASSIGN_OR_RETURN(x, tensors.Dropout(x, dropout));
+    }
   }
   size_t next = 1;
   for (const std::vector<ValueId>* const last : {&hidden, &cells}) {

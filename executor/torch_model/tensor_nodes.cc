@@ -154,6 +154,10 @@ TensorNodes::Made TensorNodes::Softmax(ValueId x, int64_t dim, bool log) {
   return Swap(x, dim, last);
 }
 
+TensorNodes::Made TensorNodes::Dropout(ValueId x, double p) {
+  return p == 0 ? Made(x) : nodes_.AppendDropout(*from_, x, p);
+}
+
 TensorNodes::Made TensorNodes::Normalised(ValueId x, const Sizes& dims, double epsilon,
                                           bool centre) {
   if (centre) {

@@ -48,6 +48,8 @@ class TensorNodes {
   // result).
   Made Mix(ValueId x, int64_t dim, int64_t size, const std::vector<double>& matrix);
   Made Softmax(ValueId x, int64_t dim, bool log);
+  // Of x in all its sizes: what is alike for all sequences would be dropped alike. As it is for 0.
+  Made Dropout(ValueId x, double p);
   // (x - mean) / sqrt(variance + epsilon) over these dimensions; without `centre` x / sqrt(mean of
   // x^2 + epsilon).
   Made Normalised(ValueId x, const Sizes& dims, double epsilon, bool centre);

@@ -71,6 +71,13 @@ const TorchNode* TorchGraph::Producer(const std::string& value) const {
   return found == producers_.end() ? nullptr : found->second;
 }
 
+bool DropsNothing(const TorchNode& node) {
+  static constexpr const char* kDropouts[] = {"dropout", "feature_dropout", "alpha_dropout",
+                                              "feature_alpha_dropout"};
+  const bool drops = node.Number("p", 1) != 0 && node.Number("train", 1) != 0;
+  return !drops && IsOneOf(node.op, kDropouts);
+}
+
 bool TorchGraph::ChangesNothing(const TorchNode& node) const {
   const std::string from = node.Tensor("self").empty() ? node.Tensor("input") : node.Tensor("self");
   if (from.empty() || node.outputs.size() != 1) return false;
@@ -80,7 +87,7 @@ bool TorchGraph::ChangesNothing(const TorchNode& node) const {
     };
     return CastKeeps(type_of(from), type_of(node.outputs.front()));
   }
-  if (node.op == "dropout") return node.Number("p", 1) == 0 || node.Number("train", 1) == 0;
+  if (DropsNothing(node)) return true;
   return IsOneOf(node.op, kLayouts) && Sizes(from) == Sizes(node.outputs.front());
 }
 

@@ -36,6 +36,10 @@ struct TorchRmsNorm {
 // True if a node only exchanges these two dimensions of a value with so many dimensions.
 bool SwapsDimensions(const TorchNode& node, size_t dimensions, int64_t a, int64_t b);
 
+// True for a dropout of any kind, in place or not, that hands its operand on: of nothing, or after
+// eval().
+bool DropsNothing(const TorchNode& node);
+
 // Unimplemented: an op without a counterpart here, with its place in the model and in its source.
 absl::Status UnknownNode(const TorchNode& node, absl::string_view why);
 

@@ -25,6 +25,8 @@ class TorchOperands {
   bool GivesLogits(const TorchNode& node) const;
   void Set(const std::string& output, ValueId made) { values_[output] = made; }
   bool Has(const std::string& output) const { return values_.count(output) > 0; }
+  // The first node that reads the value; nullptr: none does.
+  const TorchNode* Reader(const std::string& value) const;
 
   // The value with its own sizes, in F32: whole numbers are floats, exact up to 2^24, and truths 0
   // and 1.
@@ -46,7 +48,6 @@ class TorchOperands {
 
  private:
   Made Parameter(const std::string& value);
-  const TorchNode* Reader(const std::string& value) const;
 
   RaisedNodes& nodes_;
   TensorNodes tensors_;

@@ -22,9 +22,8 @@ namespace {
 using Kind = TorchArgument::Kind;
 
 // Views whose inverse is a reshape, and the others.
-constexpr const char* kReshapes[] = {"view",    "view_as",   "_unsafe_view", "unflatten",
-                                     "squeeze", "unsqueeze", "alias",        "dropout",
-                                     "to",      "type_as"};
+constexpr const char* kReshapes[] = {"view",      "view_as", "_unsafe_view", "unflatten", "squeeze",
+                                     "unsqueeze", "alias",   "to",           "type_as"};
 constexpr const char* kOtherViews[] = {
     "transpose", "t",         "numpy_T",      "permute",          "slice",
     "select",    "unbind",    "split",        "split_with_sizes", "chunk",
@@ -173,7 +172,7 @@ class Versions {
   }
 
   bool IsView(const TorchNode& node, const std::string& from) const {
-    if (node.op == "dropout") return node.Number("p", 1) == 0 || node.Number("train", 1) == 0;
+    if (DropsNothing(node)) return true;
     if (node.op == "to" || node.op == "type_as") {
       const bool alike = given_.values.at(from).type == given_.values.at(node.outputs.front()).type;
       return alike && node.Number("copy", 0) == 0;
@@ -277,7 +276,7 @@ class Versions {
     const bool expands = absl::StartsWith(by.op, "expand") || by.op == "broadcast_to";
     TorchNode node = write;
     node.inputs = {{"self", TensorArgument(written)}};
-    if (IsAmong(by.op, kReshapes) || (expands && alike)) {
+    if (IsAmong(by.op, kReshapes) || DropsNothing(by) || (expands && alike)) {
       node.op = "reshape";
       node.inputs.emplace_back("shape", NumbersArgument(Kind::kInts, {sizes.begin(), sizes.end()}));
     } else if (by.op == "transpose" || by.op == "t" || by.op == "numpy_T") {

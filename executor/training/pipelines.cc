@@ -176,6 +176,11 @@ absl::Span<int32_t> Pipelines::positions(int step, MicrobatchId microbatch) {
       FirstSliceOf(step, microbatch.value % WholeOnes()));
 }
 
+void Pipelines::SetMaskKey(int step, MicrobatchId microbatch, const MaskKey& key) {
+  copies_[microbatch.value / WholeOnes()].stages->SetMaskKey(
+      FirstSliceOf(step, microbatch.value % WholeOnes()), key);
+}
+
 double Pipelines::loss_sum(int step) const {
   const Plan& plan = job_->plan();
   double sum = 0;

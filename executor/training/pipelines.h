@@ -67,6 +67,7 @@ class Pipelines {
   absl::Span<int32_t> tokens(int step, MicrobatchId microbatch);
   absl::Span<int32_t> targets(int step, MicrobatchId microbatch);
   absl::Span<int32_t> positions(int step, MicrobatchId microbatch);
+  void SetMaskKey(int step, MicrobatchId microbatch, const MaskKey& key);
   // The results of a step (Trainer).
   double loss_sum(int step) const;
   double aux_loss_sum(int step) const;

@@ -118,6 +118,8 @@ Location StageLayout::Of(const Port& port) const {
       return {Region::kTarget, 0};
     case Role::kPositions:
       return {Region::kPositions, 0};
+    case Role::kMaskKey:
+      return {Region::kMaskKey, 0};
     case Role::kOutput:
       return CrossingAt(StageValue::kOutput, port.index);
     case Role::kLoss:

@@ -23,6 +23,7 @@ enum class Region : uint8_t {
   kTokens,
   kTarget,
   kPositions,  // of tokens in their documents
+  kMaskKey,
   kLoss,
   kTallies,        // scalars beside F's output: balance losses, dropped slots
   kKeyGradBefore,  // the gradients of keys that a slice gives to the one before

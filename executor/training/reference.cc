@@ -25,7 +25,7 @@ Reference::Reference(const StageProgram& model, uint64_t seed)
 }
 
 float Reference::RunMicrobatch(absl::Span<const int32_t> tokens, absl::Span<const int32_t> targets,
-                               absl::Span<const int32_t> positions) {
+                               absl::Span<const int32_t> positions, const MaskKey& key) {
   SL_CHECK(static_cast<int64_t>(tokens.size()) == model_.inputs[0].type.elements())
       << tokens.size();
   SL_CHECK(static_cast<int64_t>(targets.size()) == model_.target.elements()) << targets.size();
@@ -33,6 +33,7 @@ float Reference::RunMicrobatch(absl::Span<const int32_t> tokens, absl::Span<cons
   std::copy(targets.begin(), targets.end(), state_.target.i32());
   SL_CHECK(!model_.positions || positions.size() == tokens.size()) << positions.size();
   std::copy(positions.begin(), positions.end(), state_.positions.i32());
+  if (model_.mask_key) state_.mask_key = cpu::MakeMaskKey(key);
   for (size_t p = 0; p < params_.size(); ++p) {
     if (state_.params[p].type != params_[p].type) {
       state_.params[p] = cpu::RoundedToBf16(params_[p]);

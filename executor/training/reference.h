@@ -18,9 +18,9 @@ class Reference {
   Reference(const StageProgram& model, uint64_t seed);
 
   // Forward and backward of one microbatch; gradients are added up. Returns the loss. `positions`:
-  // of packed sequences.
+  // of packed sequences; `key`: of dropout.
   float RunMicrobatch(absl::Span<const int32_t> tokens, absl::Span<const int32_t> targets,
-                      absl::Span<const int32_t> positions = {});
+                      absl::Span<const int32_t> positions = {}, const MaskKey& key = {});
 
   absl::Span<const float> grad(int param) const;
   // Parameters to set and to read: F32, also of those that the graphs read rounded to BF16.

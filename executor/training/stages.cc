@@ -236,11 +236,12 @@ NeededMemory Stages::needed(absl::Span<const RankId> ranks) const {
     needed.activations += static_cast<double>(memory.all()) + static_cast<double>(memory.host);
   }
   needed.activations -= needed.params;
-  int64_t positions = 0;
+  int64_t positions = 0, mask_key = 0;
   for (const StageProgram& program : programs_) {
     if (program.positions) positions = program.positions->bytes();
+    if (program.mask_key) mask_key = program.mask_key->bytes();
   }
-  const int64_t data = plan_.chunks * (2 * data_.sequence_bytes() + positions);
+  const int64_t data = plan_.chunks * (2 * data_.sequence_bytes() + positions + mask_key);
   needed.activations += plan_.microbatches * (static_cast<double>(data) + tallies);
   return needed;
 }

@@ -97,6 +97,9 @@ class Stages final : public StageWork {
   absl::Span<int32_t> tokens(MicrobatchId microbatch) { return data_.tokens(microbatch); }
   absl::Span<int32_t> targets(MicrobatchId microbatch) { return data_.targets(microbatch); }
   absl::Span<int32_t> positions(MicrobatchId microbatch) { return data_.positions(microbatch); }
+  void SetMaskKey(MicrobatchId microbatch, const MaskKey& key) {
+    data_.SetMaskKey(microbatch, key);
+  }
   // The last stage's forward result: the sum over the microbatch's tokens.
   double loss(MicrobatchId microbatch) const { return data_.loss(microbatch); }
   // The forward results of a stage's mixture-of-experts layer `layer`, from 0: the balance loss,

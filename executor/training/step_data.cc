@@ -9,6 +9,8 @@
 namespace stringline {
 namespace {
 
+constexpr int64_t kMaskKeyWords = std::tuple_size_v<decltype(MaskKey().words())>;
+
 template <typename Number>
 absl::Status AllocateOnHost(int64_t count, Device* device, absl::Span<Number>* numbers) {
   if (count == 0) return absl::OkStatus();
@@ -29,7 +31,8 @@ StepData::StepData(const Plan& plan, absl::Span<const StageProgram> programs)
       on_device_(plan.microbatches),
       tallies_(programs.size()),
       tokens_on_device_(programs.size(), nullptr),
-      positions_on_device_(programs.size(), nullptr) {}
+      positions_on_device_(programs.size(), nullptr),
+      mask_keys_on_device_(programs.size(), nullptr) {}
 
 int64_t StepData::SequenceOf(absl::Span<const StageProgram> programs) {
   int64_t sequence = programs.back().target.shape[1] * programs.back().slice.of;
@@ -57,13 +60,14 @@ StepData::DataBytes StepData::DataOf(StageId stage) const {
   data.tokens = count * TokenBytes(stage);
   if (program.last) data = {data.tokens, count * target_bytes_, count * kBufferAlignment};
   data.positions = count * PositionBytes(stage);
+  data.mask_keys = count * MaskKeyBytes(stage);
   return data;
 }
 
 int64_t StepData::BytesOf(StageId stage) const {
   const DataBytes data = DataOf(stage);
   return plan_.microbatches * plan_.chunks * TallyBytes(stage) + data.tokens + data.targets +
-         data.losses + data.positions;
+         data.losses + data.positions + data.mask_keys;
 }
 
 absl::Status StepData::Allocate(absl::Span<const StageId> held, RankAllocator* allocator) {
@@ -81,6 +85,12 @@ absl::Status StepData::Allocate(absl::Span<const StageId> held, RankAllocator* a
     const int64_t each = programs_[packed->value].positions->elements();
     SL_RETURN_IF_ERROR(
         AllocateOnHost(plan_.microbatches * plan_.chunks * each, device, &positions_));
+  }
+  const bool drops = std::any_of(held.begin(), held.end(),
+                                 [this](StageId stage) { return MaskKeyBytes(stage) > 0; });
+  if (drops) {
+    SL_RETURN_IF_ERROR(
+        AllocateOnHost(plan_.microbatches * plan_.chunks * kMaskKeyWords, device, &mask_keys_));
   }
   const bool reads_data = std::any_of(held.begin(), held.end(), [this](StageId stage) {
     return TokenBytes(stage) > 0 || programs_[stage.value].last;
@@ -101,6 +111,9 @@ absl::Status StepData::AllocateStage(StageId stage, RankAllocator* allocator) {
   }
   if (data.positions > 0) {
     SL_ASSIGN_OR_RETURN(positions_on_device_[stage.value], allocator->Take(rank, data.positions));
+  }
+  if (data.mask_keys > 0) {
+    SL_ASSIGN_OR_RETURN(mask_keys_on_device_[stage.value], allocator->Take(rank, data.mask_keys));
   }
   const int32_t first = FirstOf(stage);
   const auto allocate = [&](int64_t bytes, char* OnDevice::*place) -> absl::Status {
@@ -160,6 +173,13 @@ std::vector<HostCopy> StepData::CopiesBefore(const Action& action) {
   if (program.positions) {
     copy(PositionsOf(action), PositionBytes(action.stage), positions(whole), *program.positions, 0);
   }
+  if (program.mask_key) {
+    for (int chunk = 0; chunk < plan_.chunks; ++chunk) {
+      const int64_t place = (whole.value * plan_.chunks + chunk) * kMaskKeyWords;
+      copies.push_back({MaskKeyOf(action) + chunk * MaskKeyBytes(action.stage), &mask_keys_[place],
+                        program.mask_key->bytes()});
+    }
+  }
   return copies;
 }
 
@@ -197,6 +217,18 @@ void StepData::Bind(const Action& action, int chunk, Regions* regions) const {
   }
   if (programs_[action.stage.value].positions) {
     set(Region::kPositions, PositionsOf(action) + chunk * PositionBytes(action.stage));
+  }
+  if (programs_[action.stage.value].mask_key) {
+    set(Region::kMaskKey, MaskKeyOf(action) + chunk * MaskKeyBytes(action.stage));
+  }
+}
+
+void StepData::SetMaskKey(MicrobatchId microbatch, MaskKey key) {
+  if (mask_keys_.empty()) return;
+  for (int chunk = 0; chunk < plan_.chunks; ++chunk, key.first_sample += rows_) {
+    const int64_t place = (microbatch.value * plan_.chunks + chunk) * kMaskKeyWords;
+    const auto words = key.words();
+    std::copy(words.begin(), words.end(), mask_keys_.begin() + place);
   }
 }
 

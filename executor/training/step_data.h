@@ -1,8 +1,8 @@
 // The data and the results of a step's microbatches, in host memory and on the device: the tokens
-// of first stages, the targets and losses of last stages, the positions of packed sequences, and
-// the tallies of mixtures of experts. Copies around each forward action move them; a microbatch has
-// memory of its own in both places. A slice has memory of its own on the device; in host memory its
-// tokens lie in those of its sequences.
+// of first stages, the targets and losses of last stages, the positions of packed sequences, the
+// keys of dropout's masks, and the tallies of mixtures of experts. Copies around each forward
+// action move them; a microbatch has memory of its own in both places. A slice has memory of its
+// own on the device; in host memory its tokens lie in those of its sequences.
 #pragma once
 
 #include <cstdint>
@@ -45,6 +45,9 @@ class StepData {
     return OfMicrobatch(targets_, microbatch);
   }
   absl::Span<int32_t> positions(MicrobatchId microbatch);
+  // The key of the microbatch's masks, of which each chunk gets its own: its first sample differs.
+  // Without effect if no stage of this process has dropout.
+  void SetMaskKey(MicrobatchId microbatch, MaskKey key);
   // The sum over its chunks, in their order.
   double loss(MicrobatchId microbatch) const;
   // A tally of the stage's mixtures of experts, summed over chunks: by index, the balance losses of
@@ -70,7 +73,7 @@ class StepData {
   };
   // Of a stage, over all its microbatches.
   struct DataBytes {
-    int64_t tokens = 0, targets = 0, losses = 0, positions = 0;
+    int64_t tokens = 0, targets = 0, losses = 0, positions = 0, mask_keys = 0;
   };
   DataBytes DataOf(StageId stage) const;
   // The tokens of a sequence, of which stages may read some each.
@@ -94,6 +97,15 @@ class StepData {
     return positions_on_device_[action.stage.value] +
            action.microbatch.value * plan_.chunks * PositionBytes(action.stage);
   }
+  // The same of the key of masks.
+  int64_t MaskKeyBytes(StageId stage) const {
+    const std::optional<Type>& key = programs_[stage.value].mask_key;
+    return key ? AlignUp(key->bytes()) : 0;
+  }
+  char* MaskKeyOf(const Action& action) const {
+    return mask_keys_on_device_[action.stage.value] +
+           action.microbatch.value * plan_.chunks * MaskKeyBytes(action.stage);
+  }
   // The index of the action's microbatch in the data of the whole step.
   int32_t IndexOf(const Action& action) const;
   int32_t FirstOf(StageId stage) const;
@@ -107,11 +119,13 @@ class StepData {
   absl::Span<int32_t> tokens_;  // in host memory, by microbatch
   absl::Span<int32_t> targets_;
   absl::Span<int32_t> positions_;
+  absl::Span<int32_t> mask_keys_;  // by chunk
   absl::Span<float> losses_;
   std::vector<OnDevice> on_device_;         // by microbatch: its first chunk
   std::vector<Tallies> tallies_;            // by stage
   std::vector<char*> tokens_on_device_;     // by stage: by its microbatch and chunk
   std::vector<char*> positions_on_device_;  // the same
+  std::vector<char*> mask_keys_on_device_;
 };
 
 }  // namespace stringline

@@ -67,6 +67,11 @@ class Trainer {
   absl::Span<int32_t> positions(MicrobatchId microbatch, int step = 0) {
     return pipelines_->positions(step, microbatch);
   }
+  // The key of dropout's masks in a microbatch of the training; at first seed and sample are 0. An
+  // evaluation has no dropout.
+  void SetMaskKey(MicrobatchId microbatch, const MaskKey& key, int step = 0) {
+    pipelines_->SetMaskKey(step, microbatch, key);
+  }
   // The targets of a step in all processes, without kNoTarget: the number that Update divides by.
   // At first every token has one.
   void SetTargets(int64_t count, int step = 0) { targets_[static_cast<size_t>(step)] = count; }

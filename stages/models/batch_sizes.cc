@@ -128,8 +128,8 @@ class BatchWalk {
       if (along != kNowhere && along != along_[input]) return std::nullopt;
       along = along_[input];
     }
-    const bool single =
-        node.op == Op::kMap || node.op == Op::kWhole || node.op == Op::kFloat;  // numbers
+    const bool single = node.op == Op::kMap || node.op == Op::kWhole || node.op == Op::kFloat ||
+                        node.op == Op::kDropout;  // numbers
     return Unless(along, single ? kNowhere : Dims(node.outputs[0]) - 1);
   }
 

@@ -69,7 +69,7 @@ class RaisedStage : public StageBuilder {
       std::vector<ValueId> inputs;
       for (size_t i = 0; i < node.inputs.size(); ++i) {
         const ValueId value = node.inputs[i];
-        if (!Carries(value)) Carry(value, TakeParam(node, i));
+        if (!Carries(value)) Carry(value, IsMaskKey(value) ? TakeMaskKey() : TakeParam(node, i));
         inputs.push_back(Carried(value));
       }
       const std::string& name = model_.graph.values[node.outputs.front()].name;
@@ -106,6 +106,16 @@ class RaisedStage : public StageBuilder {
       if (shape_of(i) == shape) continue;
       (*inputs)[i] = builder_.Append(Op::kExpand, {(*inputs)[i]}, {shape.begin(), shape.end()});
     }
+  }
+
+  bool IsMaskKey(ValueId value) const {
+    return std::any_of(model_.graph.inputs.begin(), model_.graph.inputs.end(), [&](const Port& of) {
+      return of.role == Role::kMaskKey && of.value == value;
+    });
+  }
+
+  ValueId TakeMaskKey() {
+    return builder_.Input(Role::kMaskKey, 0, {DType::kI32, {4}}, "mask_key");
   }
 
   ValueId TakeParam(const Node& node, size_t input) {

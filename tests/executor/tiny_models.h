@@ -2,14 +2,17 @@
 #pragma once
 
 #include "stages/models/model.h"
+#include "tests/stages/raised_builder.h"
 
 namespace stringline {
 
-enum class TinyFamily { kGpt, kLlama, kMoe };
+enum class TinyFamily { kGpt, kLlama, kMoe, kDropout };
+// Those of a `kind`; a model with dropout is raised from a program.
 inline constexpr TinyFamily kTinyFamilies[] = {TinyFamily::kGpt, TinyFamily::kLlama,
                                                TinyFamily::kMoe};
 inline const char* NameOf(TinyFamily family) {
-  return family == TinyFamily::kGpt ? "gpt" : family == TinyFamily::kLlama ? "llama" : "moe";
+  constexpr const char* kNames[] = {"gpt", "llama", "moe", "dropout"};
+  return kNames[static_cast<size_t>(family)];
 }
 
 inline constexpr int kTinyVocabulary = 64;
@@ -23,6 +26,7 @@ inline AnyShape TinyModel(TinyFamily family, int layers) {
                     .vocabulary = kTinyVocabulary,
                     .microbatch = 2};
   }
+  if (family == TinyFamily::kDropout) return WithDropout(layers, /*vocabulary=*/256, 2);
   DecoderShape shape;
   shape.layers = layers;
   shape.width = 16;

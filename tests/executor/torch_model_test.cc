@@ -219,18 +219,6 @@ TEST(TorchModelTest, SaysWhatCannotBeRead) {
        [](TorchArchive& made) { Node(made, 3)["target"] = "torch.ops.aten.erfinv.default"; },
        "aten.erfinv.default is not known here; node 'blocks.1_linear', module 'blocks.1.fc', "
        "/home/me/model.py:7 'blocks.1_linear = something()'"},
-      {"dropout",
-       [](TorchArchive& made) {
-         Node(made, 3)["target"] = "torch.ops.aten.dropout.default";
-         Node(made, 3)["inputs"] =
-             Json::array({Json{{"name", "input"}, {"arg", TorchTensorInput("blocks.0_add")}},
-                          Json{{"name", "p"}, {"arg", TorchFloat(0.5)}},
-                          Json{{"name", "train"}, {"arg", Json{{"as_bool", true}}}}});
-       },
-       "aten.dropout.default is not known here: dropout of 0.5: export the model after eval(); "
-       "node "
-       "'blocks.1_linear', module 'blocks.1.fc', /home/me/model.py:7 'blocks.1_linear = "
-       "something()'"},
       {"a number that is one of the values",
        [](TorchArchive& made) {
          Node(made, 5)["inputs"][3]["arg"] = TorchTensorInput("p_norm.weight");
@@ -446,7 +434,9 @@ TEST(TorchModelTest, TellsOtherAttention) {
     };
   };
   const WrongFile cases[] = {
-      {"dropout", give("dropout_p", TorchFloat(0.1)), "export the model after eval()"},
+      {"dropout", give("dropout_p", TorchFloat(0.1)), "mask_key {p=0.1 site=0}\n"},
+      {"dropout of too much", give("dropout_p", TorchFloat(1.1)),
+       "dropout of 1.1, which is no probability from 0 to 1"},
       {"a scale", give("scale", TorchFloat(0.3)), "= softmax h.0"},
       {"a scale of 0", give("scale", TorchFloat(0)), "its scale is 0"},
       {"no default", give("kernel", TorchInt(1)), "its argument 'kernel' is not read"},

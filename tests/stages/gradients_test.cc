@@ -74,6 +74,8 @@ const std::vector<OpCase>& Cases() {
       {Op::kMatMul, {F32({2, 4, 3}), F32({2, 5, 4})}, {1, 1}},
       {Op::kTopK, {F32({2, 5})}, {3, 1}},
       {Op::kTopK, {F32({2, 5})}, {2, 0}},
+      {Op::kDropout, {F32({3, 50}), I32({4})}, {0.4, 3}, 1000},
+      {Op::kDropout, {F32({3, 5}), I32({4})}, {1, 0}, 1000},
       {Op::kGather, {F32({3, 4, 2}), I32({3, 6, 2})}, {1}, 4},
       {Op::kScatter, {F32({3, 4, 2}), I32({3, 4, 2})}, {1, 6, 1}, 6},
       {Op::kPaddedEmbedding, {I32({3, 4}), F32({7, 5})}, {6}, 6},
@@ -124,7 +126,9 @@ ForwardStage StageOf(const OpCase& test) {
     if (i == 0) {
       values.push_back(builder.Input(Role::kInput, 0, type, name));
     } else if (type.dtype == DType::kI32) {
-      const Role role = IsPacked(test.op) ? Role::kPositions : Role::kTarget;
+      const Role role = IsPacked(test.op)         ? Role::kPositions
+                        : test.op == Op::kDropout ? Role::kMaskKey
+                                                  : Role::kTarget;
       values.push_back(builder.Input(role, 0, type, name));
     } else {
       const int index = static_cast<int>(stage.params.size());
@@ -192,6 +196,7 @@ void CheckCase(const OpCase& test, std::mt19937_64& random) {
     const std::vector<int64_t>& shape = program->positions->shape;
     state.positions = DocumentPositions(shape[0], shape[1], 12, random);
   }
+  if (program->mask_key) state.mask_key = RandomArray(*program->mask_key, random, test.below);
   if (!program->last) state.out_grads = {RandomArray(program->outputs[0].type, random)};
   std::vector<Array> offsets;
   for (const Param& param : program->params) {

@@ -109,6 +109,7 @@ std::vector<NanCase> OtherCases() {
       {Op::kSoftmax, {F32({3, 7})}, {1}},
       {Op::kSoftmaxGrad, {F32({3, 7}), F32({3, 7})}, {0}},
       {Op::kFloatOfBits, {I32({3})}, {}},
+      {Op::kDropout, {F32({3, 50}), I32({4})}, {0.5, 2}},
       {Op::kBatchNorm, {F32({3, 2, 5}), F32({2}), F32({2}), F32({2}), F32({2})}, {1e-5}},
       {Op::kBatchNormGrad, {F32({3, 2, 5}), F32({3, 2, 5}), F32({2}), F32({2}), F32({2})}, {}},
       // Without padding, whose product with a number is 0, and with NaN is NaN.

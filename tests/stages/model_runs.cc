@@ -53,6 +53,7 @@ void SetData(const StageProgram& program, std::mt19937_64& random, int vocabular
     state->inputs[i] = RandomArray(program.inputs[i].type, random, vocabulary);
   }
   state->target = RandomArray(program.target, random, vocabulary);
+  if (program.mask_key) state->mask_key = MakeMaskKey({random(), random()});
 }
 
 void RunW(const StageProgram& program, StageState* state, const Kept& kept) {
@@ -80,8 +81,10 @@ ModelResult RunModel(const std::vector<StageProgram>& programs, const std::vecto
   for (const StageProgram& program : programs) states.push_back(MakeState(program, seed));
   ModelResult result;
   std::vector<std::vector<Kept>> deferred(stages);
+  MaskKey key = {seed, 0};
   for (const Batch& batch : batches) {
     for (int s = 0; s < stages; ++s) {
+      if (programs[s].mask_key) states[s].mask_key = MakeMaskKey(key);
       states[s].inputs = InputsOf(programs[s], batch.tokens,
                                   s == 0 ? std::vector<Array>() : states[s - 1].outputs);
       if (programs[s].last) {
@@ -89,6 +92,7 @@ ModelResult RunModel(const std::vector<StageProgram>& programs, const std::vecto
       }
       Evaluate(programs[s].forward, &states[s]);
     }
+    key.first_sample += static_cast<uint64_t>(batch.tokens.type.shape[0]);
     result.losses.push_back(*states.back().loss.f32());
     for (const StageState& state : states) {
       for (const Array& loss : state.aux_losses) result.losses.push_back(*loss.f32());

@@ -5,54 +5,13 @@
 
 #include <memory>
 
-#include "stages/builder.h"
 #include "tests/stages/model_runs.h"
+#include "tests/stages/raised_builder.h"
 
 namespace stringline::cpu {
 namespace {
 
 constexpr int64_t kWidth = 6, kTokens = 7, kMicrobatch = 2, kContext = 5;
-constexpr int64_t kPositions = 8;  // in the table
-
-// Appends a module's nodes to a graph, and keeps the module's description for a raised model.
-class RaisedBuilder {
- public:
-  ValueId Param(const std::string& name, std::vector<int64_t> sizes,
-                const std::string& tied_to = "") {
-    RaisedParam raised;
-    raised.param = {name, {DType::kF32, sizes}};
-    const bool matrix = sizes.size() == 2;
-    raised.param.init = matrix ? Init::kNormal : Init::kOnes;
-    raised.param.stddev = matrix ? 0.3f : 0;
-    raised.param.decay = matrix;
-    raised.param.eager = sizes.front() == kTokens && name != "embedding";
-    raised.param.tied_to = tied_to;
-    raised.positions = name == "positions";
-    raised.parts = {{{name}, raised.positions ? kPositions : sizes.front()}};
-    model_.params.push_back(raised);
-    return builder_.Input(Role::kParam, static_cast<int>(model_.params.size()) - 1,
-                          raised.param.type, name);
-  }
-
-  ValueId Add(const std::string& module, Op op, std::vector<ValueId> inputs,
-              std::vector<double> attributes = {}) {
-    model_.modules.push_back(module);
-    return builder_.AppendAll(op, std::move(inputs), std::move(attributes), module)[0];
-  }
-
-  RaisedShape Finish(std::vector<int> starts) && {
-    model_.graph = builder_.Finish();
-    model_.layers.assign(starts.size() - 1, "layer");
-    model_.starts = std::move(starts);
-    return ShapeOf(std::make_shared<const RaisedModel>(std::move(model_)));
-  }
-
-  Builder& builder() { return builder_; }
-
- private:
-  Builder builder_;
-  RaisedModel model_;
-};
 
 // An MLP with RMS norm and GELU, an MLP without a norm, and attention with a layer norm; the head
 // is the table.

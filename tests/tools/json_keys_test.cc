@@ -17,6 +17,9 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "stages/models/model.h"
+#include "stages/program_text.h"
+#include "tests/stages/raised_builder.h"
 #include "tests/tools/prepared_run.h"
 #include "tests/tools/suite_results.h"
 #include "tests/tools/tool_process.h"
@@ -215,6 +218,7 @@ const Asked kAsked[] = {
     {"program", "program @/programs.txt --stage 1"},
     {"program", "program examples/07_mixture_of_experts/run.yaml"},
     {"program", "program @/packed.yaml"},
+    {"program", "program @/dropout.txt"},
     {"show", "show tests/golden/show/observed.timeline"},
     {"show", "show tests/golden/show/flight.timeline"},
     {"show", "show tests/golden/sim/recompute.plan --cost F=2,B=4"},
@@ -340,6 +344,8 @@ std::string PrepareFolder() {
             run + "checkpoint: {every: 2, folder: ckpt}\nevaluate: {every: 3, text: words.txt}\n");
   WriteText(folder + "/packed.yaml",
             absl::StrReplaceAll(run, {{"words.txt", "words.txt, packed: {end: 10}"}}));
+  const std::vector<StageProgram> dropping = BuildModelStages(WithDropout(1, 5, 2), {1}).value();
+  WriteText(folder + "/dropout.txt", PrintStageProgram(dropping.front()));
   WriteText(folder + "/tokens.bin", std::string(4000, '\1'));
   WriteText(folder + "/tokens.yaml",
             absl::StrReplaceAll(run, {{"text: words.txt", "tokens: tokens.bin, dtype: uint16"},

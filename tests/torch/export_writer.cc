@@ -75,6 +75,7 @@ std::vector<float> LogitsOf(const RunConfig& config, absl::Span<const int32_t> t
   state.inputs[0] = cpu::MakeArray(model.inputs[0].type);
   state.target = cpu::MakeArray(model.target);
   std::copy(tokens.begin(), tokens.end(), state.inputs[0].i32());
+  if (model.mask_key) state.mask_key = cpu::MakeMaskKey({config.seed, 0});
   Builder builder(model.forward);
   for (const Node& node : model.forward.nodes) {
     if (node.op == Op::kCrossEntropy) builder.Output(Role::kOutput, 0, node.inputs[0]);

@@ -235,10 +235,6 @@ ATTENTION = [
     ("a mask of rounded numbers", with_mask(
         lambda row, column: ((column - row) / CONTEXT).to(torch.long) == 0), SAME),
     ("no mask", scaled_dot(), SAME),
-    ("dropout inside attention", scaled_dot(is_causal=True, dropout_p=0.3),
-     "export the model after eval()"),
-    ("dropout of weights", written_out(lambda s: F.dropout(masked(s).softmax(-1), 0.3, True)),
-     "export the model after eval()"),
     ("dropout of weights that is off", written_out(
         lambda s: F.dropout(masked(s).softmax(-1), 0.3, False)), SAME),
     ("a scale of attention", scaled_dot(is_causal=True, scale=0.3), SAME),
@@ -607,8 +603,14 @@ LAYERS = [
     ("a cast to double", layer(feed=lambda self, x: Layer.feed(self, x.double().float())), SAME),
     ("a cast to whole numbers", layer(feed=lambda self, x: Layer.feed(self, x.long().float())),
      SAME),
-    ("dropout", layer(feed=lambda self, x: F.dropout(Layer.feed(self, x), 0.2, True)),
-     "dropout of 0.2"),
+    ("dropout of channels", layer(feed=lambda self, x: F.dropout1d(Layer.feed(self, x), 0.2, True)),
+     "feature_dropout.default is not known here: dropout of whole channels"),
+    ("dropout of channels that is off", layer(
+        feed=lambda self, x: F.dropout1d(Layer.feed(self, x), 0.2, False)), SAME),
+    ("alpha dropout", layer(feed=lambda self, x: F.alpha_dropout(Layer.feed(self, x), 0.2, True)),
+     "alpha_dropout.default is not known here: dropout of whole channels, or of another kind"),
+    ("a dropout's mask", layer(feed=lambda self, x: torch.native_dropout(
+        Layer.feed(self, x), 0.2, True)[1].float() * x), "its mask is read"),
     ("dropout of nothing", layer(feed=lambda self, x: F.dropout(Layer.feed(self, x), 0.0, True)),
      SAME),
     ("another epsilon of LayerNorm", layer(more=lambda self: setattr(

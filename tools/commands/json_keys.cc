@@ -264,6 +264,7 @@ constexpr JsonKey kProgram[] = {
      "counted among the edges that leave the stage; null of the loss"},
     {"programs[].target", "text or null", "its type; of the last stage"},
     {"programs[].positions", "text or null", "the type of tokens' positions in their documents"},
+    {"programs[].mask_key", "text or null", "the type of the key of dropout's masks"},
     {"programs[].saved[].type", "text", ""},
     {"programs[].saved[].needed_by_weight", "bool", "until the weight gradient is done"},
     {"programs[].stash[]", "text", "the types of what input gradients leave for weight gradients"},

@@ -1,3 +1,4 @@
+// Programs come from a run file, whose model they build, or from a text that holds them.
 #include "tools/training/stage_programs.h"
 
 #include <utility>
@@ -139,6 +140,7 @@ Json ProgramAsJson(const NamedProgram& named) {
           {"outputs", CrossingsAsJson(program.outputs)},
           {"target", program.last ? Json(PrintType(program.target)) : Json()},
           {"positions", program.positions ? Json(PrintType(*program.positions)) : Json()},
+          {"mask_key", program.mask_key ? Json(PrintType(*program.mask_key)) : Json()},
           {"saved", std::move(saved)},
           {"stash", std::move(stash)},
           {"forward", GraphAsJson(program.forward)},
