@@ -100,7 +100,7 @@ def search(
         begin: begin with this schedule's order, and keep its stages where they are; ``schedule`` is
             its name in the text, ``more`` are its other parameters.
         place: the ranks of stages: ``"line"`` (the default), ``"v"``, ``"loop N"``, ``"wave N"``,
-            ``"any"``.
+            ``"any"``, or the rank of each stage, ``"[0,1,1,0]"``.
         split: ``"any"``: also split the ``layers`` among stages, for costs of the whole model
             (``work="model"``, or a model's shape, which gives the layers).
         minimize: ``"makespan"`` (the default), ``"span"`` or ``"period"``.

@@ -27,15 +27,32 @@ absl::StatusOr<std::vector<int64_t>> Overshoot(const PlacedSearch& place,
                                                const search::Words& words) {
   if (!place.memory.is_given()) return std::vector<int64_t>();
   const Plan lowered = LoweredOf(place, words);
-  SL_ASSIGN_OR_RETURN(const MemoryPlan memory,
-                      PlanMemory(lowered, SizesOfCosts(lowered, place.costs.memory)));
+  const std::vector<StageSizes> sizes = SizesOfCosts(lowered, place.costs.memory);
   std::vector<int64_t> over;
-  for (int r = 0; r < lowered.ranks(); ++r) {
-    const int64_t most = place.memory.of(r);
-    over.push_back(most < 0 ? 0 : std::max<int64_t>(0, memory.ranks[r].all() - most));
+  // Packing values is only worth its time where they do not fit without.
+  for (const Sharing sharing : {Sharing::kAnySize, Sharing::kPacked}) {
+    SL_ASSIGN_OR_RETURN(const MemoryPlan memory, PlanMemory(lowered, sizes, sharing));
+    over.clear();
+    for (int r = 0; r < lowered.ranks(); ++r) {
+      const int64_t most = place.memory.of(r);
+      over.push_back(most < 0 ? 0 : std::max<int64_t>(0, memory.ranks[r].all() - most));
+    }
+    if (std::count(over.begin(), over.end(), 0) == lowered.ranks()) return std::vector<int64_t>();
   }
-  if (std::count(over.begin(), over.end(), 0) == lowered.ranks()) over.clear();
   return over;
+}
+
+// The bytes above the limits as a share of a rank's limit, summed over the ranks; 1 where nothing
+// can be counted.
+double ExcessOf(const PlacedSearch& place, const search::Words& words) {
+  const absl::StatusOr<std::vector<int64_t>> over = Overshoot(place, words);
+  if (!over.ok()) return 1;
+  double excess = 0;
+  for (size_t r = 0; r < over->size(); ++r) {
+    const int64_t most = std::max<int64_t>(1, place.memory.of(static_cast<int>(r)));
+    excess += static_cast<double>((*over)[r]) / static_cast<double>(most);
+  }
+  return excess;
 }
 
 // Reduces the ranks' capacities in the search by `over`. False if all were the least already.
@@ -222,12 +239,9 @@ void ImproveWhatFits(const SearchBudget& budget, PlacedSearch* place) {
   std::vector<search::Improved> found(kSeeds);
   OnAllCores(kSeeds, [&](int i) {
     const uint64_t seed = budget.seed * 1'000'003 + static_cast<uint64_t>(i);
-    found[static_cast<size_t>(i)] = search::Improve(
-        problem, place->fitting.words, trials, kHeats[i], place->state.bound, seed,
-        [&](const search::Words& words) {
-          const absl::StatusOr<std::vector<int64_t>> beyond = Overshoot(*place, words);
-          return beyond.ok() && beyond->empty();
-        });
+    found[static_cast<size_t>(i)] =
+        search::Improve(problem, place->fitting.words, trials, kHeats[i], place->state.bound, seed,
+                        [&](const search::Words& words) { return ExcessOf(*place, words); });
   });
   for (search::Improved& improved : found) {
     place->state.iterations += improved.trials;

@@ -11,9 +11,9 @@
 
 namespace stringline {
 
-// A placement by its word, "line", "v", "loop 2" (stages a rank), "wave 4"; "any": all of those
-// that are worth a try, and not too large. As plans of stages without actions. Errors: a word that
-// is none; more than a search takes (search/problem.h).
+// A placement by its word, "line", "v", "loop 2" (stages a rank), "wave 4", or the rank of each
+// stage, "[0,1,1,0]"; "any": all words that are worth a try, and not too large. As plans of stages
+// without actions. Errors: a word that is none; more than a search takes (search/problem.h).
 struct PlacedStages {
   std::string word;  // "loop 2"
   Plan stages;

@@ -14,23 +14,29 @@ namespace stringline {
 namespace {
 
 constexpr int kRulesAtOnce = 12;
-constexpr int kExplorations = 4;  // per round
+// Per round: with a limit of time as many as there are cores, and no fewer than kLeast; with a
+// number of iterations always as many, so that the result does not depend on the cores.
+constexpr int kLeast = 4;
+constexpr int kCounted = 16;
 constexpr int64_t kFirstRound = 200;
 constexpr int64_t kLongestRound = 20'000;
 constexpr int64_t kRoundNs = 200'000'000;  // the aim for the length of a round
 
+int Cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+
 // Runs the explorations of a round.
 void Round(const search::Problem& problem, const SearchBudget& budget, SearchState* state) {
-  std::vector<search::Candidates> found(kExplorations);
-  OnAllCores(kExplorations, [&](int i) {
+  const int count = budget.iterations > 0 ? kCounted : std::max(kLeast, Cores());
+  std::vector<search::Candidates> found(static_cast<size_t>(count));
+  OnAllCores(count, [&](int i) {
     const uint64_t which =
-        budget.seed * 1'000'003 + static_cast<uint64_t>(state->rounds * kExplorations + i);
+        budget.seed * 1'000'003 + static_cast<uint64_t>(state->rounds * count + i);
     found[static_cast<size_t>(i)] =
         search::Explore(problem, state->candidates, state->bound,
                         {state->round_size, search::Random(which).Next()});
   });
   for (const search::Candidates& candidates : found) state->candidates.Offer(candidates);
-  state->iterations += kExplorations * state->round_size;
+  state->iterations += count * state->round_size;
   ++state->rounds;
 }
 
@@ -38,8 +44,7 @@ void Round(const search::Problem& problem, const SearchBudget& budget, SearchSta
 
 void OnAllCores(int count, const std::function<void(int)>& work) {
   std::atomic<int> next = 0;
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  WorkOnThreads(std::clamp(cores, 1, count), [&] {
+  WorkOnThreads(std::min(Cores(), count), [&] {
     for (int i = next++; i < count; i = next++) work(i);
   });
 }
@@ -62,6 +67,10 @@ void SearchInRounds(const search::Problem& problem, const SearchBudget& budget,
   while (watch(*state) && !state->IsProven() && !state->candidates.empty()) {
     const int64_t began_ns = NowNs();
     if (timed ? began_ns >= end_ns : state->iterations >= most) break;
+    if (!timed) {
+      const int64_t left = (most - state->iterations + kCounted - 1) / kCounted;
+      state->round_size = std::min(state->round_size, left);
+    }
     Round(problem, budget, state);
     if (!timed) {
       state->round_size = std::min(kLongestRound, state->round_size * 2);

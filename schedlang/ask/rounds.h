@@ -1,10 +1,10 @@
 // The optimiser with a clock and all cores: rounds of exploration until the time is over, the
 // iterations are used up, or the bound is reached.
 //
-// A round is a few explorations beside each other, which all begin with the orders found before.
-// Their number, their seeds and how they are merged do not depend on the cores. So for a number of
-// iterations the result is the same on every machine; with a limit of time, the result of as many
-// rounds as the machine managed.
+// A round is some explorations beside each other, which all begin with the orders found before. For
+// a number of iterations their number, their seeds and how they are merged do not depend on the
+// cores, so the result is the same on every machine. With a limit of time there are as many as
+// cores, and as many rounds as the machine managed.
 #pragma once
 
 #include <cstdint>

@@ -14,6 +14,17 @@ Group PairOf(Group a, Group b) {
   return is_forward ? Group{a.first, b.first} : Group{b.first, a.first};
 }
 
+bool IsWhole(Group group) {
+  return !group.is_pair() && KindOf(group.first) == ActionKind::kBackward;
+}
+// True for an I and a W of one stage.
+bool IsSplit(Group input, Group weight) {
+  return !input.is_pair() && !weight.is_pair() &&
+         KindOf(input.first) == ActionKind::kInputGradient &&
+         KindOf(weight.first) == ActionKind::kWeightGradient &&
+         StageOf(input.first) == StageOf(weight.first);
+}
+
 // A queue of messages without transfer time delays nothing.
 void LeaveOutIdleQueues(int ranks, const UnequalTimes& unequal, std::vector<OfLetter>* letters) {
   std::vector<bool> holds_up(static_cast<size_t>(ranks) * static_cast<size_t>(ranks), false);
@@ -114,6 +125,8 @@ bool Evaluator::Load(const Words& words) {
     length_.push_back(static_cast<int32_t>(word.size()));
     for (const Group group : word) {
       if (group.is_pair()) word_.emplace_back();
+      const Letter back = group.is_pair() ? group.second : group.first;
+      if (problem_.split && KindOf(back) == ActionKind::kBackward) word_.emplace_back();
     }
     first_.push_back(static_cast<int32_t>(word_.size()));
   }
@@ -353,8 +366,10 @@ bool Evaluator::GoBack(int* rank, int* place) const {
 bool Evaluator::HasGroups(const Move& move) const {
   const Group moved = At(move.rank, move.from);
   if (move.kind == Move::Kind::kShift) return true;
-  if (move.kind != Move::Kind::kJoin) return moved.is_pair();
   const Group other = At(move.rank, move.to);
+  if (move.kind == Move::Kind::kSplit) return IsWhole(moved) && problem_.split;
+  if (move.kind == Move::Kind::kMerge) return IsSplit(moved, other) && problem_.whole;
+  if (move.kind != Move::Kind::kJoin) return moved.is_pair();
   if (moved.is_pair() || other.is_pair()) return false;
   const Group pair = PairOf(moved, other);
   return KindOf(pair.first) == ActionKind::kForward &&
@@ -363,7 +378,28 @@ bool Evaluator::HasGroups(const Move& move) const {
          problem_.TimeOf(pair) >= 0;
 }
 
+// The groups at the places low .. high after a split of the first of them, or its merge with the
+// last.
+void Evaluator::FindSplitWindow(const Move& move) {
+  const int stage = StageOf(At(move.rank, move.from).first);
+  window_.rank = move.rank;
+  window_.low = move.from;
+  window_.count = move.to + 1 - move.from;
+  std::vector<Group>& groups = window_.groups;
+  groups.clear();
+  if (move.kind == Move::Kind::kSplit) {
+    groups.push_back({LetterOf(ActionKind::kInputGradient, stage)});
+    groups.push_back({LetterOf(ActionKind::kWeightGradient, stage)});
+    return;
+  }
+  groups.push_back({LetterOf(ActionKind::kBackward, stage)});
+  for (int i = move.from + 1; i < move.to; ++i) groups.push_back(At(move.rank, i));
+}
+
 void Evaluator::FindWindow(const Move& move) {
+  if (move.kind == Move::Kind::kSplit || move.kind == Move::Kind::kMerge) {
+    return FindSplitWindow(move);
+  }
   const Group moved = At(move.rank, move.from);
   const bool parts = move.kind == Move::Kind::kTakeForward || move.kind == Move::Kind::kTakeBack;
   const int high = std::max(move.from, parts ? move.to - 1 : move.to);

@@ -1,9 +1,9 @@
 // Evaluates words that differ little from each other: the inner loop of the search.
 //
-// Holds a set of words, the base, with the times of all groups. A trial moves a group of a rank, or
-// makes two groups a pair, or a pair two groups. Only groups that can start behind the change are
-// evaluated again: a change cannot reach a group that starts before the end of the last unchanged
-// group before it.
+// Holds a set of words, the base, with the times of all groups. A trial moves a group of a rank,
+// makes two groups a pair or a pair two groups, or a B an I and a W or these a B. Only groups that
+// can start behind the change are evaluated again: a change cannot reach a group that starts before
+// the end of the last unchanged group before it.
 //
 // The period is not evaluated here: the span, an upper bound of every period, stands for it.
 #pragma once
@@ -24,6 +24,8 @@ struct Move {
     kJoin,         // the group at `from` becomes a pair with the group at `to`
     kTakeForward,  // the F of the pair at `from` goes before the group at `to`, 0 .. length
     kTakeBack,     // the pair's B or I goes there
+    kSplit,        // the B at `from` becomes an I with its W behind it; `to` is the same place
+    kMerge,        // the I at `from`, and a W of its stage at `to` behind it, become a B
   };
   int rank = 0;
   int from = 0;
@@ -103,9 +105,10 @@ class Evaluator {
   // The least times of unequal microbatches, whose sums are no more than the work.
   int64_t TimeOf(Group group) const;
   int64_t TimeOf(const std::vector<Group>& groups) const;
-  // True if the move has a pair to part, or two groups to join.
+  // True if the move has the groups that its kind is for.
   bool HasGroups(const Move& move) const;
   void FindWindow(const Move& move);
+  void FindSplitWindow(const Move& move);
   // Exchanges the window's groups with those in the word.
   void ExchangeWindow();
   // The front before everything that starts at or behind the end of the group before `place`.
@@ -138,7 +141,7 @@ class Evaluator {
   std::vector<std::vector<int32_t>> rank_stages_;
   std::vector<int32_t> local_;  // by stage: its index among those of its rank
   std::vector<int32_t> first_;  // by rank, into the next vectors; a rank has room for all its
-                                // letters alone
+                                // letters alone, and for each B as an I and a W
   std::vector<int32_t> length_;
   std::vector<Group> word_;
   std::vector<int64_t> start_, end_;

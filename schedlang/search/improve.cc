@@ -1,3 +1,5 @@
+// A trial is drawn, its score compared with the energy that the temperature allows now, and kept or
+// dropped. The best words of all are the result.
 #include "schedlang/search/improve.h"
 
 #include <algorithm>
@@ -12,17 +14,21 @@ namespace {
 
 // The weight of the mean end of the ranks relative to the value.
 constexpr double kEnds = 0.1;
+// The price of words that exceed a limit by all that it is, in values of the best words.
+constexpr double kExcess = 0.3;
 // A trial may look at all of them.
 constexpr int64_t kManyGroups = 10'000;
 
 class Annealing {
  public:
-  Annealing(const Problem& problem, const Words& words, uint64_t seed, const FitsToo& fits)
-      : problem_(problem), fits_(fits), evaluator_(problem), random_(seed) {
+  Annealing(const Problem& problem, const Words& words, uint64_t seed, const Excess& excess)
+      : problem_(problem), excess_(excess), evaluator_(problem), random_(seed) {
     evaluator_.Load(words);
     best_ = evaluator_.base();
+    energy_ = Energy(best_);
     best_words_ = words;
     has_pairs_ = !problem.whole_pairs.empty() || !problem.input_pairs.empty();
+    has_splits_ = problem.whole && problem.split;
     for (const std::vector<Group>& word : words) groups_ += static_cast<int64_t>(word.size());
   }
 
@@ -37,12 +43,12 @@ class Annealing {
       const double temperature = hottest * left * left;
       Move move;
       if (!Draw(&move) || !evaluator_.IsPossible(move)) continue;
-      const double most = Energy(evaluator_.base()) - temperature * std::log(1.0 - random_.Share());
+      const double most = energy_ - temperature * std::log(1.0 - random_.Share());
       const Score score = evaluator_.Try(move, LimitOf(most));
       if (score.value >= kNoLimit || Energy(score) > most) continue;
-      if (!Keep(move, score)) continue;
+      if (!Keep(move, score, most)) continue;
       path_is_old_ = true;
-      if (!(evaluator_.base() < best_)) continue;
+      if (!fits_ || !(evaluator_.base() < best_)) continue;
       best_ = evaluator_.base();
       best_words_ = evaluator_.words();
     }
@@ -50,17 +56,27 @@ class Annealing {
   }
 
  private:
-  // False if the move would lead to better words that do not fit.
-  bool Keep(const Move& move, const Score& score) {
-    if (!fits_ || !(score < best_)) {
+  // Makes the move unless its words exceed the limit so far that their energy is above `most`.
+  bool Keep(const Move& move, const Score& score, double most) {
+    if (!excess_ || !(score < best_)) {
       evaluator_.Keep(move);
+      energy_ = Energy(score);
+      fits_ = true;
       return true;
     }
-    const Words before = evaluator_.words();
+    Words before = evaluator_.words();
     evaluator_.Keep(move);
-    if (fits_(evaluator_.words())) return true;
-    evaluator_.Load(before);
-    return false;
+    const double excess = excess_(evaluator_.words());
+    // Words that do not fit count as no better than the best that do.
+    const double energy =
+        excess > 0 ? Energy(best_) + excess * kExcess * Energy(best_) : Energy(score);
+    if (energy > most) {
+      evaluator_.Load(before);
+      return false;
+    }
+    energy_ = energy;
+    fits_ = excess <= 0;
+    return true;
   }
 
   double MeanTime() const {
@@ -136,6 +152,25 @@ class Annealing {
     return false;
   }
 
+  // A move that makes a B an I and a W, or an I with the next W of its stage a B.
+  bool DrawSplit(int rank, int place, Move* move) {
+    const Group group = evaluator_.At(rank, place);
+    if (group.is_pair()) return false;
+    const int stage = StageOf(group.first);
+    if (KindOf(group.first) == ActionKind::kBackward) {
+      *move = {rank, place, place, Move::Kind::kSplit};
+      return true;
+    }
+    if (KindOf(group.first) != ActionKind::kInputGradient) return false;
+    const Group weight{LetterOf(ActionKind::kWeightGradient, stage)};
+    for (int to = place + 1; to < evaluator_.length(rank); ++to) {
+      if (!(evaluator_.At(rank, to) == weight)) continue;
+      *move = {rank, place, to, Move::Kind::kMerge};
+      return true;
+    }
+    return false;
+  }
+
   bool Draw(Move* move) {
     if (path_is_old_) {
       kept_ = (kept_ + 1) % 4;
@@ -151,6 +186,7 @@ class Annealing {
           path_[static_cast<size_t>(random_.Below(static_cast<int64_t>(path_.size())))];
     }
     if (has_pairs_ && random_.OneIn(3)) return DrawOfPair(rank, place, move);
+    if (has_splits_ && random_.OneIn(6)) return DrawSplit(rank, place, move);
     const int length = evaluator_.length(rank);
     const int far = DrawDistance(length);
     const int to = place + (random_.OneIn(2) ? far : -far);
@@ -164,7 +200,7 @@ class Annealing {
   }
 
   const Problem& problem_;
-  const FitsToo& fits_;
+  const Excess& excess_;
   Evaluator evaluator_;
   Random random_;
   std::vector<std::pair<int, int>> path_;
@@ -172,6 +208,9 @@ class Annealing {
   int kept_ = 0;
   int64_t groups_ = 0;
   bool has_pairs_ = false;
+  bool has_splits_ = false;
+  double energy_ = 0;  // of the words now
+  bool fits_ = true;   // they do not exceed the limit, or are not better than the best
   Score best_;
   Words best_words_;
 };
@@ -179,8 +218,8 @@ class Annealing {
 }  // namespace
 
 Improved Improve(const Problem& problem, const Words& words, int64_t trials, double heat,
-                 int64_t bound, uint64_t seed, const FitsToo& fits) {
-  return Annealing(problem, words, seed, fits).Run(trials, heat, bound);
+                 int64_t bound, uint64_t seed, const Excess& excess) {
+  return Annealing(problem, words, seed, excess).Run(trials, heat, bound);
 }
 
 }  // namespace stringline::search

@@ -20,13 +20,14 @@ struct Improved {
   int64_t trials = 0;
 };
 
-// True if better words than all before are wanted, too: a rule that the problem does not know.
-using FitsToo = std::function<bool(const Words& words)>;
+// A limit that the problem does not know: the share by which the words exceed it; 0: they fit.
+// Called for words that would be the best.
+using Excess = std::function<double(const Words& words)>;
 
 // Tries up to `trials` moves of complete words that end; stops when the value is `bound`. `heat` is
 // the initial temperature, as a share of the mean time of a group; it falls to zero.
-// Moves to better words that do not fit `fits`, if it is given, are not made.
+// Words that exceed `excess`, if it is given, are no result; moves lead through them at a price.
 Improved Improve(const Problem& problem, const Words& words, int64_t trials, double heat,
-                 int64_t bound, uint64_t seed, const FitsToo& fits = nullptr);
+                 int64_t bound, uint64_t seed, const Excess& excess = nullptr);
 
 }  // namespace stringline::search

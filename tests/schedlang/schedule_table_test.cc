@@ -65,13 +65,22 @@ bool IsWhole(const TableCase& c) { return c.m % c.p == 0; }
 bool NoSaving(const TableCase& c) { return c.fb == c.f + c.b(); }
 int64_t ClassicBubble(const TableCase& c) { return (c.p - 1) * (c.f + c.b()); }
 
-// The bubble or the memory that the table gives for single P; -1 for any other P.
-int64_t VMin(int p, bool memory) {
-  const std::map<int, std::pair<int, int>> said = {
-      {4, {11, 4}}, {6, {18, 6}}, {8, {27, 8}}, {12, {42, 10}}, {16, {59, 12}}};
+// The bubbles and memories that the table gives for single P.
+using AtRanks = std::map<int, std::pair<int, int>>;
+const AtRanks kVMin = {{4, {11, 4}}, {6, {18, 6}}, {8, {27, 8}}, {12, {42, 10}}, {16, {59, 12}}};
+const AtRanks kVWhole = {
+    {4, {18, 6}}, {6, {32, 10}}, {8, {43, 12}}, {12, {68, 18}}, {16, {90, 22}}};
+const AtRanks kVAdaptive = {
+    {4, {7, 8}}, {6, {9, 10}}, {8, {13, 12}}, {12, {21, 18}}, {16, {33, 24}}};
+
+// -1 for any other P.
+int64_t BubbleAt(const AtRanks& said, int p) {
   const auto row = said.find(p);
-  if (row == said.end()) return -1;
-  return memory ? row->second.second : row->second.first;
+  return row == said.end() ? -1 : row->second.first;
+}
+int64_t MemoryAt(const AtRanks& said, int p) {
+  const auto row = said.find(p);
+  return row == said.end() ? -1 : row->second.second;
 }
 
 constexpr int kSlices = 4;
@@ -190,10 +199,22 @@ const TableRow kTable[] = {
      [](const TableCase& c) { return c.is_even(); },
      [](const TableCase& c) -> int64_t { return c.p + 2; }},
     {"v_min", "11, 18, 27, 42, 59 F for P = 4, 6, 8, 12, 16, if F = I = W", TableBubble::kIdlest,
-     [](const TableCase& c) { return c.equal() && VMin(c.p, false) >= 0; },
-     [](const TableCase& c) { return VMin(c.p, false) * c.f; }, "4, 6, 8, 10, 12 for these",
-     [](const TableCase& c) { return VMin(c.p, true) >= 0; },
-     [](const TableCase& c) { return VMin(c.p, true); }},
+     [](const TableCase& c) { return c.equal() && BubbleAt(kVMin, c.p) >= 0; },
+     [](const TableCase& c) { return BubbleAt(kVMin, c.p) * c.f; }, "4, 6, 8, 10, 12 for these",
+     [](const TableCase& c) { return MemoryAt(kVMin, c.p) >= 0; },
+     [](const TableCase& c) { return MemoryAt(kVMin, c.p); }},
+    {"v_adaptive", "7, 9, 13, 21, 33 F for these P, if F = I = W and wide = P/2",
+     TableBubble::kIdlest,
+     [](const TableCase& c) { return c.equal() && BubbleAt(kVAdaptive, c.p) >= 0; },
+     [](const TableCase& c) { return BubbleAt(kVAdaptive, c.p) * c.f; },
+     "8, 10, 12, 18, 24 for these",
+     [](const TableCase& c) { return MemoryAt(kVAdaptive, c.p) >= 0; },
+     [](const TableCase& c) { return MemoryAt(kVAdaptive, c.p); }},
+    {"v_1f1b", "18, 32, 43, 68, 90 F for these P, if B = 2F", TableBubble::kIdlest,
+     [](const TableCase& c) { return c.b() == 2 * c.f && BubbleAt(kVWhole, c.p) >= 0; },
+     [](const TableCase& c) { return BubbleAt(kVWhole, c.p) * c.f; }, "6, 10, 12, 18, 22 for these",
+     [](const TableCase& c) { return MemoryAt(kVWhole, c.p) >= 0; },
+     [](const TableCase& c) { return MemoryAt(kVWhole, c.p); }},
     {"hanayo", "2(P-1)B, if B = 2F, waves = 1 and M = P", TableBubble::kIdlest,
      [](const TableCase& c) { return c.b() == 2 * c.f && c.m == c.p; },
      [](const TableCase& c) { return 2 * (c.p - 1) * c.b(); }, "2 waves M at most", HoldsAlways,

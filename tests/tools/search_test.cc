@@ -410,13 +410,35 @@ TEST(SearchTest, BeginsWithNoOtherGroupsThanItKnows) {
             "and a B or I; a search knows no other groups, as F & F or B & B\n");
 }
 
+// A list of ranks is the placement that it spells, and what is written keeps it.
+TEST(SearchTest, TakesTheRankOfEachStage) {
+  const std::string rest = " M=8 --cost F=1,I=1,W=1 --iterations 4000";
+  EXPECT_EQ(Search("P=2 --place [0,1,1,0]" + rest).out, Search("P=2 --place v" + rest).out);
+  std::vector<std::string> loop = SearchWords("P=3 --place" + rest);
+  loop.insert(std::find(loop.begin(), loop.end(), "--place") + 1, "loop 2");
+  EXPECT_EQ(Search("P=3 --place [0,1,2,0,1,2]" + rest).out, RunToolIn(SourceFolder(), loop).out);
+  const std::string path = ScratchFolder() + "/listed.sched";
+  const Answer found = Search("P=3 --place [0,1,2,1,0,2,2]" + rest + " --emit " + path);
+  ASSERT_EQ(found.status, 0) << found.err;
+  const Answer plan = RunToolIn(SourceFolder(), Words("plan " + path + " P=3 M=8"));
+  EXPECT_NE(plan.out.find("\nstages 0 1 2 1 0 2 2\n"), std::string::npos) << plan.out << plan.err;
+}
+
 TEST(SearchTest, SaysWhatCannotBe) {
   const std::string cases[][2] = {
       {"P=4", "search needs M, as in: stringline search P=8 M=32"},
       {"P=0 M=4", "P=0 cannot be: it is in 1 .. 1000000000"},
       {"P=4 M=8 V=2", "'V' is a parameter of a schedule: name it with --from"},
       {"P=4 M=8 --place ring",
-       "--place ring: a placement is line, v, loop N or wave N (N stages a rank), or any"},
+       "--place ring: a placement is line, v, loop N or wave N (N stages a rank), any, or the rank "
+       "of each stage, as [0,1,1,0]"},
+      {"P=2 M=8 --place [0,2,1]",
+       "--place [0,2,1]: a list names the rank of each stage, 0 to 1 for P=2, as [0,1,1,0] for "
+       "P=2"},
+      {"P=2 M=8 --place [0,1,1,0",
+       "--place [0,1,1,0: a list names the rank of each stage, 0 to 1 for P=2, as [0,1,1,0] for "
+       "P=2"},
+      {"P=3 M=8 --place [0,2,2,0]", "--place [0,2,2,0]: no stage lives on rank 1 of P=3"},
       {"P=4 M=8 --from mario",
        "mario: 0R0: a search begins with an order of F, B, I and W; leave out R, D and U, which "
        "--recompute any and --offload any place anew"},

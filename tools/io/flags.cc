@@ -336,8 +336,9 @@ void DeclareSearchOptions(CLI::App& app, Flags& flags) {
   DeclareScheduleOption(app, flags);
   app.add_option(
          "--place", flags.place,
-         "Where stages live: line, v, 'loop N' or 'wave N' (N stages a rank); any: the best "
-         "of them, which needs costs of the whole model. line by default")
+         "Where stages live: line, v, 'loop N' or 'wave N' (N stages a rank); the rank of each "
+         "stage, as [0,1,1,0]; any: the best of the words, which needs costs of the whole model. "
+         "line by default")
       ->type_name("PLACE")
       ->excludes(from);
   app.add_option("--split", flags.split,

@@ -37,6 +37,13 @@ Words Moved(Words words, const Move& move) {
     word[static_cast<size_t>(move.to)] =
         is_forward ? Group{group.first, other} : Group{other, group.first};
     word.erase(word.begin() + move.from);
+  } else if (move.kind == Move::Kind::kSplit) {
+    const int stage = StageOf(group.first);
+    word[static_cast<size_t>(move.from)] = {LetterOf(ActionKind::kInputGradient, stage)};
+    word.insert(word.begin() + move.from + 1, {LetterOf(ActionKind::kWeightGradient, stage)});
+  } else if (move.kind == Move::Kind::kMerge) {
+    word[static_cast<size_t>(move.from)] = {LetterOf(ActionKind::kBackward, StageOf(group.first))};
+    word.erase(word.begin() + move.to);
   } else {
     const bool forward = move.kind == Move::Kind::kTakeForward;
     word[static_cast<size_t>(move.from)] = {forward ? group.second : group.first};
@@ -45,8 +52,25 @@ Words Moved(Words words, const Move& move) {
   return words;
 }
 
+// Makes the move one that splits the B at its place, or merges the I there with a W behind it.
+// False if there is neither.
+bool DrawSplit(const std::vector<Group>& word, Move* move) {
+  const auto from = static_cast<size_t>(move->from);
+  if (word[from].is_pair()) return false;
+  const int stage = StageOf(word[from].first);
+  move->to = move->from;
+  move->kind = Move::Kind::kSplit;
+  if (KindOf(word[from].first) == ActionKind::kBackward) return true;
+  if (KindOf(word[from].first) != ActionKind::kInputGradient) return false;
+  move->kind = Move::Kind::kMerge;
+  const Group weight{LetterOf(ActionKind::kWeightGradient, stage)};
+  move->to =
+      static_cast<int>(std::find(word.begin() + move->from, word.end(), weight) - word.begin());
+  return move->to < static_cast<int>(word.size());
+}
+
 TEST(EvaluatorTest, MovesAreEvaluatedAsThePlainEvaluationDoes) {
-  int tried = 0, ended = 0, joined = 0, parted = 0, unequal = 0;
+  int tried = 0, ended = 0, joined = 0, parted = 0, unequal = 0, split = 0, merged = 0;
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(seed);
@@ -79,13 +103,16 @@ TEST(EvaluatorTest, MovesAreEvaluatedAsThePlainEvaluationDoes) {
         move.kind = Move::Kind::kJoin;
         if (move.from == move.to) continue;
       }
+      if (problem.whole && problem.split && random.OneIn(2) && !DrawSplit(word, &move)) continue;
       const Words moved = Moved(words, move);
       ASSERT_EQ(evaluator.IsPossible(move), IsComplete(problem, moved)) << "trial " << trial;
       if (!evaluator.IsPossible(move)) continue;
       ++tried;
       unequal += problem.is_unequal();
       joined += move.kind == Move::Kind::kJoin;
-      parted += move.kind != Move::Kind::kJoin && move.kind != Move::Kind::kShift;
+      parted += move.kind == Move::Kind::kTakeForward || move.kind == Move::Kind::kTakeBack;
+      split += move.kind == Move::Kind::kSplit;
+      merged += move.kind == Move::Kind::kMerge;
       const Score plain = PlainScore(problem, moved);
       const Score score = evaluator.Try(move, kNoLimit);
       ASSERT_EQ(score.value, plain.value) << "trial " << trial;
@@ -105,6 +132,8 @@ TEST(EvaluatorTest, MovesAreEvaluatedAsThePlainEvaluationDoes) {
   EXPECT_GT(unequal, 1000);
   EXPECT_GT(joined, 100);
   EXPECT_GT(parted, 50);
+  EXPECT_GT(split, 200);
+  EXPECT_GT(merged, 200);
 }
 
 TEST(EvaluatorTest, ThePathBackLeadsToAStartAtZero) {
