@@ -31,7 +31,8 @@ TEST(ScriptsTest, AreBashAndExecutable) {
         "tools/environments/cuda/install_frontend", "tools/gpu_check", "tools/wheel", "tools/style",
         "tools/package", "tools/release", "tests/packaging/installed_library.sh",
         "tools/environments/python/install", "tools/environments/release/install",
-        "tools/environments/release/third_party"}) {
+        "tools/environments/release/third_party", "tools/environments/ortools/install",
+        "tools/environments/ortools/run"}) {
     EXPECT_EQ(Shell("bash -n " + Script(name)), 0) << name;
     EXPECT_EQ(Shell("test -x " + Script(name)), 0) << name;
   }
@@ -44,7 +45,7 @@ TEST(ScriptsTest, RefuseWhatTheyDoNotKnow) {
         "tools/environments/torch/run'", "tools/gpu_check' --all", "tools/wheel' --all",
         "tools/style' --some", "tools/style' none", "tools/package' --all", "tools/wheel' --test",
         "tools/wheel' python-of-nobody", "tools/release' --upload", "tools/release' a b",
-        "tools/environments/release/third_party' only-one"}) {
+        "tools/environments/release/third_party' only-one", "tools/environments/ortools/run'"}) {
     EXPECT_EQ(Shell(absl::StrCat("'", SourceFolder(), "/", line)), 2) << line;
     EXPECT_NE(ReadText(ScratchFolder() + "/said.txt"), "") << line;
   }
