@@ -3,8 +3,10 @@
 #include "schedlang/ask/placed_search.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 
+#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "schedlang/ask/free_split.h"
 #include "schedlang/ask/places.h"
@@ -22,38 +24,64 @@
 namespace stringline {
 namespace {
 
-// By rank, the bytes above its limit by the checker's count. Empty if no rank exceeds its limit.
+// By rank, the bytes above its limit by the checker's count, or by one that packs values less
+// tightly. Empty if no rank exceeds its limit.
 absl::StatusOr<std::vector<int64_t>> Overshoot(const PlacedSearch& place,
-                                               const search::Words& words) {
+                                               const search::Words& words,
+                                               Sharing sharing = Sharing::kPacked) {
   if (!place.memory.is_given()) return std::vector<int64_t>();
   const Plan lowered = LoweredOf(place, words);
-  const std::vector<StageSizes> sizes = SizesOfCosts(lowered, place.costs.memory);
+  SL_ASSIGN_OR_RETURN(const MemoryPlan memory,
+                      PlanMemory(lowered, SizesOfCosts(lowered, place.costs.memory), sharing));
   std::vector<int64_t> over;
-  // Packing values is only worth its time where they do not fit without.
-  for (const Sharing sharing : {Sharing::kAnySize, Sharing::kPacked}) {
-    SL_ASSIGN_OR_RETURN(const MemoryPlan memory, PlanMemory(lowered, sizes, sharing));
-    over.clear();
-    for (int r = 0; r < lowered.ranks(); ++r) {
-      const int64_t most = place.memory.of(r);
-      over.push_back(most < 0 ? 0 : std::max<int64_t>(0, memory.ranks[r].all() - most));
-    }
-    if (std::count(over.begin(), over.end(), 0) == lowered.ranks()) return std::vector<int64_t>();
+  for (int r = 0; r < lowered.ranks(); ++r) {
+    const int64_t most = place.memory.of(r);
+    over.push_back(most < 0 ? 0 : std::max<int64_t>(0, memory.ranks[r].all() - most));
   }
+  if (std::count(over.begin(), over.end(), 0) == lowered.ranks()) over.clear();
   return over;
 }
 
-// The bytes above the limits as a share of a rank's limit, summed over the ranks; 1 where nothing
-// can be counted.
-double ExcessOf(const PlacedSearch& place, const search::Words& words) {
-  const absl::StatusOr<std::vector<int64_t>> over = Overshoot(place, words);
-  if (!over.ok()) return 1;
-  double excess = 0;
-  for (size_t r = 0; r < over->size(); ++r) {
-    const int64_t most = std::max<int64_t>(1, place.memory.of(static_cast<int>(r)));
-    excess += static_cast<double>((*over)[r]) / static_cast<double>(most);
+// The bytes above the limits of orders, as shares of the limits, summed over the ranks. Remembers
+// the orders that it has counted: a search near one order comes by the same ones again and again.
+class ExcessCount {
+ public:
+  explicit ExcessCount(const PlacedSearch& place) : place_(place) {}
+
+  // 0 for an order that fits by the checker's count; 1 where nothing can be counted.
+  double Of(const search::Words& words) {
+    uint64_t key = 0;
+    for (const std::vector<search::Group>& word : words) {
+      for (const search::Group group : word) key = absl::HashOf(key, group.first, group.second);
+      key = absl::HashOf(key, word.size());
+    }
+    const auto [known, is_new] = counted_.try_emplace(key, 0.0);
+    if (is_new) known->second = Count(words);
+    return known->second;
   }
-  return excess;
-}
+
+ private:
+  // Packing values tightly takes long, and saves no more than a part of the bytes.
+  static constexpr double kMostSaved = 0.2;
+
+  double Count(const search::Words& words) const {
+    double excess = 0;
+    for (const Sharing sharing : {Sharing::kAnySize, Sharing::kPacked}) {
+      const absl::StatusOr<std::vector<int64_t>> over = Overshoot(place_, words, sharing);
+      if (!over.ok()) return 1;
+      excess = 0;
+      for (size_t r = 0; r < over->size(); ++r) {
+        const int64_t most = std::max<int64_t>(1, place_.memory.of(static_cast<int>(r)));
+        excess += static_cast<double>((*over)[r]) / static_cast<double>(most);
+      }
+      if (excess <= 0 || excess > kMostSaved) break;
+    }
+    return excess;
+  }
+
+  const PlacedSearch& place_;
+  std::unordered_map<uint64_t, double> counted_;
+};
 
 // Reduces the ranks' capacities in the search by `over`. False if all were the least already.
 bool Shrink(const std::vector<int64_t>& over, PlacedSearch* place) {
@@ -214,7 +242,10 @@ absl::StatusOr<bool> TakeWhatFits(PlacedSearch* place) {
       place->fitting = candidate;
       break;
     }
-    if (over.empty()) over = std::move(beyond);
+    if (over.empty()) {
+      over = std::move(beyond);
+      place->beyond = candidate.words;
+    }
   }
   if (place->fitting.words.empty()) OfferKnown(search::OneAtATime(place->problem), place);
   if (!over.empty() && Shrink(over, place)) {
@@ -226,8 +257,9 @@ absl::StatusOr<bool> TakeWhatFits(PlacedSearch* place) {
 
 void ImproveWhatFits(const SearchBudget& budget, PlacedSearch* place) {
   constexpr int kSeeds = 4;
-  constexpr double kHeats[kSeeds] = {0.02, 0.1, 0.3, 1.0};
+  constexpr double kHeats[kSeeds] = {0.1, 0.1, 1.0, 1.0};
   constexpr int64_t kMostLetters = 4'000, kTrials = 100'000;
+  constexpr int64_t kFewLetters = 120, kFewTrials = 1'000;
   if (place->fitting.words.empty() || place->fitting.score.value <= place->state.bound) return;
   if (search::LettersOf(place->problem) > kMostLetters) return;
   const bool is_timed = budget.iterations == 0;
@@ -235,13 +267,20 @@ void ImproveWhatFits(const SearchBudget& budget, PlacedSearch* place) {
   search::Problem problem = place->problem;
   problem.capacity = place->capacity;
   problem.stop = &over;
-  const int64_t trials = is_timed ? kTrials : std::max<int64_t>(1, budget.iterations / kSeeds);
+  // Of a small problem many trials take but a moment.
+  const int64_t least = search::LettersOf(problem) <= kFewLetters ? kFewTrials : 1;
+  const int64_t trials = is_timed ? kTrials : std::max(least, budget.iterations / kSeeds);
   std::vector<search::Improved> found(kSeeds);
   OnAllCores(kSeeds, [&](int i) {
-    const uint64_t seed = budget.seed * 1'000'003 + static_cast<uint64_t>(i);
+    ExcessCount count(*place);
+    const search::OwnLimit limit = {[&](const search::Words& words) { return count.Of(words); },
+                                    place->fitting.score};
+    const uint64_t seed =
+        budget.seed * 1'000'003 + static_cast<uint64_t>(place->state.iterations + i);
+    const search::Words& words =
+        i % 2 == 1 && !place->beyond.empty() ? place->beyond : place->fitting.words;
     found[static_cast<size_t>(i)] =
-        search::Improve(problem, place->fitting.words, trials, kHeats[i], place->state.bound, seed,
-                        [&](const search::Words& words) { return ExcessOf(*place, words); });
+        search::Improve(problem, words, trials, kHeats[i], place->state.bound, seed, &limit);
   });
   for (search::Improved& improved : found) {
     place->state.iterations += improved.trials;

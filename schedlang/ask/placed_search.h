@@ -49,6 +49,7 @@ struct PlacedSearch {
   search::BoundParts bound;          // with all the memory
   SearchState state;
   search::Candidate fitting;  // the best whose bytes fit; without words: none yet
+  search::Words beyond;       // the last that was better, and whose bytes did not fit
   std::vector<LibraryValue> library;
 };
 
@@ -70,9 +71,9 @@ bool OfferKnown(const search::Words& words, PlacedSearch* place);
 // does not fit, reduces the capacities in the search and returns false.
 absl::StatusOr<bool> TakeWhatFits(PlacedSearch* place);
 
-// Goes on from `fitting` within the whole capacities, by moves of which each better order fits by
-// the checker's count, until the budget is used up. Does nothing without such an order, or for one
-// of very many actions, of which a count takes too long.
+// Goes on from `fitting` and from `beyond` within the whole capacities, by moves to better orders
+// that fit by the checker's count, until the budget is used up. Does nothing without orders, or for
+// those of very many actions, of which a count takes too long.
 void ImproveWhatFits(const SearchBudget& budget, PlacedSearch* place);
 
 }  // namespace stringline

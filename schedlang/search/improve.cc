@@ -21,12 +21,12 @@ constexpr int64_t kManyGroups = 10'000;
 
 class Annealing {
  public:
-  Annealing(const Problem& problem, const Words& words, uint64_t seed, const Excess& excess)
-      : problem_(problem), excess_(excess), evaluator_(problem), random_(seed) {
+  Annealing(const Problem& problem, const Words& words, uint64_t seed, const OwnLimit* limit)
+      : problem_(problem), limit_(limit), evaluator_(problem), random_(seed) {
     evaluator_.Load(words);
-    best_ = evaluator_.base();
-    energy_ = Energy(best_);
-    best_words_ = words;
+    best_ = limit != nullptr ? limit->best : evaluator_.base();
+    energy_ = Judge(evaluator_.base());
+    if (limit == nullptr) best_words_ = words;
     has_pairs_ = !problem.whole_pairs.empty() || !problem.input_pairs.empty();
     has_splits_ = problem.whole && problem.split;
     for (const std::vector<Group>& word : words) groups_ += static_cast<int64_t>(word.size());
@@ -56,27 +56,30 @@ class Annealing {
   }
 
  private:
+  // The energy of the words now, and whether they fit: those that do not count as no better than
+  // the best that do. Words that are no better are not looked at.
+  double Judge(const Score& score) {
+    fits_ = true;
+    if (limit_ == nullptr || !(score < best_)) return Energy(score);
+    const double excess = limit_->excess(evaluator_.words());
+    fits_ = excess <= 0;
+    return fits_ ? Energy(score) : Energy(best_) * (1 + kExcess * excess);
+  }
+
   // Makes the move unless its words exceed the limit so far that their energy is above `most`.
   bool Keep(const Move& move, const Score& score, double most) {
-    if (!excess_ || !(score < best_)) {
-      evaluator_.Keep(move);
-      energy_ = Energy(score);
-      fits_ = true;
+    const bool is_judged = limit_ != nullptr && score < best_;
+    const Words before = is_judged ? evaluator_.words() : Words();
+    const bool fitted = fits_;
+    evaluator_.Keep(move);
+    const double energy = Judge(score);
+    if (energy <= most) {
+      energy_ = energy;
       return true;
     }
-    Words before = evaluator_.words();
-    evaluator_.Keep(move);
-    const double excess = excess_(evaluator_.words());
-    // Words that do not fit count as no better than the best that do.
-    const double energy =
-        excess > 0 ? Energy(best_) + excess * kExcess * Energy(best_) : Energy(score);
-    if (energy > most) {
-      evaluator_.Load(before);
-      return false;
-    }
-    energy_ = energy;
-    fits_ = excess <= 0;
-    return true;
+    fits_ = fitted;
+    evaluator_.Load(before);
+    return false;
   }
 
   double MeanTime() const {
@@ -200,7 +203,7 @@ class Annealing {
   }
 
   const Problem& problem_;
-  const Excess& excess_;
+  const OwnLimit* const limit_;
   Evaluator evaluator_;
   Random random_;
   std::vector<std::pair<int, int>> path_;
@@ -218,8 +221,8 @@ class Annealing {
 }  // namespace
 
 Improved Improve(const Problem& problem, const Words& words, int64_t trials, double heat,
-                 int64_t bound, uint64_t seed, const Excess& excess) {
-  return Annealing(problem, words, seed, excess).Run(trials, heat, bound);
+                 int64_t bound, uint64_t seed, const OwnLimit* limit) {
+  return Annealing(problem, words, seed, limit).Run(trials, heat, bound);
 }
 
 }  // namespace stringline::search

@@ -20,14 +20,18 @@ struct Improved {
   int64_t trials = 0;
 };
 
-// A limit that the problem does not know: the share by which the words exceed it; 0: they fit.
-// Called for words that would be the best.
-using Excess = std::function<double(const Words& words)>;
+// A limit that the problem does not know.
+struct OwnLimit {
+  // The share by which words exceed it; 0: they fit. Called for words better than all that fit.
+  std::function<double(const Words& words)> excess;
+  Score best;  // of words that fit
+};
 
 // Tries up to `trials` moves of complete words that end; stops when the value is `bound`. `heat` is
 // the initial temperature, as a share of the mean time of a group; it falls to zero.
-// Words that exceed `excess`, if it is given, are no result; moves lead through them at a price.
+// With a limit of its own the words to begin with need not fit, and only words that fit and are
+// better than its best are a result (else none); moves lead through others at a price.
 Improved Improve(const Problem& problem, const Words& words, int64_t trials, double heat,
-                 int64_t bound, uint64_t seed, const Excess& excess = nullptr);
+                 int64_t bound, uint64_t seed, const OwnLimit* limit = nullptr);
 
 }  // namespace stringline::search
