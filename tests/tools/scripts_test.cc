@@ -44,9 +44,8 @@ TEST(ScriptsTest, RefuseWhatTheyDoNotKnow) {
         "tools/demo' missing.txt", "tools/install' --all", "tools/install' --views --fast",
         "tools/environments/torch/run'", "tools/gpu_check' --all", "tools/wheel' --all",
         "tools/style' --some", "tools/style' none", "tools/package' --all", "tools/wheel' --test",
-        "tools/wheel' --sources x",
-        "tools/wheel' python-of-nobody", "tools/release' --upload", "tools/release' a b",
-        "tools/environments/release/third_party' only-one"}) {
+        "tools/wheel' --sources x", "tools/wheel' python-of-nobody", "tools/release' --upload",
+        "tools/release' a b", "tools/environments/release/third_party' only-one"}) {
     EXPECT_EQ(Shell(absl::StrCat("'", SourceFolder(), "/", line)), 2) << line;
     EXPECT_NE(ReadText(ScratchFolder() + "/said.txt"), "") << line;
   }
