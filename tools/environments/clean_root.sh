@@ -24,7 +24,8 @@ in_root() {
   local root=$1
   shift
   # shellcheck disable=SC2016
-  unshare --mount bash -c 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"' "$root" env -i DEBIAN_FRONTEND=noninteractive LC_ALL=C HOME=/root \
+  unshare --mount bash -c 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"' "$root" \
+    env -i DEBIAN_FRONTEND=noninteractive LC_ALL=C HOME=/root \
     PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
     "${root_settings[@]}" "$@"
 }
