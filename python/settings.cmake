@@ -3,7 +3,8 @@
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
-set(CMAKE_SKIP_RPATH ON)
+# Libraries are found as installed, in the build too; the program names a folder, the module none.
+set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
 # Not every linker writes files of dependencies.
 set(CMAKE_LINK_DEPENDS_USE_LINKER OFF)
 # Programs and their libraries lie in the build as in an environment.

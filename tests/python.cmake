@@ -4,6 +4,12 @@ add_test(NAME python_package
   COMMAND ${CMAKE_SOURCE_DIR}/tools/wheel --test $<TARGET_FILE:stringline>)
 set_tests_properties(python_package PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1800 RUN_SERIAL ON)
 
+# The source distribution, as pip builds it for a user: module and command line. Ten minutes of two
+# cores, and PyPI; skipped without the environment that tools/wheel makes.
+add_test(NAME source_distribution COMMAND ${CMAKE_SOURCE_DIR}/tools/wheel --sources)
+set_tests_properties(source_distribution PROPERTIES
+  LABELS full SKIP_RETURN_CODE 77 TIMEOUT 3600 RUN_SERIAL ON)
+
 # The same beside torch, with the wheel of the test before: torch's schedule objects, every schedule
 # of the library performed by torch, TorchTitan, and the notebooks of the examples.
 function(stringline_torch_python_test name file)

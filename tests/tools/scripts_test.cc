@@ -1,4 +1,5 @@
-// The scripts: they parse, and refuse an unknown command line before doing anything.
+// The scripts: they parse, and refuse an unknown command line before doing anything; what a build
+// says of its compiler and of its commit.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -44,11 +45,34 @@ TEST(ScriptsTest, RefuseWhatTheyDoNotKnow) {
         "tools/demo' missing.txt", "tools/install' --all", "tools/install' --views --fast",
         "tools/environments/torch/run'", "tools/gpu_check' --all", "tools/wheel' --all",
         "tools/style' --some", "tools/style' none", "tools/package' --all", "tools/wheel' --test",
-        "tools/wheel' python-of-nobody", "tools/release' --upload", "tools/release' a b",
-        "tools/environments/release/third_party' only-one", "tools/environments/ortools/run'"}) {
+        "tools/wheel' --sources x", "tools/wheel' python-of-nobody", "tools/release' --upload",
+        "tools/release' a b", "tools/environments/release/third_party' only-one",
+        "tools/environments/ortools/run'"}) {
     EXPECT_EQ(Shell(absl::StrCat("'", SourceFolder(), "/", line)), 2) << line;
     EXPECT_NE(ReadText(ScratchFolder() + "/said.txt"), "") << line;
   }
+}
+
+TEST(ScriptsTest, ABuildWithoutACompilerNamesOne) {
+  const std::string said = ScratchFolder() + "/said.txt";
+  EXPECT_EQ(Shell("CXX=/nowhere/c++ cmake -G Ninja -B build -S " + Script("")), 1);
+  EXPECT_NE(ReadText(said).find("there is no C++ compiler: install GCC 12 or later"),
+            std::string::npos)
+      << ReadText(said);
+}
+
+// A source distribution has the words as a file, which counts before a checkout around it.
+TEST(ScriptsTest, TheCommitOfASourceDistributionIsThatOfItsFile) {
+  const std::string folder = ScratchFolder() + "/tree/tools/commands";
+  std::filesystem::create_directories(folder);
+  const std::string commit = Script("tools/commands/commit.cmake");
+  EXPECT_EQ(Shell("cmake -DOUT=words.txt -DSOURCE=tree -DGIT=git -P " + commit), 0);
+  EXPECT_EQ(ReadText(ScratchFolder() + "/words.txt"), "commit not known: built outside git");
+
+  WriteText(folder + "/commit.txt", "commit 0123456789ab with changes");
+  EXPECT_EQ(Shell("cmake -DOUT=commit.cc -DSOURCE=tree -DGIT=git -P " + commit), 0);
+  EXPECT_NE(ReadText(ScratchFolder() + "/commit.cc").find("\"commit 0123456789ab with changes\""),
+            std::string::npos);
 }
 
 // The scripts' choice of a python with torch.

@@ -1,8 +1,12 @@
-# cmake -DOUT=commit.cc -DSOURCE=… -DGIT=… -P commit.cmake: the commit of the source tree as a C++ source,
-# written anew only after a change. The tree itself must be a checkout: a checkout around the tree
-# does not count.
+# cmake -DOUT=FILE -DSOURCE=… -DGIT=… -P commit.cmake: the commit of the source tree as a C++ source,
+# written anew only after a change; as words alone where FILE ends in .txt. A source distribution has
+# these words as a file (tools/wheel). A tree without it must itself be a checkout: a checkout around
+# the tree does not count.
 set(words "commit not known: built outside git")
-if(GIT)
+set(carried "${SOURCE}/tools/commands/commit.txt")
+if(EXISTS "${carried}")
+  file(READ "${carried}" words)
+elseif(GIT)
   execute_process(COMMAND "${GIT}" rev-parse --show-toplevel WORKING_DIRECTORY "${SOURCE}"
     OUTPUT_VARIABLE top OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   file(REAL_PATH "${SOURCE}" source)
@@ -18,6 +22,10 @@ if(GIT)
       string(APPEND words " with changes")
     endif()
   endif()
+endif()
+if(OUT MATCHES "[.]txt$")
+  file(WRITE "${OUT}" "${words}")
+  return()
 endif()
 set(text "// Made by tools/commands/commit.cmake.\n#include \"tools/commands/commit.h\"\n\nnamespace stringline {\n\n")
 string(APPEND text "const char* BuiltCommit() { return \"${words}\"; }\n\n}  // namespace stringline\n")

@@ -18,12 +18,14 @@ clean_root() {
   cp -r /etc/apt/. "$root/etc/apt/"
 }
 
-# in_root ROOT COMMAND…: in it, with the environment of a fresh login and this machine's settings of
-# pip.
+# in_root ROOT COMMAND…: in it, with the environment of a fresh login, this machine's settings of pip,
+# and /proc, from which a program learns its own place; the mount ends with the command.
 in_root() {
   local root=$1
   shift
-  chroot "$root" env -i DEBIAN_FRONTEND=noninteractive LC_ALL=C HOME=/root \
+  # shellcheck disable=SC2016
+  unshare --mount bash -c 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"' "$root" \
+    env -i DEBIAN_FRONTEND=noninteractive LC_ALL=C HOME=/root \
     PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
     "${root_settings[@]}" "$@"
 }
