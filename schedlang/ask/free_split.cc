@@ -152,13 +152,25 @@ absl::StatusOr<search::Partitioning> FreeSplit(const SearchRequest& request, con
 }
 
 absl::StatusOr<search::Found> ChooseSplit(const SearchRequest& request, const StepCosts& costs,
-                                          const Plan& stages, const SearchBudget& budget) {
+                                          const Plan& stages, const SearchBudget& budget,
+                                          double room) {
   constexpr int64_t kLettersOfASecond = 100'000'000;
   const bool is_timed = budget.iterations == 0;
   const Stop over(request.stop, is_timed ? NowNs() + budget.time_ns / 4 : Stop::kNever);
   SearchRequest in_a_quarter = request;
   in_a_quarter.stop = &over;
-  SL_ASSIGN_OR_RETURN(const search::Partitioning split, FreeSplit(in_a_quarter, costs, stages));
+  SL_ASSIGN_OR_RETURN(search::Partitioning split, FreeSplit(in_a_quarter, costs, stages));
+  if (room < 1) {
+    split.problem_of = [of = split.problem_of, room](absl::Span<const int> partition) {
+      search::Problem problem = of(partition);
+      for (int64_t& capacity : problem.capacity) {
+        if (capacity > 0 && capacity < search::kNoLimit) {
+          capacity = static_cast<int64_t>(static_cast<double>(capacity) * room);
+        }
+      }
+      return problem;
+    };
+  }
   search::Effort effort{.iterations = budget.iterations / 4, .seed = budget.seed};
   if (is_timed) {
     const int64_t letters =

@@ -27,8 +27,10 @@ absl::StatusOr<search::Partitioning> FreeSplit(const SearchRequest& request, con
                                                const Plan& stages);
 
 // The best partition found within about a quarter of `budget`, with its orders. The bound holds for
-// all partitions. Errors: those of FreeSplit.
+// all partitions if `room` is 1; otherwise orders take such a share of the memory at most. Errors:
+// those of FreeSplit.
 absl::StatusOr<search::Found> ChooseSplit(const SearchRequest& request, const StepCosts& costs,
-                                          const Plan& stages, const SearchBudget& budget);
+                                          const Plan& stages, const SearchBudget& budget,
+                                          double room);
 
 }  // namespace stringline

@@ -24,19 +24,26 @@
 namespace stringline {
 namespace {
 
-// By rank, the bytes above its limit by the checker's count, or by one that packs values less
-// tightly. Empty if no rank exceeds its limit.
+// How exactly bytes are counted: as the checker does; or tightly only until they fit, and not where
+// they cannot; or less tightly.
+enum class Counting : uint8_t { kExact, kUntilTheyFit, kLoose };
+
+// By rank, the bytes above its limit. Empty if no rank exceeds its limit.
 absl::StatusOr<std::vector<int64_t>> Overshoot(const PlacedSearch& place,
                                                const search::Words& words,
-                                               Sharing sharing = Sharing::kPacked) {
+                                               Counting counting = Counting::kExact) {
   if (!place.memory.is_given()) return std::vector<int64_t>();
   const Plan lowered = LoweredOf(place, words);
-  SL_ASSIGN_OR_RETURN(const MemoryPlan memory,
-                      PlanMemory(lowered, SizesOfCosts(lowered, place.costs.memory), sharing));
+  std::vector<int64_t> most;
+  for (int r = 0; r < lowered.ranks(); ++r) most.push_back(place.memory.of(r));
+  SL_ASSIGN_OR_RETURN(
+      const MemoryPlan memory,
+      PlanMemory(lowered, SizesOfCosts(lowered, place.costs.memory),
+                 counting == Counting::kLoose ? Sharing::kAnySize : Sharing::kPacked,
+                 counting == Counting::kExact ? std::vector<int64_t>() : most));
   std::vector<int64_t> over;
-  for (int r = 0; r < lowered.ranks(); ++r) {
-    const int64_t most = place.memory.of(r);
-    over.push_back(most < 0 ? 0 : std::max<int64_t>(0, memory.ranks[r].all() - most));
+  for (size_t r = 0; r < most.size(); ++r) {
+    over.push_back(most[r] < 0 ? 0 : std::max<int64_t>(0, memory.ranks[r].all() - most[r]));
   }
   if (std::count(over.begin(), over.end(), 0) == lowered.ranks()) over.clear();
   return over;
@@ -66,8 +73,8 @@ class ExcessCount {
 
   double Count(const search::Words& words) const {
     double excess = 0;
-    for (const Sharing sharing : {Sharing::kAnySize, Sharing::kPacked}) {
-      const absl::StatusOr<std::vector<int64_t>> over = Overshoot(place_, words, sharing);
+    for (const Counting counting : {Counting::kLoose, Counting::kUntilTheyFit}) {
+      const absl::StatusOr<std::vector<int64_t>> over = Overshoot(place_, words, counting);
       if (!over.ok()) return 1;
       excess = 0;
       for (size_t r = 0; r < over->size(); ++r) {
@@ -105,10 +112,46 @@ search::BoundParts BoundWithin(const search::Problem& problem, const SearchBudge
   return search::PartsOfBound(bounded);
 }
 
-// The library's orders, and the one that is given; and what they are worth.
+// The orders with an I and its W in place of each B, or with a B in place of each I and no W.
+search::Words WithSplitBackwards(const search::Words& words) {
+  search::Words split(words.size());
+  for (size_t r = 0; r < words.size(); ++r) {
+    for (search::Group group : words[r]) {
+      search::Letter& back = group.is_pair() ? group.second : group.first;
+      const bool is_whole = search::KindOf(back) == ActionKind::kBackward;
+      const int stage = search::StageOf(back);
+      if (is_whole) back = search::LetterOf(ActionKind::kInputGradient, stage);
+      split[r].push_back(group);
+      if (is_whole) split[r].push_back({search::LetterOf(ActionKind::kWeightGradient, stage)});
+    }
+  }
+  return split;
+}
+search::Words WithWholeBackwards(const search::Words& words) {
+  search::Words whole(words.size());
+  for (size_t r = 0; r < words.size(); ++r) {
+    for (search::Group group : words[r]) {
+      search::Letter& back = group.is_pair() ? group.second : group.first;
+      if (search::KindOf(back) == ActionKind::kWeightGradient) continue;
+      if (search::KindOf(back) == ActionKind::kInputGradient) {
+        back = search::LetterOf(ActionKind::kBackward, search::StageOf(back));
+      }
+      whole[r].push_back(group);
+    }
+  }
+  return whole;
+}
+
+// The library's orders, and the one that is given; and what they are worth. One whose
+// actions or memory the problem does not have may begin the search with its backwards split, or
+// whole.
 void AddKnownOrders(const SearchRequest& request, size_t index, PlacedSearch* place) {
   for (KnownOrders& known : LibraryOrdersOn(place->stages, request.stop)) {
     if (IsWished(request.stop)) break;
+    if (!search::IsComplete(place->problem, known.words)) {
+      OfferKnown(WithSplitBackwards(known.words), place);
+      OfferKnown(WithWholeBackwards(known.words), place);
+    }
     if (!OfferKnown(known.words, place)) continue;
     place->library.push_back({known.schedule, search::ValueOf(place->problem, known.words)});
   }
@@ -170,14 +213,15 @@ absl::StatusOr<PlacedProblem> ProblemWithin(const SearchRequest& request, const 
 }
 
 absl::StatusOr<PlacedSearch> PreparePlace(const SearchRequest& request, size_t index,
-                                          const SearchBudget& budget) {
+                                          const SearchBudget& budget, double split_room) {
   PlacedSearch place{.stages = request.stages[index]};
   if (index < request.places.size()) place.word = request.places[index];
   SL_ASSIGN_OR_RETURN(const StepCosts costs, FindCosts(request.costs));
   int64_t bound_of_splits = 0;
   search::Words split_words;
   if (request.any_split) {
-    SL_ASSIGN_OR_RETURN(search::Found split, ChooseSplit(request, costs, place.stages, budget));
+    SL_ASSIGN_OR_RETURN(search::Found split,
+                        ChooseSplit(request, costs, place.stages, budget, split_room));
     place.stages = WithPartition(std::move(place.stages), split.partition);
     bound_of_splits = split.bound;
     split_words = std::move(split.words);

@@ -54,9 +54,10 @@ struct PlacedSearch {
 };
 
 // Prepares request.stages[index]. If the search may choose the recomputing stages, they are chosen
-// within `budget`.
+// within `budget`. If it may choose the layers of stages (any_split), they are chosen for orders
+// that take `split_room` of the memory at most: the checker counts more bytes than the search.
 absl::StatusOr<PlacedSearch> PreparePlace(const SearchRequest& request, size_t index,
-                                          const SearchBudget& budget);
+                                          const SearchBudget& budget, double split_room = 1);
 
 // Restarts the search from the orders in `begin` and those earlier candidates which still fit.
 void BeginAnew(PlacedSearch* place);

@@ -14,19 +14,25 @@ namespace stringline {
 namespace {
 
 constexpr int kRulesAtOnce = 12;
-// Per round: with a limit of time as many as there are cores, and no fewer than kLeast; with a
-// number of iterations always as many, so that the result does not depend on the cores.
-constexpr int kLeast = 4;
-constexpr int kCounted = 16;
+// Explorations of a round: with a limit of time as many as there are cores; with a number of
+// iterations one for each so many of them, so that the result does not depend on the cores.
+constexpr int kLeast = 4, kMost = 64;
+constexpr int64_t kIterationsOfEach = 100'000;
 constexpr int64_t kFirstRound = 200;
 constexpr int64_t kLongestRound = 20'000;
 constexpr int64_t kRoundNs = 200'000'000;  // the aim for the length of a round
 
 int Cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
 
+int ExplorationsOf(const SearchBudget& budget) {
+  if (budget.iterations == 0) return std::max(kLeast, Cores());
+  return static_cast<int>(
+      std::clamp<int64_t>(budget.iterations / kIterationsOfEach, kLeast, kMost));
+}
+
 // Runs the explorations of a round.
 void Round(const search::Problem& problem, const SearchBudget& budget, SearchState* state) {
-  const int count = budget.iterations > 0 ? kCounted : std::max(kLeast, Cores());
+  const int count = ExplorationsOf(budget);
   std::vector<search::Candidates> found(static_cast<size_t>(count));
   OnAllCores(count, [&](int i) {
     const uint64_t which =
@@ -68,7 +74,8 @@ void SearchInRounds(const search::Problem& problem, const SearchBudget& budget,
     const int64_t began_ns = NowNs();
     if (timed ? began_ns >= end_ns : state->iterations >= most) break;
     if (!timed) {
-      const int64_t left = (most - state->iterations + kCounted - 1) / kCounted;
+      const int64_t count = ExplorationsOf(budget);
+      const int64_t left = (most - state->iterations + count - 1) / count;
       state->round_size = std::min(state->round_size, left);
     }
     Round(problem, budget, state);

@@ -4,9 +4,11 @@
 #include "schedlang/ask/search_session.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/ask/free_split.h"
 #include "schedlang/ask/offload_search.h"
 #include "schedlang/ask/placed_search.h"
 #include "schedlang/ask/placed_work.h"
@@ -44,12 +46,16 @@ class SearchRun {
       }
     }
     if (places.empty()) return first_error_;
-    if (places.size() > 1) SL_RETURN_IF_ERROR(SearchAll(&places));
+    SL_RETURN_IF_ERROR(AddOtherSplits(&places));
+    is_shared_ = places.size() > 1;
+    if (is_shared_) SL_RETURN_IF_ERROR(SearchAll(&places));
     PlacedSearch& best =
         *std::min_element(places.begin(), places.end(),
                           [](const auto& a, const auto& b) { return ValueOf(a) < ValueOf(b); });
     for (const PlacedSearch& place : places) {
-      if (!place.word.empty()) searched_.push_back(place.word);
+      const bool is_new =
+          std::find(searched_.begin(), searched_.end(), place.word) == searched_.end();
+      if (!place.word.empty() && is_new) searched_.push_back(place.word);
       if (&place != &best) least_elsewhere_ = std::min(least_elsewhere_, place.state.bound);
     }
     return Finish(&best);
@@ -59,6 +65,27 @@ class SearchRun {
   static absl::Status CheckSize(const Plan& stages) {
     const std::string why = search::WhyTooLarge(stages);
     return why.empty() ? absl::OkStatus() : absl::InvalidArgumentError(why);
+  }
+
+  // A split that is best by the search's count of bytes may have no good order that fits by the
+  // checker's. So one for less memory, and the even one, are searched beside it.
+  absl::Status AddOtherSplits(std::vector<PlacedSearch>* places) {
+    constexpr double kRoom = 0.85;
+    if (!request_.any_split || request_.stages.size() > 1) return absl::OkStatus();
+    if (!places->front().memory.is_given()) return absl::OkStatus();
+    const std::vector<int>& layers = places->front().stages.split.layers;
+    SearchRequest even = request_;
+    even.any_split = false;
+    even.stages[0] =
+        WithPartition(std::move(even.stages[0]),
+                      search::EvenPartition(std::accumulate(layers.begin(), layers.end(), 0),
+                                            static_cast<int>(layers.size())));
+    absl::StatusOr<PlacedSearch> others[] = {PreparePlace(request_, 0, BudgetToChoose(), kRoom),
+                                             PreparePlace(even, 0, BudgetToChoose())};
+    for (absl::StatusOr<PlacedSearch>& other : others) {
+      if (other.ok()) places->push_back(*std::move(other));
+    }
+    return absl::OkStatus();
   }
 
   // Of what is left, where several placements choose which stages recompute.
@@ -152,7 +179,7 @@ class SearchRun {
   }
 
   absl::StatusOr<FoundSchedule> Finish(PlacedSearch* place) {
-    const int64_t share = request_.stages.size() > 1 ? 2 : 1;
+    const int64_t share = is_shared_ ? 2 : 1;
     const int64_t iterations = (request_.budget.iterations + share - 1) / share;
     const Until until{end_ns_, iterations > 0 ? place->state.iterations + iterations : 0};
     ProveIfSmall(until, place);
@@ -208,6 +235,7 @@ class SearchRun {
   const WatchSearch& watch_;
   const int64_t end_ns_;
   const Stop stop_;
+  bool is_shared_ = false;                      // half of the budget goes to several places
   std::vector<std::string> searched_;           // places
   int64_t least_elsewhere_ = search::kNoLimit;  // no order in the other places is below
   absl::Status first_error_;

@@ -41,8 +41,13 @@ struct Placed {
 
 class Planner {
  public:
-  Planner(const Plan& plan, absl::Span<const StageSizes> stages, Sharing sharing)
-      : plan_(plan), stages_(stages), group_of_(plan.actions.size(), 0) {
+  // `enough`: by rank, as for PackValues; empty: -1 for all.
+  Planner(const Plan& plan, absl::Span<const StageSizes> stages, Sharing sharing,
+          std::vector<int64_t> enough)
+      : plan_(plan),
+        stages_(stages),
+        enough_(std::move(enough)),
+        group_of_(plan.actions.size(), 0) {
     const size_t microbatches = static_cast<size_t>(plan.graph.entries()) * plan.microbatches;
     const size_t ranks = plan.ranks();
     if (HasCopies(plan)) {
@@ -303,7 +308,7 @@ class Planner {
       }
     }
     for (size_t r = 0; r < lives_.size(); ++r) {
-      Pack(lives_[r], places_, &memory.ranks[r], &memory);
+      Pack(lives_[r], places_, enough_.empty() ? -1 : enough_[r], &memory.ranks[r], &memory);
     }
     for (const auto& [given, taken] : handed_on_) memory.offsets[given] = memory.offsets[taken];
     return memory;
@@ -321,12 +326,13 @@ class Planner {
     }
   }
 
-  static void Pack(const LivesOfRank& lives, size_t places, RankMemory* rank, MemoryPlan* memory) {
+  static void Pack(const LivesOfRank& lives, size_t places, int64_t enough, RankMemory* rank,
+                   MemoryPlan* memory) {
     const bool counted = rank->block < kMostRankBytes;  // a larger block has no number of bytes
     if (!counted || lives.values.empty() || lives.values.size() > kMostPacked) return;
     Packing known{{}, rank->block, 0};
     for (const size_t place : lives.places) known.offsets.push_back(memory->offsets[place]);
-    const Packing packed = PackValues(lives.values, lives.clocks, std::move(known));
+    const Packing packed = PackValues(lives.values, lives.clocks, std::move(known), enough);
     rank->alive = packed.alive;
     if (packed.bytes == rank->block) return;
     rank->block = packed.bytes;
@@ -343,6 +349,7 @@ class Planner {
 
   const Plan& plan_;
   absl::Span<const StageSizes> stages_;
+  std::vector<int64_t> enough_;
   std::vector<Placed> placed_;      // by rule
   std::vector<LivesOfRank> lives_;  // by rank; empty: values are not packed again
   // The places of values that stay on their rank, as both ends of an edge know them.
@@ -509,6 +516,20 @@ void AddTheRest(const Plan& plan, absl::Span<const StageSizes> stages, MemoryPla
   }
 }
 
+// By rank, the bytes that are left for the block of values; -1 where any number will do.
+std::vector<int64_t> RoomOfBlocks(const Plan& plan, absl::Span<const StageSizes> stages,
+                                  absl::Span<const int64_t> most) {
+  if (most.empty()) return {};
+  MemoryPlan rest;
+  rest.ranks.resize(static_cast<size_t>(plan.ranks()));
+  AddTheRest(plan, stages, &rest);
+  std::vector<int64_t> room;
+  for (size_t r = 0; r < most.size(); ++r) {
+    room.push_back(most[r] < 0 ? -1 : std::max<int64_t>(0, most[r] - rest.ranks[r].all()));
+  }
+  return room;
+}
+
 }  // namespace
 
 size_t RankMemory::ArenaOf(ActionKind program, int twins) const {
@@ -536,13 +557,14 @@ int TwinsBefore(const Plan& plan, uint32_t action, ActionKind program) {
 }
 
 absl::StatusOr<MemoryPlan> PlanMemory(const Plan& lowered, absl::Span<const StageSizes> stages,
-                                      Sharing sharing) {
+                                      Sharing sharing, absl::Span<const int64_t> most) {
   SL_CHECK(stages.size() == static_cast<size_t>(lowered.graph.entries())) << stages.size();
   MemoryPlan memory;
   if (lowered.window > 0) {
     memory = RingPlanner(lowered, stages).Run();
   } else {
-    SL_ASSIGN_OR_RETURN(memory, Planner(lowered, stages, sharing).Walk());
+    SL_ASSIGN_OR_RETURN(
+        memory, Planner(lowered, stages, sharing, RoomOfBlocks(lowered, stages, most)).Walk());
   }
   AddTheRest(lowered, stages, &memory);
   return memory;

@@ -86,7 +86,10 @@ inline constexpr size_t kMostPacked = 2048;
 // `stages` has an entry per stage of the plan, and per edge where stages are no chain
 // (StageGraph::entries), with the bytes of what moves over it. FailedPrecondition when the plan
 // does not end: its computations form a cycle of dependencies, or need a value without a producer.
+// `most`, by rank, if the question is only whether ranks hold no more than so many bytes (-1: any):
+// values are packed until they fit, and not where they cannot.
 absl::StatusOr<MemoryPlan> PlanMemory(const Plan& lowered, absl::Span<const StageSizes> stages,
-                                      Sharing sharing = Sharing::kPacked);
+                                      Sharing sharing = Sharing::kPacked,
+                                      absl::Span<const int64_t> most = {});
 
 }  // namespace stringline

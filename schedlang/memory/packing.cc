@@ -14,7 +14,7 @@ namespace {
 
 // Bounds on the trials: looks at other values, and steps of the search through all packings.
 constexpr int64_t kMostTrialLooks = 1'000'000;
-constexpr int64_t kMostRepairLooks = 2'000'000;
+constexpr int64_t kMostRepairLooks = 500'000;
 constexpr int64_t kMostSteps = 100'000;
 constexpr size_t kMostTried = 48;      // values of which all packings are tried
 constexpr size_t kMostRepaired = 128;  // values of which overlaps are repaired
@@ -28,15 +28,17 @@ bool IsNoLater(const Clock& a, const Clock& b) {
 
 class Packer {
  public:
-  Packer(absl::Span<const ValueLife> values, absl::Span<const Clock> clocks, Packing known)
-      : values_(values), conflicts_(values.size()), best_(std::move(known)) {
+  Packer(absl::Span<const ValueLife> values, absl::Span<const Clock> clocks, Packing known,
+         int64_t enough)
+      : values_(values), conflicts_(values.size()), enough_(enough), best_(std::move(known)) {
     FindConflicts(clocks);
     FindBound(clocks);
   }
 
   Packing Run() {
-    TryOrders();
-    if (!TryAll()) {
+    const bool is_hopeless = enough_ >= 0 && bound_ > enough_;
+    if (!is_hopeless) TryOrders();
+    if (!is_hopeless && !TryAll()) {
       MoveTops();
       Repair();
     }
@@ -47,7 +49,7 @@ class Packer {
  private:
   using Order = std::vector<int>;
 
-  bool IsBest() const { return best_.bytes <= bound_; }
+  bool IsBest() const { return best_.bytes <= std::max(bound_, enough_); }
   const Clock& BirthOf(int value, absl::Span<const Clock> clocks) const {
     return clocks[static_cast<size_t>(values_[value].clock)];
   }
@@ -342,6 +344,7 @@ class Packer {
   std::vector<std::vector<int>> conflicts_;
   std::vector<int64_t> alive_;  // by value: the bytes alive at its birth
   int64_t bound_ = 0;
+  int64_t enough_ = -1;
   Packing best_;
   Order order_;                   // the best of those tried
   std::vector<int64_t> offsets_;  // of the last placing; -1: not placed
@@ -356,8 +359,8 @@ class Packer {
 }  // namespace
 
 Packing PackValues(absl::Span<const ValueLife> values, absl::Span<const Clock> clocks,
-                   Packing known) {
-  return Packer(values, clocks, std::move(known)).Run();
+                   Packing known, int64_t enough) {
+  return Packer(values, clocks, std::move(known), enough).Run();
 }
 
 }  // namespace stringline

@@ -189,7 +189,7 @@ class Annealing {
           path_[static_cast<size_t>(random_.Below(static_cast<int64_t>(path_.size())))];
     }
     if (has_pairs_ && random_.OneIn(3)) return DrawOfPair(rank, place, move);
-    if (has_splits_ && random_.OneIn(6)) return DrawSplit(rank, place, move);
+    if (has_splits_ && random_.OneIn(16)) return DrawSplit(rank, place, move);
     const int length = evaluator_.length(rank);
     const int far = DrawDistance(length);
     const int to = place + (random_.OneIn(2) ? far : -far);

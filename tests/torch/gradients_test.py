@@ -393,7 +393,7 @@ PARAMETERS = [
         feed=lambda self, x: self.down(F.gelu(self.up(x), approximate="tanh")) * self.extra), SAME),
     ("a factor that is a parameter", layer(
         more=lambda self: setattr(self, "extra", nn.Parameter(torch.tensor(0.7))),
-        feed=lambda self, x: x * self.extra), "a parameter of 0 dimensions"),
+        feed=lambda self, x: x * self.extra), SAME),
     ("weights of a norm beside 1", layer(
         feed=lambda self, x: F.rms_norm(x, (WIDTH,), self.second.weight + 1)), SAME),
     ("a bias for all rows", layer(
