@@ -187,6 +187,8 @@ class Annealing {
     } else {
       std::tie(rank, place) =
           path_[static_cast<size_t>(random_.Below(static_cast<int64_t>(path_.size())))];
+      // Moves since the path was found may have made the word shorter.
+      if (place >= evaluator_.length(rank)) return false;
     }
     if (has_pairs_ && random_.OneIn(3)) return DrawOfPair(rank, place, move);
     if (has_splits_ && random_.OneIn(16)) return DrawSplit(rank, place, move);
