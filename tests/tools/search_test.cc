@@ -410,6 +410,15 @@ TEST(SearchTest, BeginsWithNoOtherGroupsThanItKnows) {
             "and a B or I; a search knows no other groups, as F & F or B & B\n");
 }
 
+// Merges of I and W make words shorter than the paths on which moves are drawn.
+TEST(SearchTest, OutlivesWordsThatBecomeShorter) {
+  const Answer answer =
+      Search("P=2 M=4 --kinds F,B,I,W --memory 832B,832B --iterations 20000 --cost "
+             "F=[2,4],B=[12,10],I=[5,4],W=[7,6],message=64,bandwidth=64MB/s,"
+             "memory.saved_for_I=[64,192],memory.saved_for_W=[320,256],memory.stash=[192,0]");
+  EXPECT_EQ(answer.status, 0) << answer.err;
+}
+
 // A list of ranks is the placement that it spells, and what is written keeps it.
 TEST(SearchTest, TakesTheRankOfEachStage) {
   const std::string rest = " M=8 --cost F=1,I=1,W=1 --iterations 4000";
