@@ -46,7 +46,13 @@ std::vector<std::string> Versions() {
 
 class FormatsTest : public ::testing::TestWithParam<std::string> {};
 
+// Files are read in a copy: a search that finds no orders for this version writes its own.
 TEST_P(FormatsTest, TextsMeanTheSame) {
+  const std::string folder = ScratchFolder() + "/formats";
+  fs::create_directories(folder);
+  for (const fs::path& path : FilesOf(GetParam())) {
+    fs::copy(path, folder, fs::copy_options::overwrite_existing);
+  }
   int seen = 0;
   for (const fs::path& path : FilesOf(GetParam())) {
     if (path.filename() == "answers.txt" || path.extension() == ".found") continue;
@@ -61,7 +67,7 @@ TEST_P(FormatsTest, TextsMeanTheSame) {
       if (line.rfind("#>", 0) == 0)
         absl::StrAppend(&expected, line.size() > 3 ? line.substr(3) : "", "\n");
     }
-    const Answer answer = RunToolIn(path.parent_path().string(), words);
+    const Answer answer = RunToolIn(folder, words);
     EXPECT_EQ(answer.status, 0);
     EXPECT_EQ(answer.out + answer.err, expected);
     ++seen;
