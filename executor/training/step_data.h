@@ -80,31 +80,29 @@ class StepData {
   static int64_t SequenceOf(absl::Span<const StageProgram> programs);
   int64_t TokensOfMicrobatch() const { return plan_.chunks * rows_ * sequence_; }
   absl::Span<int32_t> OfMicrobatch(absl::Span<int32_t> all, MicrobatchId first) const;
+  static int64_t BytesOf(const std::optional<Type>& type) {
+    return type ? AlignUp(type->bytes()) : 0;
+  }
+  // The memory of the action's microbatch, in its stage's own, of so many bytes a chunk.
+  char* OfMicrobatch(const std::vector<char*>& own, int64_t bytes, const Action& action) const {
+    return own[action.stage.value] + action.microbatch.value * plan_.chunks * bytes;
+  }
   // Bytes of a chunk's tokens on the device, of all inputs of tokens that the stage has.
   int64_t TokenBytes(StageId stage) const;
   // The tokens of the action's microbatch, in the stage's own copy of them.
   char* TokensOf(const Action& action) const {
-    return tokens_on_device_[action.stage.value] +
-           action.microbatch.value * plan_.chunks * TokenBytes(action.stage);
+    return OfMicrobatch(tokens_on_device_, TokenBytes(action.stage), action);
   }
   // Bytes of a chunk's positions on the device: 0 where the stage reads none.
-  int64_t PositionBytes(StageId stage) const {
-    const std::optional<Type>& positions = programs_[stage.value].positions;
-    return positions ? AlignUp(positions->bytes()) : 0;
-  }
+  int64_t PositionBytes(StageId stage) const { return BytesOf(programs_[stage.value].positions); }
   // The positions of the action's microbatch, in the stage's own copy of them.
   char* PositionsOf(const Action& action) const {
-    return positions_on_device_[action.stage.value] +
-           action.microbatch.value * plan_.chunks * PositionBytes(action.stage);
+    return OfMicrobatch(positions_on_device_, PositionBytes(action.stage), action);
   }
   // The same of the key of masks.
-  int64_t MaskKeyBytes(StageId stage) const {
-    const std::optional<Type>& key = programs_[stage.value].mask_key;
-    return key ? AlignUp(key->bytes()) : 0;
-  }
+  int64_t MaskKeyBytes(StageId stage) const { return BytesOf(programs_[stage.value].mask_key); }
   char* MaskKeyOf(const Action& action) const {
-    return mask_keys_on_device_[action.stage.value] +
-           action.microbatch.value * plan_.chunks * MaskKeyBytes(action.stage);
+    return OfMicrobatch(mask_keys_on_device_, MaskKeyBytes(action.stage), action);
   }
   // The index of the action's microbatch in the data of the whole step.
   int32_t IndexOf(const Action& action) const;

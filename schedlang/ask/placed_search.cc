@@ -24,16 +24,13 @@
 namespace stringline {
 namespace {
 
-// How exactly bytes are counted: as the checker does; or tightly only until they fit, and not where
-// they cannot; or less tightly.
+// The exactness of a count of bytes: as the checker's; or tight only until they fit, and not where
+// they cannot; or less tight.
 enum class Counting : uint8_t { kExact, kUntilTheyFit, kLoose };
 
 // By rank, the bytes above its limit. Empty if no rank exceeds its limit.
-absl::StatusOr<std::vector<int64_t>> Overshoot(const PlacedSearch& place,
-                                               const search::Words& words,
-                                               Counting counting = Counting::kExact) {
-  if (!place.memory.is_given()) return std::vector<int64_t>();
-  const Plan lowered = LoweredOf(place, words);
+absl::StatusOr<std::vector<int64_t>> OvershootOf(const PlacedSearch& place, const Plan& lowered,
+                                                 Counting counting) {
   std::vector<int64_t> most;
   for (int r = 0; r < lowered.ranks(); ++r) most.push_back(place.memory.of(r));
   SL_ASSIGN_OR_RETURN(
@@ -47,6 +44,13 @@ absl::StatusOr<std::vector<int64_t>> Overshoot(const PlacedSearch& place,
   }
   if (std::count(over.begin(), over.end(), 0) == lowered.ranks()) over.clear();
   return over;
+}
+
+// The same of orders, by the checker's count.
+absl::StatusOr<std::vector<int64_t>> Overshoot(const PlacedSearch& place,
+                                               const search::Words& words) {
+  if (!place.memory.is_given()) return std::vector<int64_t>();
+  return OvershootOf(place, LoweredOf(place, words), Counting::kExact);
 }
 
 // The bytes above the limits of orders, as shares of the limits, summed over the ranks. Remembers
@@ -72,9 +76,10 @@ class ExcessCount {
   static constexpr double kMostSaved = 0.2;
 
   double Count(const search::Words& words) const {
+    const Plan lowered = LoweredOf(place_, words);
     double excess = 0;
     for (const Counting counting : {Counting::kLoose, Counting::kUntilTheyFit}) {
-      const absl::StatusOr<std::vector<int64_t>> over = Overshoot(place_, words, counting);
+      const absl::StatusOr<std::vector<int64_t>> over = OvershootOf(place_, lowered, counting);
       if (!over.ok()) return 1;
       excess = 0;
       for (size_t r = 0; r < over->size(); ++r) {
@@ -142,9 +147,8 @@ search::Words WithWholeBackwards(const search::Words& words) {
   return whole;
 }
 
-// The library's orders, and the one that is given; and what they are worth. One whose
-// actions or memory the problem does not have may begin the search with its backwards split, or
-// whole.
+// The library's orders, and the one that is given; and what they are worth. An order whose actions
+// or memory the problem does not have may begin the search with its backwards split, or whole.
 void AddKnownOrders(const SearchRequest& request, size_t index, PlacedSearch* place) {
   for (KnownOrders& known : LibraryOrdersOn(place->stages, request.stop)) {
     if (IsWished(request.stop)) break;
@@ -311,7 +315,7 @@ void ImproveWhatFits(const SearchBudget& budget, PlacedSearch* place) {
   search::Problem problem = place->problem;
   problem.capacity = place->capacity;
   problem.stop = &over;
-  // Of a small problem many trials take but a moment.
+  // Many trials of a small problem take but a moment.
   const int64_t least = search::LettersOf(problem) <= kFewLetters ? kFewTrials : 1;
   const int64_t trials = is_timed ? kTrials : std::max(least, budget.iterations / kSeeds);
   std::vector<search::Improved> found(kSeeds);

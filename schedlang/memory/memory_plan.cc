@@ -41,12 +41,13 @@ struct Placed {
 
 class Planner {
  public:
-  // `enough`: by rank, as for PackValues; empty: -1 for all.
+  // `memory` has what ranks hold beside their blocks; `most` as for PlanMemory.
   Planner(const Plan& plan, absl::Span<const StageSizes> stages, Sharing sharing,
-          std::vector<int64_t> enough)
+          absl::Span<const int64_t> most, MemoryPlan memory)
       : plan_(plan),
         stages_(stages),
-        enough_(std::move(enough)),
+        most_(most),
+        memory_(std::move(memory)),
         group_of_(plan.actions.size(), 0) {
     const size_t microbatches = static_cast<size_t>(plan.graph.entries()) * plan.microbatches;
     const size_t ranks = plan.ranks();
@@ -273,7 +274,7 @@ class Planner {
 
   // Takes, for every rank, the rule with the smaller block, and packs its values again.
   MemoryPlan TakeSmallest() {
-    MemoryPlan memory;
+    MemoryPlan memory = std::move(memory_);
     memory.microbatches = plan_.microbatches;
     memory.places = static_cast<int>(places_);
     std::vector<size_t> rule_of;
@@ -283,7 +284,7 @@ class Planner {
         if (placed_[rule].slots[r].bytes() < placed_[best].slots[r].bytes()) best = rule;
       }
       rule_of.push_back(best);
-      RankMemory& rank = memory.ranks.emplace_back();
+      RankMemory& rank = memory.ranks[static_cast<size_t>(r)];
       rank.block = placed_[best].slots[r].bytes();
       rank.by_value = placed_[best].by_value[r];
       if (places_ > 1) rank.host = placed_[best].slots[clocks_.size() + r].bytes();
@@ -308,7 +309,7 @@ class Planner {
       }
     }
     for (size_t r = 0; r < lives_.size(); ++r) {
-      Pack(lives_[r], places_, enough_.empty() ? -1 : enough_[r], &memory.ranks[r], &memory);
+      Pack(lives_[r], places_, most_.empty() ? -1 : most_[r], &memory.ranks[r], &memory);
     }
     for (const auto& [given, taken] : handed_on_) memory.offsets[given] = memory.offsets[taken];
     return memory;
@@ -326,10 +327,12 @@ class Planner {
     }
   }
 
-  static void Pack(const LivesOfRank& lives, size_t places, int64_t enough, RankMemory* rank,
+  static void Pack(const LivesOfRank& lives, size_t places, int64_t most, RankMemory* rank,
                    MemoryPlan* memory) {
     const bool counted = rank->block < kMostRankBytes;  // a larger block has no number of bytes
     if (!counted || lives.values.empty() || lives.values.size() > kMostPacked) return;
+    const int64_t beside = rank->all() - rank->block;
+    const int64_t enough = most < 0 ? -1 : std::max<int64_t>(0, most - beside);
     Packing known{{}, rank->block, 0};
     for (const size_t place : lives.places) known.offsets.push_back(memory->offsets[place]);
     const Packing packed = PackValues(lives.values, lives.clocks, std::move(known), enough);
@@ -349,7 +352,8 @@ class Planner {
 
   const Plan& plan_;
   absl::Span<const StageSizes> stages_;
-  std::vector<int64_t> enough_;
+  absl::Span<const int64_t> most_;
+  MemoryPlan memory_;
   std::vector<Placed> placed_;      // by rule
   std::vector<LivesOfRank> lives_;  // by rank; empty: values are not packed again
   // The places of values that stay on their rank, as both ends of an edge know them.
@@ -367,11 +371,11 @@ class Planner {
 // Places the values of a plan with a window: those of a kind in a ring.
 class RingPlanner {
  public:
-  RingPlanner(const Plan& plan, absl::Span<const StageSizes> stages)
-      : plan_(plan), stages_(stages), room_(RoomOf(plan)) {
+  // `memory` has what ranks hold beside their blocks.
+  RingPlanner(const Plan& plan, absl::Span<const StageSizes> stages, MemoryPlan memory)
+      : plan_(plan), stages_(stages), room_(RoomOf(plan)), memory_(std::move(memory)) {
     memory_.microbatches = plan.microbatches;
     memory_.offsets.assign(plan.stages.size() * plan.microbatches * kBuiltInValues, -1);
-    memory_.ranks.resize(static_cast<size_t>(plan.ranks()));
     for (const Action& action : plan.actions) {
       const bool first = plan.graph.In(action.stage).empty();
       if (first && action.kind == ActionKind::kForward) order_.push_back(action.microbatch);
@@ -516,20 +520,6 @@ void AddTheRest(const Plan& plan, absl::Span<const StageSizes> stages, MemoryPla
   }
 }
 
-// By rank, the bytes that are left for the block of values; -1 where any number will do.
-std::vector<int64_t> RoomOfBlocks(const Plan& plan, absl::Span<const StageSizes> stages,
-                                  absl::Span<const int64_t> most) {
-  if (most.empty()) return {};
-  MemoryPlan rest;
-  rest.ranks.resize(static_cast<size_t>(plan.ranks()));
-  AddTheRest(plan, stages, &rest);
-  std::vector<int64_t> room;
-  for (size_t r = 0; r < most.size(); ++r) {
-    room.push_back(most[r] < 0 ? -1 : std::max<int64_t>(0, most[r] - rest.ranks[r].all()));
-  }
-  return room;
-}
-
 }  // namespace
 
 size_t RankMemory::ArenaOf(ActionKind program, int twins) const {
@@ -560,14 +550,10 @@ absl::StatusOr<MemoryPlan> PlanMemory(const Plan& lowered, absl::Span<const Stag
                                       Sharing sharing, absl::Span<const int64_t> most) {
   SL_CHECK(stages.size() == static_cast<size_t>(lowered.graph.entries())) << stages.size();
   MemoryPlan memory;
-  if (lowered.window > 0) {
-    memory = RingPlanner(lowered, stages).Run();
-  } else {
-    SL_ASSIGN_OR_RETURN(
-        memory, Planner(lowered, stages, sharing, RoomOfBlocks(lowered, stages, most)).Walk());
-  }
+  memory.ranks.resize(static_cast<size_t>(lowered.ranks()));
   AddTheRest(lowered, stages, &memory);
-  return memory;
+  if (lowered.window > 0) return RingPlanner(lowered, stages, std::move(memory)).Run();
+  return Planner(lowered, stages, sharing, most, std::move(memory)).Walk();
 }
 
 }  // namespace stringline

@@ -366,10 +366,11 @@ bool Evaluator::GoBack(int* rank, int* place) const {
 bool Evaluator::HasGroups(const Move& move) const {
   const Group moved = At(move.rank, move.from);
   if (move.kind == Move::Kind::kShift) return true;
-  const Group other = At(move.rank, move.to);
   if (move.kind == Move::Kind::kSplit) return IsWhole(moved) && problem_.split;
+  const bool parts = move.kind == Move::Kind::kTakeForward || move.kind == Move::Kind::kTakeBack;
+  if (parts) return moved.is_pair();
+  const Group other = At(move.rank, move.to);
   if (move.kind == Move::Kind::kMerge) return IsSplit(moved, other) && problem_.whole;
-  if (move.kind != Move::Kind::kJoin) return moved.is_pair();
   if (moved.is_pair() || other.is_pair()) return false;
   const Group pair = PairOf(moved, other);
   return KindOf(pair.first) == ActionKind::kForward &&

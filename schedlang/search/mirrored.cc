@@ -18,7 +18,9 @@ Problem Mirrored(const Problem& problem, ActionKind back) {
     turned.each.clear();
     turned.time[kForwardAt] = stage.time[at];
     turned.time[kWholeAt] = stage.time[kForwardAt];
-    const auto of = [&](int other) { return problem.stages[static_cast<size_t>(other)]; };
+    const auto of = [&](int other) -> const StageWork& {
+      return problem.stages[static_cast<size_t>(other)];
+    };
     turned.activation = stage.next < 0 ? MessageTime{} : of(stage.next).gradient;
     turned.gradient = stage.previous < 0 ? MessageTime{} : of(stage.previous).activation;
     const int64_t freed = stage.after[at] + (at == kInputAt ? stage.after[kWeightAt] : int64_t{0});

@@ -19,9 +19,9 @@ Problem Mirrored(const Problem& problem, ActionKind back);
 // Orders of the mirrored problem as orders of F and `back`, without W.
 Words Reversed(Words words, ActionKind back);
 
-// What ranks begin before `time` in `begin`, whose times these are; then all that is left, in the
-// order of `end`. Both have the same letters, and no pairs. The result may wait for ever, or exceed
-// a capacity.
+// The groups that begin before `time` in `begin`, whose times these are; then all that is left, in
+// the order of `end`. Both have the same letters, and no pairs. The result may wait for ever, or
+// exceed a capacity.
 Words Spliced(const Words& begin, const Times& times, const Words& end, int64_t time);
 
 }  // namespace stringline::search

@@ -24,9 +24,8 @@ constexpr int64_t kRuleCosts = 10;
 constexpr int64_t kMostSolved = 120;
 constexpr int64_t kNodeCosts = 5;
 
-// The best so many of the rules' orders that begin well, and of those that end well, are spliced.
-constexpr size_t kMostSpliced = 6;
-constexpr int kSplices = 10;  // times of a step, equally far apart
+// Two orders are spliced at times of a step that are equally far apart.
+constexpr int kSplices = 10;
 
 bool IsSame(const Candidate& a, const Candidate& b) {
   return a.score.value == b.score.value && a.score.ends == b.score.ends;
@@ -61,30 +60,16 @@ void ExploreMoves(const Problem& problem, int64_t bound, int64_t iterations, Ran
   candidates->Offer({std::move(improved.words), improved.score, std::nullopt});
 }
 
-// Keeps the best orders of rules, or of mirrored ones.
-void KeepToSplice(Candidate candidate, std::vector<Candidate>* best) {
-  if (candidate.score.value >= kNoLimit) return;
-  for (const Candidate& other : *best) {
-    if (IsSame(other, candidate)) return;
-  }
-  best->insert(
-      std::upper_bound(best->begin(), best->end(), candidate,
-                       [](const Candidate& a, const Candidate& b) { return a.score < b.score; }),
-      std::move(candidate));
-  if (best->size() > kMostSpliced) best->pop_back();
-}
-
 // Orders that begin like one of `begins` and end like one of `ends`.
-void TrySplices(const Problem& problem, int64_t bound, const std::vector<Candidate>& begins,
-                const std::vector<Candidate>& ends, const RuleTurns& turns,
-                Candidates* candidates) {
+void TrySplices(const Problem& problem, int64_t bound, const Candidates& begins,
+                const Candidates& ends, const RuleTurns& turns, Candidates* candidates) {
   Evaluator evaluator(problem);
-  for (const Candidate& begin : begins) {
+  for (const Candidate& begin : begins.all()) {
     const Times times = TimesOf(problem, begin.words);
-    for (size_t e = 0; e < ends.size(); ++e) {
+    for (const Candidate& end : ends.all()) {
       if (IsWished(problem.stop) || !turns.goes_on()) return;
       for (int i = 1; i < kSplices; ++i) {
-        Words spliced = Spliced(begin.words, times, ends[e].words, times.makespan / kSplices * i);
+        Words spliced = Spliced(begin.words, times, end.words, times.makespan / kSplices * i);
         if (!IsComplete(problem, spliced)) continue;
         candidates->Offer(&evaluator, std::move(spliced), std::nullopt);
       }
@@ -153,7 +138,7 @@ void TryPlainRules(const Problem& problem, int64_t bound, const RuleTurns& turns
   Evaluator evaluator(problem);
   const std::vector<Policy> policies = PlainPolicies(problem);
   std::vector<Words> words(policies.size());
-  std::vector<Candidate> begins, ends;
+  Candidates begins, ends;  // orders of rules, and of mirrored ones
   for (size_t i = 0; i < policies.size();) {
     const int count = std::min(turns.at_once, static_cast<int>(policies.size() - i));
     turns.all(count, [&](int k) { words[i + k] = ListOrders(problem, policies[i + k]); });
@@ -162,7 +147,7 @@ void TryPlainRules(const Problem& problem, int64_t bound, const RuleTurns& turns
       if (words[i].empty() || !evaluator.Load(words[i])) continue;
       Candidate candidate{std::move(words[i]), evaluator.base(), policies[i]};
       if (!policies[i].pairs) {
-        KeepToSplice(candidate, policies[i].mirrored ? &ends : &begins);
+        (policies[i].mirrored ? ends : begins).Offer(candidate);
       }
       candidates->Offer(std::move(candidate));
     }
