@@ -51,7 +51,8 @@ absl::StatusOr<StageProgram> MakeStageProgram(const ForwardStage& stage,
 
 // The stage without backwards: its forward gives its outputs and saves nothing, its other programs
 // are empty. Parameters, inputs and outputs are the same, so it runs with the stage's parameters.
-// It has no dropout, as in torch after eval(). Slices hand keys on (StageProgram::hands_keys_on).
+// The program has no dropout, as in torch after eval(). Slices hand keys on
+// (StageProgram::hands_keys_on).
 StageProgram WithoutBackwards(const StageProgram& program);
 
 }  // namespace stringline

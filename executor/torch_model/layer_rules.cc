@@ -317,7 +317,7 @@ Made CumulativeSum(TorchOperands& in, const TorchNode& node, size_t /*output*/) 
   return in.tensors().Mix(x, dim, count, ones);
 }
 
-// Of native_dropout the second result, the mask, is made only if nothing reads it.
+// The second result of native_dropout, the mask, is made only if nothing reads it.
 Made Dropout(TorchOperands& in, const TorchNode& node, size_t output) {
   if (output > 0) {
     if (in.Reader(node.outputs[output]) == nullptr) return in.Value(node.outputs.front());

@@ -48,7 +48,7 @@ class TensorNodes {
   // result).
   Made Mix(ValueId x, int64_t dim, int64_t size, const std::vector<double>& matrix);
   Made Softmax(ValueId x, int64_t dim, bool log);
-  // Of x in all its sizes: what is alike for all sequences would be dropped alike. As it is for 0.
+  // The mask has all sizes of x: numbers that all sequences share are dropped alike. For 0 it is x.
   Made Dropout(ValueId x, double p);
   // (x - mean) / sqrt(variance + epsilon) over these dimensions; without `centre` x / sqrt(mean of
   // x^2 + epsilon).

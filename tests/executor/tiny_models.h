@@ -7,7 +7,7 @@
 namespace stringline {
 
 enum class TinyFamily { kGpt, kLlama, kMoe, kDropout };
-// Those of a `kind`; a model with dropout is raised from a program.
+// The families of a `kind`; a model with dropout is raised from a program.
 inline constexpr TinyFamily kTinyFamilies[] = {TinyFamily::kGpt, TinyFamily::kLlama,
                                                TinyFamily::kMoe};
 inline const char* NameOf(TinyFamily family) {

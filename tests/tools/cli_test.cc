@@ -641,7 +641,7 @@ TEST(CliTest, PlansThatSayHowMessagesAreIssued) {
       << explained.err;
 }
 
-// Of commands that take files and parameters, in any order.
+// Commands take files and parameters in any order.
 TEST(ToolTest, AFileMayHaveAnEqualsSignInItsName) {
   const std::string folder = ScratchFolder() + "/P=2";
   std::filesystem::create_directories(folder);

@@ -4,9 +4,7 @@ documented rule (executor/cpu/kernels/philox.h) written in numpy.
 
     dropout_test.py EXPORT_WRITER STRINGLINE SOURCES [NAMES]
 
-The last line counts the models that are right, refused, and wrong. The exit status is 0 if none is
-wrong and no fewer are right than RIGHT; 77, with a line of explanation, without torch or
-transformers: skipped, for ctest.
+Judged by model_zoo.main.
 """
 
 import contextlib
@@ -49,7 +47,7 @@ def check_philox():
 
 
 def mask(sizes, p, site, first_sample):
-    """What a dropout multiplies by: 0, or 1 / (1 - p)."""
+    """The factors of a dropout: 0, or 1 / (1 - p)."""
     count = math.prod(sizes)
     counter = numpy.zeros(((count + 3) // 4, 4), numpy.uint64)
     counter[:, 0] = numpy.arange(len(counter))

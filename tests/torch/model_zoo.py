@@ -90,8 +90,9 @@ def judged(model, tools, folder):
 
 
 def main(models, right):
-    """Judges the models, or those that the command line names; exits with 1 if one is wrong, or, of
-    all models, fewer are right."""
+    """Judges the models, or those that the command line names. The last line counts those that are
+    right, refused, and wrong. The exit status is 1 if one is wrong, or, of all models, fewer are right
+    than `right`; 77, with a line of explanation, without torch or transformers: skipped, for ctest."""
     tools, wanted = sys.argv[1:4], sys.argv[4:]
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)  # of tiny models

@@ -4,9 +4,7 @@ torch's, or it is refused by name.
 
     zoo_test.py EXPORT_WRITER STRINGLINE SOURCES [NAMES]
 
-The last line counts the models that are right, refused, and wrong. The exit status is 0 if none is
-wrong and no fewer are right than RIGHT; 77, with a line of explanation, without torch or
-transformers: skipped, for ctest.
+Judged by model_zoo.main.
 """
 
 import os
