@@ -40,14 +40,26 @@ TEST(ScriptsTest, AreBashAndExecutable) {
 }
 
 TEST(ScriptsTest, RefuseWhatTheyDoNotKnow) {
-  for (const char* const line :
-       {"tools/test' --fast", "tools/test' a b", "tools/demo' --help", "tools/demo' a b",
-        "tools/demo' missing.txt", "tools/install' --all", "tools/install' --views --fast",
-        "tools/environments/torch/run'", "tools/gpu_check' --all", "tools/wheel' --all",
-        "tools/style' --some", "tools/style' none", "tools/package' --all", "tools/wheel' --test",
-        "tools/wheel' --sources x", "tools/wheel' python-of-nobody", "tools/release' --upload",
-        "tools/release' a b", "tools/environments/release/third_party' only-one",
-        "tools/environments/ortools/run'"}) {
+  for (const char* const line : {"tools/test' --fast",
+                                 "tools/test' a b",
+                                 "tools/demo' --help",
+                                 "tools/demo' a b",
+                                 "tools/demo' missing.txt",
+                                 "tools/install' --all",
+                                 "tools/install' --views --fast",
+                                 "tools/environments/torch/run'",
+                                 "tools/gpu_check' --all",
+                                 "tools/wheel' --all",
+                                 "tools/style' --some",
+                                 "tools/style' none",
+                                 "tools/package' --all",
+                                 "tools/wheel' --test",
+                                 "tools/wheel' --sources x",
+                                 "tools/wheel' python-of-nobody",
+                                 "tools/release' --upload",
+                                 "tools/release' a b",
+                                 "tools/environments/release/third_party' only-one",
+                                 "tools/environments/ortools/run'"}) {
     EXPECT_EQ(Shell(absl::StrCat("'", SourceFolder(), "/", line)), 2) << line;
     EXPECT_NE(ReadText(ScratchFolder() + "/said.txt"), "") << line;
   }

@@ -412,10 +412,10 @@ TEST(SearchTest, BeginsWithNoOtherGroupsThanItKnows) {
 
 // Merges of I and W make words shorter than the paths on which moves are drawn.
 TEST(SearchTest, OutlivesWordsThatBecomeShorter) {
-  const Answer answer =
-      Search("P=2 M=4 --kinds F,B,I,W --memory 832B,832B --iterations 20000 --cost "
-             "F=[2,4],B=[12,10],I=[5,4],W=[7,6],message=64,bandwidth=64MB/s,"
-             "memory.saved_for_I=[64,192],memory.saved_for_W=[320,256],memory.stash=[192,0]");
+  const Answer answer = Search(
+      "P=2 M=4 --kinds F,B,I,W --memory 832B,832B --iterations 20000 --cost "
+      "F=[2,4],B=[12,10],I=[5,4],W=[7,6],message=64,bandwidth=64MB/s,"
+      "memory.saved_for_I=[64,192],memory.saved_for_W=[320,256],memory.stash=[192,0]");
   EXPECT_EQ(answer.status, 0) << answer.err;
 }
 
