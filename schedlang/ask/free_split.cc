@@ -125,7 +125,8 @@ Plan WithPartition(Plan stages, absl::Span<const int> partition) {
 }
 
 absl::StatusOr<search::Partitioning> FreeSplit(const SearchRequest& request, const StepCosts& costs,
-                                               const Plan& stages) {
+                                               const Plan& stages,
+                                               const search::Recomputes& chosen) {
   search::Partitioning split;
   SL_ASSIGN_OR_RETURN(split.layers, LayersOfModel(costs, request.layers));
   split.stages = StagesOfModel(stages);
@@ -135,7 +136,7 @@ absl::StatusOr<search::Partitioning> FreeSplit(const SearchRequest& request, con
                                                    " stages; a stage has one at least"));
   }
   split.least_at_ends = costs.spec.formula && split.stages > 1 ? 0 : 1;
-  const std::vector<int64_t> recomputes = RecomputingOf(request, stages);
+  const std::vector<int64_t> recomputes = chosen.empty() ? RecomputingOf(request, stages) : chosen;
   const Plan even = WithPartition(stages, search::EvenPartition(split.layers, split.stages));
   // Stands for partitions whose weights alone exceed a rank's limit.
   SL_ASSIGN_OR_RETURN(PlacedProblem placed,
@@ -153,13 +154,13 @@ absl::StatusOr<search::Partitioning> FreeSplit(const SearchRequest& request, con
 
 absl::StatusOr<search::Found> ChooseSplit(const SearchRequest& request, const StepCosts& costs,
                                           const Plan& stages, const SearchBudget& budget,
-                                          double room) {
+                                          double room, search::Found before) {
   constexpr int64_t kLettersOfASecond = 100'000'000;
   const bool is_timed = budget.iterations == 0;
   const Stop over(request.stop, is_timed ? NowNs() + budget.time_ns / 4 : Stop::kNever);
   SearchRequest in_a_quarter = request;
   in_a_quarter.stop = &over;
-  SL_ASSIGN_OR_RETURN(search::Partitioning split, FreeSplit(in_a_quarter, costs, stages));
+  SL_ASSIGN_OR_RETURN(search::Partitioning split, FreeSplit(in_a_quarter, costs, stages, before.recomputes));
   if (room < 1) {
     split.problem_of = [of = split.problem_of, room](absl::Span<const int> partition) {
       search::Problem problem = of(partition);
@@ -179,7 +180,7 @@ absl::StatusOr<search::Found> ChooseSplit(const SearchRequest& request, const St
                                              kLettersOfASecond / static_cast<double>(letters + 1));
   }
   effort.iterations = std::max<int64_t>(1, effort.iterations);
-  return search::FindPartition(split, {}, effort);
+  return search::FindPartition(split, std::move(before), effort);
 }
 
 }  // namespace stringline

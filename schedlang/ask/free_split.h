@@ -21,16 +21,18 @@ Plan WithPartition(Plan stages, absl::Span<const int> partition);
 
 // All ways to share the layers out over these stages, each at its costs. The first and the last
 // stage of a model with a shape may hold the embedding and the head alone. Where the search may
-// choose which stages recompute, all do here. Errors: fewer layers than stages; those of
-// ProblemWithin where layers are shared out evenly.
+// choose which stages recompute, those of `recomputes` do, by stage (empty: all). Errors: fewer
+// layers than stages; those of ProblemWithin where layers are shared out evenly.
 absl::StatusOr<search::Partitioning> FreeSplit(const SearchRequest& request, const StepCosts& costs,
-                                               const Plan& stages);
+                                               const Plan& stages,
+                                               const search::Recomputes& recomputes = {});
 
 // The best partition found within about a quarter of `budget`, with its orders. The bound holds for
-// all partitions if `room` is 1; otherwise orders take such a share of the memory at most. Errors:
-// those of FreeSplit.
+// all partitions if `room` is 1; otherwise orders take such a share of the memory at most. Goes on
+// from the partition and the orders of `before`, if it has any, where the stages of
+// `before.recomputes` recompute. Errors: those of FreeSplit.
 absl::StatusOr<search::Found> ChooseSplit(const SearchRequest& request, const StepCosts& costs,
                                           const Plan& stages, const SearchBudget& budget,
-                                          double room);
+                                          double room, search::Found before = {});
 
 }  // namespace stringline

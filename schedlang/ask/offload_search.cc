@@ -100,7 +100,8 @@ class OffloadSearch {
     ++below_.copies;
     const search::RecomputeTrial trial = search::ClimbRecomputes(
         static_cast<int>(choices_.size()),
-        {.value = [this](const auto& choices, const auto& words) { return Value(choices, words); },
+        {.value = [this](const auto& choices, const auto& words,
+                         int64_t /*moves*/) { return Value(choices, words); },
          .all = OnAllCores,
          .goes_on = [this](int64_t spent) { return GoesOn(spent); },
          .choices = choices_});
@@ -149,7 +150,7 @@ class OffloadSearch {
       const absl::StatusOr<search::Problem> problem = ProblemOf(choices, share);
       if (!problem.ok() || !search::CanBeKept(*problem)) continue;
       search::Candidates candidates = Beginning(*problem, begin);
-      search::SearchShortly(*problem, request_.budget.seed, &candidates);
+      search::SearchShortly(*problem, search::kShortMoves, request_.budget.seed, &candidates);
       const auto& all = candidates.all();
       const size_t most = std::min<size_t>(all.size(), 2);
       tried.insert(tried.end(), all.begin(), all.begin() + static_cast<ptrdiff_t>(most));

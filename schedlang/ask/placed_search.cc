@@ -147,6 +147,58 @@ search::Words WithWholeBackwards(const search::Words& words) {
   return whole;
 }
 
+// The layers of stages, and which stages recompute, if a search may choose them.
+struct SplitChoice {
+  Plan stages;
+  search::Words words;  // found with the layers; empty: none
+  int64_t bound = 0;    // of all ways to share the layers out, if they may be chosen
+  RecomputeChoice recompute;
+};
+
+// Layers are chosen first where all stages recompute that may; then each choice is made anew beside
+// the other, while that gains, within about half of the budget.
+absl::StatusOr<SplitChoice> ChooseLayersAndRecompute(const SearchRequest& request,
+                                                     const StepCosts& costs, const Plan& stages,
+                                                     const SearchBudget& budget, double room) {
+  constexpr int kMostTurns = 4;
+  constexpr double kLessRoom = 0.93;
+  SplitChoice choice{.stages = stages};
+  search::Found split;
+  if (request.any_split) {
+    SL_ASSIGN_OR_RETURN(split, ChooseSplit(request, costs, stages, budget, room));
+    choice.stages = WithPartition(stages, split.partition);
+    choice.words = split.words;
+    choice.bound = split.bound;
+  }
+  SL_ASSIGN_OR_RETURN(choice.recompute, ChooseRecompute(request, costs, choice.stages, budget));
+  if (!request.any_split || !choice.recompute.is_one_of_many) return choice;
+  SearchBudget part = budget;
+  part.iterations = (budget.iterations + kMostTurns - 1) / kMostTurns;
+  const int64_t end_ns = NowNs() + budget.time_ns / 2;
+  for (int i = 0; i < kMostTurns && !choice.recompute.words.empty(); ++i) {
+    part.time_ns = end_ns - NowNs();
+    if (IsWished(request.stop) || part.time_ns <= 0) break;
+    search::Found before = {.words = choice.recompute.words,
+                            .value = choice.recompute.score.value,
+                            .partition = choice.stages.split.layers,
+                            .recomputes = choice.recompute.stages};
+    SL_ASSIGN_OR_RETURN(split, ChooseSplit(request, costs, stages, part, room, std::move(before)));
+    if (split.partition == choice.stages.split.layers) break;
+    const Plan other = WithPartition(stages, split.partition);
+    RecomputeChoice begin = choice.recompute;
+    begin.words = std::move(split.words);
+    SL_ASSIGN_OR_RETURN(RecomputeChoice again,
+                        ChooseRecompute(request, costs, other, part, begin));
+    if (again.score < choice.recompute.score) {
+      choice.stages = other;
+      choice.recompute = std::move(again);
+    } else {
+      room *= kLessRoom;
+    }
+  }
+  return choice;
+}
+
 // The library's orders, and the one that is given; and what they are worth. An order whose actions
 // or memory the problem does not have may begin the search with its backwards split, or whole.
 void AddKnownOrders(const SearchRequest& request, size_t index, PlacedSearch* place) {
@@ -221,17 +273,10 @@ absl::StatusOr<PlacedSearch> PreparePlace(const SearchRequest& request, size_t i
   PlacedSearch place{.stages = request.stages[index]};
   if (index < request.places.size()) place.word = request.places[index];
   SL_ASSIGN_OR_RETURN(const StepCosts costs, FindCosts(request.costs));
-  int64_t bound_of_splits = 0;
-  search::Words split_words;
-  if (request.any_split) {
-    SL_ASSIGN_OR_RETURN(search::Found split,
-                        ChooseSplit(request, costs, place.stages, budget, split_room));
-    place.stages = WithPartition(std::move(place.stages), split.partition);
-    bound_of_splits = split.bound;
-    split_words = std::move(split.words);
-  }
-  SL_ASSIGN_OR_RETURN(RecomputeChoice choice,
-                      ChooseRecompute(request, costs, place.stages, budget));
+  SL_ASSIGN_OR_RETURN(SplitChoice split,
+                      ChooseLayersAndRecompute(request, costs, place.stages, budget, split_room));
+  place.stages = std::move(split.stages);
+  RecomputeChoice& choice = split.recompute;
   place.recomputes = std::move(choice.stages);
   place.is_part = choice.is_one_of_many;
   SL_ASSIGN_OR_RETURN(PlacedProblem placed,
@@ -240,15 +285,14 @@ absl::StatusOr<PlacedSearch> PreparePlace(const SearchRequest& request, size_t i
   place.memory = std::move(placed.memory);
   place.problem = std::move(placed.problem);
   place.capacity = place.problem.capacity;
-  if (request.any_split) OfferKnown(split_words, &place);
-  for (const search::Words& words : choice.begin) OfferKnown(words, &place);
+  for (const search::Words& words : {split.words, choice.words}) OfferKnown(words, &place);
   AddKnownOrders(request, index, &place);
   BeginAnew(&place);
   place.bound = choice.is_one_of_many ? choice.bound : BoundWithin(place.problem, budget);
   place.state.bound = place.bound.sum();
   if (request.any_split) {
     place.is_part = true;
-    place.state.bound = bound_of_splits;
+    place.state.bound = split.bound;
   }
   return place;
 }

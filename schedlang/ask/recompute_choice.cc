@@ -16,12 +16,13 @@ namespace {
 class Chooser {
  public:
   Chooser(const SearchRequest& request, const StepCosts& costs, const Plan& stages,
-          const SearchBudget& budget)
+          const SearchBudget& budget, const RecomputeChoice& before)
       : whole_request_(request),
         request_(request),
         costs_(costs),
         plan_(stages),
         budget_(budget),
+        before_(before),
         over_(request.stop, budget.iterations == 0 ? NowNs() + budget.time_ns / 2 : Stop::kNever) {
     request_.stop = &over_;
     for (KnownOrders& known : LibraryOrdersOn(stages, &over_))
@@ -39,21 +40,31 @@ class Chooser {
     }
     const search::RecomputeTrial best = search::ClimbRecomputes(
         static_cast<int>(plan_.stages.size()),
-        {.value = [this](const auto& stages, const auto& begin) { return Value(stages, begin); },
+        {.value = [this](const auto& stages, const auto& begin,
+                         int64_t moves) { return Value(stages, begin, moves); },
          .all = OnAllCores,
-         .goes_on = [this](int64_t spent) { return HasTime(spent); }});
-    RecomputeChoice choice{.stages = best.stages, .is_one_of_many = true, .begin = {best.words}};
+         .goes_on = [this](int64_t spent) { return HasTime(spent); },
+         .begin = {.stages = before_.words.empty() ? search::Recomputes() : before_.stages,
+                   .words = before_.words},
+         .most_moves = kMostMoves});
+    RecomputeChoice choice{.stages = best.stages,
+                           .is_one_of_many = true,
+                           .words = best.words,
+                           .score = best.score};
     SL_ASSIGN_OR_RETURN(choice.bound, BoundOfAll(*most));
     return choice;
   }
 
  private:
+  static constexpr int64_t kMostMoves = 64 * search::kShortMoves;
+
   bool HasTime(int64_t spent) const {
     return !over_.IsWished() && (budget_.iterations == 0 || spent < budget_.iterations / 2);
   }
 
-  // Values a choice by a short search; kNoLimit if no fitting order was found.
-  search::RecomputeTrial Value(const search::Recomputes& stages, const search::Words& begin) const {
+  // Values a choice by a search; kNoLimit if no fitting order was found.
+  search::RecomputeTrial Value(const search::Recomputes& stages, const search::Words& begin,
+                               int64_t moves) const {
     constexpr int kTries = 4;
     search::RecomputeTrial valued{.stages = stages};
     absl::StatusOr<PlacedProblem> placed = PlacedProblemOf(request_, costs_, plan_, stages);
@@ -69,7 +80,7 @@ class Chooser {
     OfferKnown(begin, &place);
     BeginAnew(&place);
     for (int i = 0; i < kTries && (i == 0 || !over_.IsWished()); ++i) {
-      search::SearchShortly(place.problem, budget_.seed, &place.state.candidates);
+      search::SearchShortly(place.problem, moves, budget_.seed, &place.state.candidates);
       const absl::StatusOr<bool> all_fit = TakeWhatFits(&place);
       if (!all_fit.ok() || *all_fit) break;
     }
@@ -93,6 +104,7 @@ class Chooser {
   const StepCosts& costs_;
   const Plan& plan_;
   const SearchBudget& budget_;
+  const RecomputeChoice& before_;
   std::vector<search::Words> known_;  // the library's
   const Stop over_;
 };
@@ -101,7 +113,8 @@ class Chooser {
 
 absl::StatusOr<RecomputeChoice> ChooseRecompute(const SearchRequest& request,
                                                 const StepCosts& costs, const Plan& stages,
-                                                const SearchBudget& budget) {
+                                                const SearchBudget& budget,
+                                                const RecomputeChoice& before) {
   const size_t count = stages.stages.size();
   switch (request.recompute) {
     case SearchRecompute::kAsCosts:
@@ -113,7 +126,7 @@ absl::StatusOr<RecomputeChoice> ChooseRecompute(const SearchRequest& request,
     case SearchRecompute::kAny:
       break;
   }
-  return Chooser(request, costs, stages, budget).Run();
+  return Chooser(request, costs, stages, budget, before).Run();
 }
 
 }  // namespace stringline

@@ -215,8 +215,8 @@ class CopySearch {
     Score best = {found.value, 0};
     const search::RecomputeTrial trial = search::ClimbRecomputes(
         static_cast<int>(choices_.size()),
-        {.value = [&](const auto& choices,
-                      const auto& words) { return Value(choices, words, begin, effort.seed); },
+        {.value = [&](const auto& choices, const auto& words,
+                      int64_t /*moves*/) { return Value(choices, words, begin, effort.seed); },
          .all = search::DoInTurn,
          .goes_on = [&](int64_t spent) { return spent < effort.iterations && !IsWished(stop_); },
          .choices = choices_});
@@ -226,7 +226,7 @@ class CopySearch {
     for (const double share : {0.0, 0.5}) {
       const Problem problem = ProblemOf(choices, share);
       search::Candidates candidates = Beginning(problem, begin, found.words);
-      search::SearchShortly(problem, effort.seed, &candidates);
+      search::SearchShortly(problem, search::kShortMoves, effort.seed, &candidates);
       candidates = search::Explore(problem, std::move(candidates), found.bound,
                                    {std::max<int64_t>(1, effort.iterations / 2), effort.seed});
       std::vector<Words> orders;
@@ -332,7 +332,7 @@ class CopySearch {
       const Problem problem = ProblemOf(choices, share);
       if (!search::CanBeKept(problem)) continue;
       search::Candidates candidates = Beginning(problem, begin, words);
-      search::SearchShortly(problem, seed, &candidates);
+      search::SearchShortly(problem, search::kShortMoves, seed, &candidates);
       for (size_t i = 0; i < std::min<size_t>(2, candidates.all().size()); ++i) {
         const Words& tried = candidates.all()[i].words;
         const Placed placed = Place(tried, choices, {trial.score.value, 0}, false);

@@ -13,8 +13,7 @@ namespace stringline::search {
 namespace {
 
 constexpr int kRules = 12;       // in a short search
-constexpr int64_t kMoves = 400;  // behind them
-constexpr int64_t kShortSearch = 10 * kRules + kMoves;
+constexpr int64_t kRulesCost = 10 * kRules;
 constexpr int kMostStagesOfFew = 4;  // at most so many stages make few choices
 
 const RuleTurns kShortTurns = {.at_once = kRules, .all = DoInTurn, .goes_on = [] { return false; }};
@@ -116,6 +115,112 @@ Partitioning EitherChoice(const Partitioning& of) {
   return either;
 }
 
+// Some choices are valued beside each other; the best of them counts.
+class Climb {
+ public:
+  Climb(int stages, const RecomputeClimb& climb)
+      : climb_(climb),
+        choices_(climb.choices.empty()
+                     ? std::vector<std::vector<int64_t>>(static_cast<size_t>(stages), {0, 1})
+                     : climb.choices),
+        of_stage_(choices_.empty() ? 1 : choices_[0].size()) {}
+
+  RecomputeTrial Run() && {
+    if (!climb_.begin.stages.empty()) {
+      best_ = climb_.value(climb_.begin.stages, climb_.begin.words, moves_);
+    } else {
+      TryAlike();
+      for (size_t k = 1; k < of_stage_; ++k) TryFirstStages(k);
+    }
+    while (ChangeOneStage()) continue;
+    for (moves_ *= kLonger; moves_ <= climb_.most_moves; moves_ *= kLonger) {
+      if (climb_.goes_on(spent_)) Value({best_.stages});
+      while (ChangeOneStage()) continue;
+    }
+    return std::move(best_);
+  }
+
+ private:
+  static constexpr size_t kAtOnce = 4;
+  static constexpr int64_t kLonger = 8;
+
+  // All stages with their k-th choice. The last is the one that holds the least.
+  void TryAlike() {
+    for (size_t k = of_stage_; k-- > 0;) {
+      RecomputeTrial alike = climb_.value(FirstStages(choices_.size(), k), {}, moves_);
+      if (k + 1 == of_stage_ || IsBetter(alike, best_)) best_ = std::move(alike);
+    }
+  }
+
+  // Only the first stages with their k-th choice: they hold microbatches longest, so that their
+  // choice saves most. Their number is found by steps of half the size.
+  void TryFirstStages(size_t k) {
+    const size_t all = choices_.size();
+    size_t best = best_.stages == FirstStages(all, k) ? all : 0;
+    for (size_t step = all / 4; step > 0 && climb_.goes_on(spent_); step /= 2) {
+      std::vector<size_t> counts = {step, 2 * step, 3 * step};
+      if (step < all / 4) counts = {best - std::min(best, step), std::min(all, best + step)};
+      std::vector<Recomputes> tried;
+      for (const size_t count : counts) tried.push_back(FirstStages(count, k));
+      if (!Value(tried)) continue;
+      best = counts[static_cast<size_t>(
+          std::find(tried.begin(), tried.end(), best_.stages) - tried.begin())];
+    }
+  }
+
+  bool ChangeOneStage() {
+    bool is_better = false;
+    const size_t changes = choices_.size() * (of_stage_ - 1);
+    for (size_t c = 0; c < changes && climb_.goes_on(spent_); c += kAtOnce) {
+      std::vector<Recomputes> tried;
+      for (size_t change = c; change < std::min(changes, c + kAtOnce); ++change) {
+        tried.push_back(Changed(change));
+      }
+      is_better = Value(tried) || is_better;
+    }
+    return is_better;
+  }
+
+  Recomputes FirstStages(size_t count, size_t k) const {
+    Recomputes stages;
+    for (size_t s = 0; s < choices_.size(); ++s) {
+      stages.push_back(choices_[s][s < count ? k : 0]);
+    }
+    return stages;
+  }
+
+  // The best with another choice of one stage.
+  Recomputes Changed(size_t change) const {
+    Recomputes changed = best_.stages;
+    int64_t& own = changed[change / (of_stage_ - 1)];
+    const std::vector<int64_t>& of = choices_[change / (of_stage_ - 1)];
+    const auto at = static_cast<size_t>(std::find(of.begin(), of.end(), own) - of.begin());
+    own = of[(at + 1 + change % (of_stage_ - 1)) % of_stage_];
+    return changed;
+  }
+
+  // True if one of them is better than the best.
+  bool Value(const std::vector<Recomputes>& choices) {
+    std::vector<RecomputeTrial> tried(choices.size());
+    climb_.all(static_cast<int>(tried.size()), [&](int i) {
+      const auto at = static_cast<size_t>(i);
+      tried[at] = climb_.value(choices[at], best_.words, moves_);
+    });
+    spent_ += static_cast<int64_t>(tried.size()) * (kRulesCost + moves_);
+    RecomputeTrial& first = *std::min_element(tried.begin(), tried.end(), IsBetter);
+    if (!IsBetter(first, best_)) return false;
+    best_ = std::move(first);
+    return true;
+  }
+
+  const RecomputeClimb& climb_;
+  const std::vector<std::vector<int64_t>> choices_;
+  const size_t of_stage_;
+  RecomputeTrial best_;
+  int64_t moves_ = kShortMoves;
+  int64_t spent_ = 0;
+};
+
 }  // namespace
 
 std::vector<int64_t> StagesThat(int64_t part, const std::vector<int64_t>& choices) {
@@ -128,9 +233,9 @@ bool HasAny(const std::vector<int64_t>& stages) {
   return std::find(stages.begin(), stages.end(), 1) != stages.end();
 }
 
-void SearchShortly(const Problem& problem, uint64_t seed, Candidates* candidates) {
+void SearchShortly(const Problem& problem, int64_t moves, uint64_t seed, Candidates* candidates) {
   TryPlainRules(problem, 0, kShortTurns, candidates);
-  *candidates = Explore(problem, std::move(*candidates), 0, {kMoves, seed});
+  *candidates = Explore(problem, std::move(*candidates), 0, {moves, seed});
 }
 
 Problem WithEitherChoice(Problem none, const Problem& all) {
@@ -139,46 +244,8 @@ Problem WithEitherChoice(Problem none, const Problem& all) {
   return none;
 }
 
-// Some changes are tried beside each other; the best of them counts.
 RecomputeTrial ClimbRecomputes(int stages, const RecomputeClimb& climb) {
-  constexpr size_t kAtOnce = 4;
-  const auto count = static_cast<size_t>(stages);
-  const std::vector<std::vector<int64_t>> choices =
-      climb.choices.empty() ? std::vector<std::vector<int64_t>>(count, {0, 1}) : climb.choices;
-  const size_t of_stage = choices.empty() ? 1 : choices[0].size();
-  std::vector<RecomputeTrial> alike(of_stage);  // in which every stage has its k-th choice
-  for (size_t k = of_stage; k-- > 0;) {
-    Recomputes same;
-    for (const std::vector<int64_t>& of : choices) same.push_back(of[k]);
-    alike[k] = climb.value(same, {});
-  }
-  RecomputeTrial best = std::move(alike.back());
-  for (size_t k = of_stage - 1; k-- > 0;) {
-    if (IsBetter(alike[k], best)) best = std::move(alike[k]);
-  }
-  int64_t spent = 0;
-  const size_t changes = count * (of_stage - 1);
-  for (bool is_better = true; is_better;) {
-    is_better = false;
-    for (size_t c = 0; c < changes && climb.goes_on(spent); c += kAtOnce) {
-      std::vector<RecomputeTrial> tried(std::min(kAtOnce, changes - c));
-      climb.all(static_cast<int>(tried.size()), [&](int i) {
-        const size_t change = c + static_cast<size_t>(i);
-        Recomputes changed = best.stages;
-        int64_t& own = changed[change / (of_stage - 1)];
-        const std::vector<int64_t>& of = choices[change / (of_stage - 1)];
-        const auto at = static_cast<size_t>(std::find(of.begin(), of.end(), own) - of.begin());
-        own = of[(at + 1 + change % (of_stage - 1)) % of_stage];
-        tried[static_cast<size_t>(i)] = climb.value(changed, best.words);
-      });
-      spent += static_cast<int64_t>(tried.size()) * kShortSearch;
-      RecomputeTrial& first = *std::min_element(tried.begin(), tried.end(), IsBetter);
-      if (!IsBetter(first, best)) continue;
-      best = std::move(first);
-      is_better = true;
-    }
-  }
-  return best;
+  return Climb(stages, climb).Run();
 }
 
 Found FindRecomputes(const Partitioning& of, Found begin, const Effort& effort) {
@@ -194,12 +261,12 @@ Found FindRecomputes(const Partitioning& of, Found begin, const Effort& effort) 
     found = FindPartition(all, std::move(found), part(4));
     found.recomputes.assign(count, 1);
   }
-  const auto value = [&](const Recomputes& stages, const Words& words) {
+  const auto value = [&](const Recomputes& stages, const Words& words, int64_t moves) {
     const Problem problem = of.problem_with(found.partition, stages);
     RecomputeTrial trial{.stages = stages};
     if (!CanBeKept(problem)) return trial;
     Candidates candidates = BeginWith(problem, {found.words, words});
-    SearchShortly(problem, effort.seed, &candidates);
+    SearchShortly(problem, moves, effort.seed, &candidates);
     if (candidates.empty()) return trial;
     trial.score = candidates.best().score;
     trial.words = candidates.best().words;

@@ -1,8 +1,8 @@
 // The stages that recompute, chosen together with the orders.
 //
 // A stage that recomputes holds less of a microbatch, and its B or I takes its F longer. A choice
-// is valued by a short search. From the better of all stages and none, each stage in turn changes
-// sides if the result is no worse. The same climb serves stages with more than two choices, as
+// is valued by a short search. From the best of all stages, none, and the first ones, each stage in
+// turn changes sides if the result is better. The same climb serves stages with more than two choices, as
 // those that may also copy what they keep to the host.
 #pragma once
 
@@ -29,21 +29,27 @@ struct RecomputeTrial {
   Words words;  // empty: none known
 };
 
+inline constexpr int64_t kShortMoves = 400;  // of a short search
+
 struct RecomputeClimb {
-  // A short search for the choice, which may begin with these orders (empty: no orders).
-  std::function<RecomputeTrial(const Recomputes& stages, const Words& begin)> value;
+  // A search for the choice, of so many moves, which may begin with these orders (empty: none).
+  std::function<RecomputeTrial(const Recomputes& stages, const Words& begin, int64_t moves)> value;
   // Does work(0) .. work(count - 1), in parallel or not.
   std::function<void(int count, const std::function<void(int)>& work)> all;
   std::function<bool(int64_t spent)> goes_on;  // `spent`: iterations of the short searches
   // By stage its choices, equally many for each, from the least; empty: 0 and 1.
   std::vector<std::vector<int64_t>> choices = {};
+  // A choice to begin with, and its orders; without stages: the choices that are alike for all.
+  RecomputeTrial begin = {};
+  // Where no change gains by short searches, longer ones are tried, up to so many moves.
+  int64_t most_moves = kShortMoves;
 };
 
 // The best choice for so many stages. Between equal values the one with the least sum.
 RecomputeTrial ClimbRecomputes(int stages, const RecomputeClimb& climb);
 
-// Adds the orders of a few plain rules, and of moves from the best.
-void SearchShortly(const Problem& problem, uint64_t seed, Candidates* candidates);
+// Adds the orders of a few plain rules, and of `moves` from the best.
+void SearchShortly(const Problem& problem, int64_t moves, uint64_t seed, Candidates* candidates);
 
 // A relaxation of every choice: stages as quick as without recomputing, and at every moment the
 // smaller of the two memories. `none` and `all`: the problems in which no stage and every stage
