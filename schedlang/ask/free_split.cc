@@ -1,6 +1,8 @@
 #include "schedlang/ask/free_split.h"
 
 #include <algorithm>
+#include <limits>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -90,6 +92,51 @@ std::vector<int64_t> PiecesOf(const SearchRequest& request, const StepCosts& cos
   return pieces;
 }
 
+// Times of whole nanoseconds and sizes of whole bytes are rounded for each stage: those of a layer
+// count as one less.
+search::Problem WithoutRounding(search::Problem line) {
+  for (search::StageWork& stage : line.stages) {
+    for (int64_t& time : stage.time) time = std::max<int64_t>(0, time - 1);
+  }
+  return line;
+}
+
+// The least that layers hold, where bytes are counted, and a stage holds those of its layers. Where
+// parts overlap, or in pairs, layers may take less time in a stage than alone.
+std::vector<search::HeldWork> HeldByPieces(const SearchRequest& request, const StepCosts& costs,
+                                           const Plan& stages, int layers) {
+  const bool may_recompute = request.recompute == SearchRecompute::kAny;
+  if (!may_recompute && request.recompute != SearchRecompute::kNone) return {};
+  if (request.limits.activations >= 0 || request.limits.pairs || stages.chunks > 1) return {};
+  if (request.offload != SearchOffload::kNone) return {};
+  SearchRequest unlimited = request;
+  unlimited.memory = std::numeric_limits<int64_t>::max() / 8;
+  const Plan line = LayersInLine(stages, layers);
+  const auto problem = [&](int64_t recomputes) {
+    return ProblemWithin(unlimited, costs, line,
+                         std::vector<int64_t>(line.stages.size(), recomputes));
+  };
+  const auto none = problem(0), all = problem(may_recompute ? 1 : 0);
+  if (!none.ok() || !all.ok() || none->costs.memory.empty()) return {};
+  return search::HeldWorkOf(WithoutRounding(none->problem), WithoutRounding(all->problem),
+                            /*is_divided=*/may_recompute);
+}
+
+// The room of all ranks together for what microbatches hold; the bytes at all times are those of
+// the layers, wherever they are. Nothing where a rank has no limit.
+std::optional<search::Area> RoomOfRanks(const SearchRequest& request, const StepCosts& costs,
+                                        const Plan& even, int layers,
+                                        const std::vector<int64_t>& recomputes) {
+  const auto placed = ProblemWithin(request, costs, even, recomputes);
+  if (!placed.ok() || !placed->memory.is_given()) return std::nullopt;
+  search::Area room = 2 * layers * even.microbatches;  // for rounding
+  for (const int64_t capacity : placed->problem.capacity) {
+    if (capacity >= search::kNoLimit) return std::nullopt;
+    room += capacity;
+  }
+  return room;
+}
+
 }  // namespace
 
 absl::StatusOr<int> LayersOfModel(const StepCosts& costs, int said) {
@@ -149,6 +196,11 @@ absl::StatusOr<search::Partitioning> FreeSplit(const SearchRequest& request, con
     return of.ok() ? of->problem : without_room;
   };
   split.pieces = PiecesOf(request, costs, stages, split.layers);
+  split.backs_may_be_shorter = request.recompute == SearchRecompute::kAny;
+  if (const auto room = RoomOfRanks(request, costs, even, split.layers, recomputes)) {
+    split.held = HeldByPieces(request, costs, stages, split.layers);
+    split.capacity = *room;
+  }
   return split;
 }
 
@@ -160,7 +212,8 @@ absl::StatusOr<search::Found> ChooseSplit(const SearchRequest& request, const St
   const Stop over(request.stop, is_timed ? NowNs() + budget.time_ns / 4 : Stop::kNever);
   SearchRequest in_a_quarter = request;
   in_a_quarter.stop = &over;
-  SL_ASSIGN_OR_RETURN(search::Partitioning split, FreeSplit(in_a_quarter, costs, stages, before.recomputes));
+  SL_ASSIGN_OR_RETURN(search::Partitioning split,
+                      FreeSplit(in_a_quarter, costs, stages, before.recomputes));
   if (room < 1) {
     split.problem_of = [of = split.problem_of, room](absl::Span<const int> partition) {
       search::Problem problem = of(partition);

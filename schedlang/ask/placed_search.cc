@@ -187,8 +187,7 @@ absl::StatusOr<SplitChoice> ChooseLayersAndRecompute(const SearchRequest& reques
     const Plan other = WithPartition(stages, split.partition);
     RecomputeChoice begin = choice.recompute;
     begin.words = std::move(split.words);
-    SL_ASSIGN_OR_RETURN(RecomputeChoice again,
-                        ChooseRecompute(request, costs, other, part, begin));
+    SL_ASSIGN_OR_RETURN(RecomputeChoice again, ChooseRecompute(request, costs, other, part, begin));
     if (again.score < choice.recompute.score) {
       choice.stages = other;
       choice.recompute = std::move(again);

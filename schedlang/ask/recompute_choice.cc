@@ -8,6 +8,7 @@
 #include "schedlang/ask/places.h"
 #include "schedlang/base/clock.h"
 #include "schedlang/base/status.h"
+#include "schedlang/search/held_area.h"
 #include "schedlang/search/recompute.h"
 
 namespace stringline {
@@ -47,10 +48,8 @@ class Chooser {
          .begin = {.stages = before_.words.empty() ? search::Recomputes() : before_.stages,
                    .words = before_.words},
          .most_moves = kMostMoves});
-    RecomputeChoice choice{.stages = best.stages,
-                           .is_one_of_many = true,
-                           .words = best.words,
-                           .score = best.score};
+    RecomputeChoice choice{
+        .stages = best.stages, .is_one_of_many = true, .words = best.words, .score = best.score};
     SL_ASSIGN_OR_RETURN(choice.bound, BoundOfAll(*most));
     return choice;
   }
@@ -90,13 +89,22 @@ class Chooser {
   }
 
   // A bound for every choice: stages as quick as without recomputing, with the smaller memory of
-  // both.
+  // both; or what a rank must recompute to hold its microbatches.
   absl::StatusOr<search::BoundParts> BoundOfAll(const PlacedProblem& all) const {
     SearchRequest unlimited = whole_request_;
     unlimited.memory = std::numeric_limits<int64_t>::max() / 8;
     const std::vector<int64_t> none(plan_.stages.size(), 0);
     SL_ASSIGN_OR_RETURN(PlacedProblem placed, PlacedProblemOf(unlimited, costs_, plan_, none));
-    return search::PartsOfBound(search::WithEitherChoice(std::move(placed.problem), all.problem));
+    const search::HeldTime held = search::LongestHeldTime(placed.problem, all.problem);
+    search::BoundParts bound =
+        search::PartsOfBound(search::WithEitherChoice(std::move(placed.problem), all.problem));
+    if (held.time > bound.sum()) {
+      bound = {.rank = held.rank,
+               .reason = search::BoundParts::Reason::kArea,
+               .work = held.work,
+               .idle = held.time - held.work};
+    }
+    return bound;
   }
 
   const SearchRequest& whole_request_;

@@ -8,18 +8,18 @@
 #include "schedlang/ask/rounds.h"
 #include "schedlang/ask/search_session.h"
 #include "schedlang/plan/plan.h"
-#include "schedlang/search/lower_bound.h"
 #include "schedlang/search/evaluator.h"
+#include "schedlang/search/lower_bound.h"
 #include "schedlang/search/problem.h"
 
 namespace stringline {
 
 struct RecomputeChoice {
-  std::vector<int64_t> stages;       // by stage: 1 if it recomputes; empty: as the costs say
-  bool is_one_of_many = false;       // others were possible
-  search::Words words;               // the best orders found on the way; empty: none
-  search::Score score;               // of these
-  search::BoundParts bound;          // no choice has an order below; only with several choices
+  std::vector<int64_t> stages;  // by stage: 1 if it recomputes; empty: as the costs say
+  bool is_one_of_many = false;  // others were possible
+  search::Words words;          // the best orders found on the way; empty: none
+  search::Score score;          // of these
+  search::BoundParts bound;     // no choice has an order below; only with several choices
 };
 
 // The choice of request.recompute; kAny is decided within half of `budget`, and goes on from

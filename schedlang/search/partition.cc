@@ -241,7 +241,8 @@ int64_t WaitsOf(const Partitioning& of) {
   int64_t before = 0, behind = 0;
   for (const StageWork& stage : problem.stages) {
     if (stage.previous < 0) before = behind = 0;  // the first of a pipe
-    const bool tail = !problem.split && problem.objective == Objective::kMakespan;
+    const bool tail =
+        !problem.split && problem.objective == Objective::kMakespan && !of.backs_may_be_shorter;
     int64_t& waits = least[static_cast<size_t>(stage.rank)];
     waits = std::min(waits, before + (tail ? behind + stage.gradient.latency : 0));
     if (stage.microbatches == 0) waits = 0;
@@ -418,8 +419,9 @@ int64_t BoundOfPartitions(const Partitioning& of) {
   // The value is at least the mean over the ranks of work plus wait.
   const int64_t waits = any.objective == Objective::kMakespan ? WaitsOf(of) : 0;
   const int64_t work = std::accumulate(of.pieces.begin(), of.pieces.end(), int64_t{0});
-  const int64_t bound = std::max((work + waits + any.ranks - 1) / std::max(1, any.ranks),
-                                 LeastBusiest(of.pieces, any.ranks));
+  const int64_t bound = std::max({(work + waits + any.ranks - 1) / std::max(1, any.ranks),
+                                  LeastBusiest(of.pieces, any.ranks),
+                                  LeastTimeToHold(of.held, any.ranks, of.capacity, waits)});
   int64_t least = kNoLimit;
   const bool all = ForEachPartition(
       of, std::min(kMostPartitions, kMostLetters / letters), [&](const Partition& partition) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "schedlang/search/held_area.h"
 #include "schedlang/search/search.h"
 
 namespace stringline::search {
@@ -31,6 +32,12 @@ struct Partitioning {
   // A lower bound on the computation in every partition, in indivisible pieces: of each layer, and
   // of the additional work of the ends.
   std::vector<int64_t> pieces;
+  // Layers and ends with what their microbatches hold, and the room of all ranks together; empty:
+  // not known.
+  std::vector<HeldWork> held;
+  Area capacity = 0;
+  // True if stages of problem_of recompute and others of the same layers need not.
+  bool backs_may_be_shorter = false;
   // A hash of all inputs of problem_of.
   uint64_t key = 0;
 };
@@ -58,8 +65,8 @@ Found FindPartition(const Partitioning& partitioning, Found begin, const Effort&
 int64_t LeastBusiest(absl::Span<const int64_t> pieces, int ranks);
 
 // A lower bound on the orders of all partitions: the pieces of the busiest rank; the total
-// computation and the ranks' waits for their first microbatch. For few partitions, the least of
-// their own bounds.
+// computation and the ranks' waits for their first microbatch, with what must be recomputed so that
+// all fits. For few partitions, the least of their own bounds.
 int64_t BoundOfPartitions(const Partitioning& partitioning);
 
 // The best of several places, each with a partitioning of its own.

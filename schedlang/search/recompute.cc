@@ -12,7 +12,7 @@
 namespace stringline::search {
 namespace {
 
-constexpr int kRules = 12;       // in a short search
+constexpr int kRules = 12;  // in a short search
 constexpr int64_t kRulesCost = 10 * kRules;
 constexpr int kMostStagesOfFew = 4;  // at most so many stages make few choices
 
@@ -163,8 +163,8 @@ class Climb {
       std::vector<Recomputes> tried;
       for (const size_t count : counts) tried.push_back(FirstStages(count, k));
       if (!Value(tried)) continue;
-      best = counts[static_cast<size_t>(
-          std::find(tried.begin(), tried.end(), best_.stages) - tried.begin())];
+      best = counts[static_cast<size_t>(std::find(tried.begin(), tried.end(), best_.stages) -
+                                        tried.begin())];
     }
   }
 

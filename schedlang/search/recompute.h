@@ -2,8 +2,8 @@
 //
 // A stage that recomputes holds less of a microbatch, and its B or I takes its F longer. A choice
 // is valued by a short search. From the best of all stages, none, and the first ones, each stage in
-// turn changes sides if the result is better. The same climb serves stages with more than two choices, as
-// those that may also copy what they keep to the host.
+// turn changes sides if the result is better. The same climb serves stages with more than two
+// choices, as those that may also copy what they keep to the host.
 #pragma once
 
 #include <cstdint>

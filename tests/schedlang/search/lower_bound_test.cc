@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "schedlang/search/exact.h"
+#include "schedlang/search/held_area.h"
+#include "schedlang/search/recompute.h"
 #include "tests/schedlang/search/tiny_problems.h"
 
 namespace stringline::search {
@@ -169,6 +171,93 @@ TEST(LowerBoundTest, StartsAreKnownInALineAndAVAlone) {
   Problem both = OnRanks({0, 1}, 4, costs);
   AddPipe({1, 0}, 4, costs, &both);
   EXPECT_TRUE(KnownStarts(both).empty());
+}
+
+// The problem in which the chosen stages recompute: they hold 1 instead of `full`, and their B and
+// I take their F longer.
+Problem WithRecomputes(Problem problem, int64_t full, int choice) {
+  for (int s = 0; s < problem.stage_count(); ++s) {
+    StageWork& stage = problem.stages[static_cast<size_t>(s)];
+    const bool again = (choice >> s & 1) != 0;
+    const int64_t held = again ? 1 : full;
+    stage.during = {full, full - held, full - held, 0};
+    stage.after = {held, -held, 0, -held};
+    if (!again) continue;
+    stage.time[kWholeAt] += stage.time[kForwardAt];
+    stage.time[kInputAt] += stage.time[kForwardAt];
+  }
+  return problem;
+}
+
+TEST(HeldAreaTest, NoChoiceOfATinyProblemIsBelow) {
+  const uint64_t seed = 30;
+  std::mt19937_64 random(seed);
+  const auto draw = [&](int64_t from, int64_t to) {
+    return std::uniform_int_distribution<int64_t>(from, to)(random);
+  };
+  int judged = 0, binding = 0;
+  for (int i = 0; i < 400; ++i) {
+    const std::vector<std::vector<int>> places = {{0}, {0, 1}, {0, 0}, {0, 1, 0}};
+    const std::vector<int>& ranks = places[static_cast<size_t>(draw(0, 3))];
+    Problem plain = OnRanks(ranks, static_cast<int>(draw(2, 4)),
+                            Costs(draw(1, 3), draw(1, 4), draw(1, 2), draw(1, 2)));
+    plain.whole = draw(0, 1) == 1;
+    plain.split = !plain.whole || draw(0, 1) == 1;
+    const int64_t full = draw(2, 5);
+    for (int64_t& capacity : plain.capacity) capacity = draw(full, 3 * full);
+    const int all = (1 << ranks.size()) - 1;
+    int64_t best = kNoLimit;
+    bool is_known = true;
+    for (int choice = 0; choice <= all; ++choice) {
+      const std::optional<int64_t> own = BestOfAll(WithRecomputes(plain, full, choice), 20'000);
+      is_known = is_known && own.has_value();
+      best = std::min(best, own.value_or(kNoLimit));
+    }
+    if (!is_known) continue;
+    const Problem none = WithRecomputes(plain, full, 0);
+    const HeldTime held = LongestHeldTime(none, WithRecomputes(plain, full, all));
+    ASSERT_LE(held.time, best) << "seed " << seed << ", case " << i << "\n" << Print(none);
+    ++judged;
+    if (held.time > LowerBoundOf(WithEitherChoice(none, WithRecomputes(plain, full, all)))) {
+      ++binding;
+    }
+  }
+  EXPECT_GT(judged, 150);
+  EXPECT_GT(binding, 2);
+}
+
+TEST(HeldAreaTest, IsNoMoreThanAnyWholeChoiceNeeds) {
+  const uint64_t seed = 31;
+  std::mt19937_64 random(seed);
+  const auto draw = [&](int64_t from, int64_t to) {
+    return std::uniform_int_distribution<int64_t>(from, to)(random);
+  };
+  for (int i = 0; i < 500; ++i) {
+    std::vector<HeldWork> held(static_cast<size_t>(draw(1, 8)));
+    for (HeldWork& one : held) {
+      one = {.work = draw(1, 20), .again = draw(0, 9), .area = draw(1, 200)};
+      one.recomputed = draw(0, static_cast<int64_t>(one.area));
+    }
+    const int64_t ranks = draw(1, 3), capacity = draw(1, 12), waits = draw(0, 10);
+    int64_t best = kNoLimit, none = kNoLimit;
+    for (int choice = 0; choice < 1 << held.size(); ++choice) {
+      int64_t work = waits, area = 0;
+      for (size_t k = 0; k < held.size(); ++k) {
+        const bool again = (choice >> k & 1) != 0;
+        work += held[k].work + (again ? held[k].again : 0);
+        area += static_cast<int64_t>(again ? held[k].recomputed : held[k].area);
+      }
+      const int64_t time = std::max((work + ranks - 1) / ranks, (area + capacity - 1) / capacity);
+      if (choice == 0) none = time;
+      best = std::min(best, time);
+    }
+    const int64_t least = LeastTimeToHold(held, static_cast<int>(ranks), capacity, waits);
+    ASSERT_LE(least, best) << "seed " << seed << ", case " << i;
+    // Where nothing may recompute the bound is what is needed.
+    for (HeldWork& one : held) one.recomputed = one.area;
+    ASSERT_EQ(LeastTimeToHold(held, static_cast<int>(ranks), capacity, waits), none)
+        << "seed " << seed << ", case " << i;
+  }
 }
 
 }  // namespace
