@@ -3,6 +3,7 @@
 #include "schedlang/search/held_area.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace stringline::search {
 namespace {
@@ -90,8 +91,9 @@ int64_t LeastTimeToHold(absl::Span<const HeldWork> held, int ranks, Area capacit
   std::sort(by_worth.begin(), by_worth.end(), [](const HeldWork& a, const HeldWork& b) {
     // Areas are too large to be multiplied.
     const auto worth = [](const HeldWork& of) {
-      return static_cast<double>(of.area - of.recomputed) /
-             static_cast<double>(std::max<int64_t>(1, of.again));
+      const auto saved = static_cast<double>(of.area - of.recomputed);
+      return of.again > 0 ? saved / static_cast<double>(of.again)
+                          : std::numeric_limits<double>::infinity();
     };
     return worth(a) > worth(b);
   });
