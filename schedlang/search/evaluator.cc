@@ -75,6 +75,24 @@ std::vector<OfLetter> OfLetters(const Problem& problem, const UnequalTimes& uneq
   return letters;
 }
 
+// Exchanges all[begin, behind) with `others`; what is behind it, up to `end`, makes room.
+template <typename T>
+void Exchange(size_t begin, size_t behind, size_t end, std::vector<T>* all,
+              std::vector<T>* others) {
+  const size_t count = others->size(), old = behind - begin;
+  const auto at = [all](size_t place) { return all->begin() + static_cast<std::ptrdiff_t>(place); };
+  if (count == old) {
+    std::swap_ranges(at(begin), at(behind), others->begin());
+    return;
+  }
+  others->insert(others->end(), at(begin), at(behind));
+  if (count < old) std::move(at(behind), at(end), at(begin + count));
+  if (count > old) std::move_backward(at(behind), at(end), at(end + count - old));
+  const auto middle = others->begin() + static_cast<std::ptrdiff_t>(count);
+  std::copy(others->begin(), middle, at(begin));
+  others->erase(others->begin(), middle);
+}
+
 }  // namespace
 
 Evaluator::Evaluator(const Problem& problem)
@@ -97,23 +115,17 @@ Evaluator::Evaluator(const Problem& problem)
     rank_stages_[work.rank].push_back(s);
   }
   there_.assign(static_cast<size_t>(values), kNotThere);
+  trial_there_ = there_;
   const auto ranks = static_cast<size_t>(problem.ranks);
   front_ = {
       std::vector<int32_t>(ranks),         std::vector<int64_t>(ranks),
       std::vector<int64_t>(ranks),         std::vector<int32_t>(static_cast<size_t>(2 * stages)),
       std::vector<int64_t>(ranks * ranks), std::vector<int32_t>(ranks)};
-  first_start_.assign(ranks, 0);
   prefix_counts_.resize(ranks);
 }
 
 int64_t Evaluator::TimeOf(Group group) const {
   return group.is_pair() ? problem_.TimeOf(group) : letters_[group.first].time;
-}
-
-int64_t Evaluator::TimeOf(const std::vector<Group>& groups) const {
-  int64_t time = 0;
-  for (const Group group : groups) time += TimeOf(group);
-  return time;
 }
 
 bool Evaluator::Load(const Words& words) {
@@ -130,31 +142,38 @@ bool Evaluator::Load(const Words& words) {
     }
     first_.push_back(static_cast<int32_t>(word_.size()));
   }
-  start_.assign(word_.size(), 0);
-  end_.assign(word_.size(), 0);
-  prefix_work_.assign(word_.size(), 0);
-  prefix_held_.assign(word_.size(), 0);
-  std::fill(there_.begin(), there_.end(), kNotThere);
+  for (auto* const times :
+       {&start_, &end_, &trial_start_, &trial_end_, &prefix_work_, &prefix_held_}) {
+    times->assign(word_.size(), 0);
+  }
+  slots_.assign(word_.size(), {});
+  std::fill(trial_there_.begin(), trial_there_.end(), kNotThere);
   for (int s = 0; s < problem_.stage_count(); ++s) {
     if (problem_.stages[s].previous >= 0) continue;
     const int32_t at = letters_[LetterOf(ActionKind::kForward, s)].needs;
-    std::fill_n(there_.begin() + at, problem_.stages[s].microbatches, 0);
+    std::fill_n(trial_there_.begin() + at, problem_.stages[s].microbatches, 0);
   }
+  std::fill(front_.counts.begin(), front_.counts.end(), 0);
+  touched_ = front_.counts;
   for (int r = 0; r < ranks(); ++r) {
-    CountPrefixes(r);
+    const auto first = static_cast<size_t>(first_[r]);
+    FindSlots(word_.data() + first, static_cast<size_t>(length(r)), front_.counts.data(),
+              slots_.data() + first);
+    CountPrefixes(r, 0);
     front_.place[r] = 0;
     front_.now[r] = 0;
     front_.left[r] = 0;
     for (int i = 0; i < length(r); ++i) front_.left[r] += TimeOf(At(r, i));
   }
-  std::fill(front_.counts.begin(), front_.counts.end(), 0);
+  began_ = front_.place;
   std::fill(front_.queues.begin(), front_.queues.end(), 0);
   for (int s = 0; s < problem_.stage_count() && !unequal_.empty(); ++s) unequal_.SetDone(s, 0, 0);
-  unequal_.BeginBase();
-  const bool ends = Run<true>(kNoLimit, &there_);
-  base_ = ends ? Measure() : Score{};
-  trial_there_ = there_;
-  unequal_.Keep();
+  unequal_.BeginTrial();
+  window_.is_tried = is_to_be_forgotten_ = false;
+  there_ = trial_there_;
+  const bool ends = Run(kNoLimit);
+  tried_ = ends ? Measure() : Score{};
+  TakeTrial();
   return ends;
 }
 
@@ -167,13 +186,18 @@ Words Evaluator::words() const {
   return words;
 }
 
-void Evaluator::CountPrefixes(int rank) {
+void Evaluator::CountPrefixes(int rank, int from) {
   std::vector<int32_t>& prefix = prefix_counts_[rank];
   const size_t width = 4 * rank_stages_[rank].size();
   prefix.resize((static_cast<size_t>(length(rank)) + 1) * width);
-  std::fill_n(prefix.begin(), width, 0);
   int64_t work = 0, held = 0;
-  for (int i = 0; i < length(rank); ++i) {
+  if (from == 0) {
+    std::fill_n(prefix.begin(), width, 0);
+  } else {
+    work = prefix_work_[first_[rank] + from];
+    held = prefix_held_[first_[rank] + from];
+  }
+  for (int i = from; i < length(rank); ++i) {
     const Group group = At(rank, i);
     int32_t* const now = prefix.data() + static_cast<size_t>(i) * width;
     std::copy_n(now, width, now + width);
@@ -210,7 +234,6 @@ void Evaluator::FrontBefore(int rank, int place) {
         r == rank ? place
                   : static_cast<int>(std::lower_bound(begin, begin + length_[r], since) - begin);
     front_.place[r] = at;
-    if (length(r) > 0) first_start_[r] = StartOf(r, 0);
     front_.now[r] = at > 0 ? EndOf(r, at - 1) : 0;
     const int last = length(r) - 1;
     const int64_t all = last < 0 ? 0 : prefix_work_[first_[r] + last] + TimeOf(At(r, last));
@@ -228,32 +251,46 @@ void Evaluator::FrontBefore(int rank, int place) {
   }
 }
 
-inline void Evaluator::Give(const OfLetter& letter, int64_t transfer, int32_t k, int rank,
-                            int64_t end, int64_t* there) {
+void Evaluator::FindSlots(const Group* groups, size_t size, int32_t* counts, Slot* slots) const {
+  for (size_t i = 0; i < size; ++i) {
+    Slot& slot = slots[i];
+    slot = {TimeOf(groups[i]), {-1, -1}, {-1, -1}, {0, 0}};
+    const std::array<Letter, 2> names = {groups[i].first, groups[i].second};
+    for (size_t part = 0; part < names.size() && names[part] != kNoLetter; ++part) {
+      const OfLetter& letter = letters_[names[part]];
+      if (letter.counter < 0) break;
+      const int32_t k = counts[letter.counter]++;
+      slot.counts[part] = k;
+      slot.needs[part] = letter.needs + k;
+      if (letter.gives >= 0) slot.gives[part] = letter.gives + k;
+    }
+  }
+}
+
+inline void Evaluator::Give(const OfLetter& letter, int64_t transfer, int32_t at, int rank,
+                            int64_t end) {
   int64_t arrives = end;
   if (letter.queue >= 0) {
     int64_t& queue = front_.queues[letter.queue];
     arrives = queue = std::max(queue, end) + transfer;
   }
-  const int32_t at = letter.gives + k;
-  there[at] = arrives + letter.latency;
+  trial_there_[at] = arrives + letter.latency;
   int32_t& blocked = front_.blocked[letter.to];
   if (letter.to == rank || blocked != at) return;
   blocked = -1;
   ready_.push_back(letter.to);
 }
 
-template <bool kWrites>
-bool Evaluator::Run(int64_t limit, std::vector<int64_t>* there) {
-  return unequal_.empty() ? RunOf<kWrites, false>(limit, there->data())
-                          : RunOf<kWrites, true>(limit, there->data());
+bool Evaluator::Run(int64_t limit) {
+  return unequal_.empty() ? RunOf<false>(limit) : RunOf<true>(limit);
 }
 
-template <bool kWrites, bool kUnequal>
-bool Evaluator::RunOf(int64_t limit, int64_t* there) {
-  const OfLetter* const letters = letters_.data();
-  int32_t* const counts = front_.counts.data();
-  int32_t* const blocked = front_.blocked.data();
+template <bool kUnequal>
+bool Evaluator::RunOf(int64_t limit) {
+  const int64_t* const there = trial_there_.data();
+  const Slot* const slots = slots_.data();
+  int64_t* const starts = trial_start_.data();
+  int64_t* const ends = trial_end_.data();
   std::fill(front_.blocked.begin(), front_.blocked.end(), -1);
   ready_.clear();
   for (int r = ranks() - 1; r >= 0; --r) ready_.push_back(r);
@@ -265,52 +302,39 @@ bool Evaluator::RunOf(int64_t limit, int64_t* there) {
     int64_t now = front_.now[r];
     int64_t left = front_.left[r];
     for (; i < last; ++i) {
+      const Slot& slot = slots[i];
+      int64_t start = now;
+      int32_t waits = -1;
+      for (const int32_t at : slot.needs) {
+        if (at < 0) break;
+        if (there[at] < 0) waits = at;
+        start = std::max(start, there[at]);
+      }
+      if (waits >= 0) {
+        front_.blocked[r] = waits;
+        break;
+      }
+      if (start + left > limit) return false;
+      left -= slot.time;
       const Group group = word_[i];
-      const OfLetter& first = letters[group.first];
-      int64_t start = now, time = first.time;
-      if (first.needs >= 0) {
-        const int32_t at = first.needs + counts[first.counter];
-        if (there[at] < 0) {
-          blocked[r] = at;
-          break;
-        }
-        start = std::max(start, there[at]);
-      }
-      if (group.is_pair()) {
-        const OfLetter& second = letters[group.second];
-        const int32_t at = second.needs + counts[second.counter];
-        if (there[at] < 0) {
-          blocked[r] = at;
-          break;
-        }
-        start = std::max(start, there[at]);
-        time = problem_.TimeOf(group);
-      }
-      left -= time;
-      if constexpr (kUnequal) {
-        const int32_t done = first.counter >= 0 ? counts[first.counter] : 0;
-        time = unequal_.TimeOfNext(group.first, done);
-      }
+      const int64_t time =
+          kUnequal ? unequal_.TimeOfNext(group.first, slot.counts[0]) : slot.time;
       now = start + time;
-      if (i == first_[r]) first_start_[r] = start;
-      if (kWrites) {
-        start_[i] = start;
-        end_[i] = now;
-      }
-      for (const Letter name : {group.first, group.second}) {
-        if (name == kNoLetter) break;
-        const OfLetter& letter = letters[name];
-        if (letter.counter < 0) break;
-        const int32_t k = counts[letter.counter]++;
-        if (letter.gives < 0) continue;
-        const int64_t transfer = kUnequal ? unequal_.TransferOf(name, k) : letter.transfer;
-        Give(letter, transfer, k, r, now, there);
+      starts[i] = start;
+      ends[i] = now;
+      const std::array<Letter, 2> names = {group.first, group.second};
+      for (size_t part = 0; part < names.size(); ++part) {
+        const int32_t at = slot.gives[part];
+        if (at < 0) continue;
+        const OfLetter& letter = letters_[names[part]];
+        const int64_t transfer =
+            kUnequal ? unequal_.TransferOf(names[part], slot.counts[part]) : letter.transfer;
+        Give(letter, transfer, at, r, now);
       }
     }
     front_.place[r] = i - first_[r];
     front_.now[r] = now;
     front_.left[r] = left;
-    if (now + left > limit) return false;
   }
   for (int r = 0; r < ranks(); ++r) {
     if (front_.place[r] != length(r)) return false;
@@ -318,12 +342,29 @@ bool Evaluator::RunOf(int64_t limit, int64_t* there) {
   return true;
 }
 
+void Evaluator::TakeTrial() {
+  for (int r = 0; r < ranks(); ++r) {
+    const int32_t from = first_[r] + began_[r], to = first_[r] + length_[r];
+    std::copy(trial_start_.begin() + from, trial_start_.begin() + to, start_.begin() + from);
+    std::copy(trial_end_.begin() + from, trial_end_.begin() + to, end_.begin() + from);
+  }
+  for (size_t c = 0; c < touched_.size(); ++c) {
+    if (given_[c].first < 0) continue;
+    std::copy(trial_there_.begin() + given_[c].first + touched_[c],
+              trial_there_.begin() + given_[c].second,
+              there_.begin() + given_[c].first + touched_[c]);
+  }
+  unequal_.Keep();
+  base_ = tried_;
+}
+
 Score Evaluator::Measure() const {
   Score score{0, 0};
   const bool spans = problem_.objective != Objective::kMakespan;
   for (int r = 0; r < ranks(); ++r) {
     if (length(r) == 0) continue;
-    const int64_t took = front_.now[r] - (spans ? first_start_[r] : 0);
+    const int64_t first = began_[r] == 0 ? trial_start_[first_[r]] : start_[first_[r]];
+    const int64_t took = front_.now[r] - (spans ? first : 0);
     score.value = std::max(score.value, took);
     score.ends += took;
   }
@@ -398,6 +439,8 @@ void Evaluator::FindSplitWindow(const Move& move) {
 }
 
 void Evaluator::FindWindow(const Move& move) {
+  window_.is_tried = false;
+  window_.move = move;
   if (move.kind == Move::Kind::kSplit || move.kind == Move::Kind::kMerge) {
     return FindSplitWindow(move);
   }
@@ -427,17 +470,15 @@ void Evaluator::FindWindow(const Move& move) {
 }
 
 void Evaluator::ExchangeWindow() {
-  const auto begin = word_.begin() + first_[window_.rank] + window_.low;
-  const auto behind = begin + window_.count;
-  const auto end = word_.begin() + first_[window_.rank] + length_[window_.rank];
-  exchanged_.assign(begin, behind);
+  const auto first = static_cast<size_t>(first_[window_.rank]);
+  const size_t begin = first + static_cast<size_t>(window_.low);
+  const size_t behind = begin + static_cast<size_t>(window_.count);
+  const size_t end = first + static_cast<size_t>(length_[window_.rank]);
   const auto count = static_cast<int>(window_.groups.size());
-  if (count < window_.count) std::move(behind, end, begin + count);
-  if (count > window_.count) std::move_backward(behind, end, end + (count - window_.count));
-  std::copy(window_.groups.begin(), window_.groups.end(), begin);
+  Exchange(begin, behind, end, &word_, &window_.groups);
+  Exchange(begin, behind, end, &slots_, &window_.slots);
   length_[window_.rank] += count - window_.count;
   window_.count = count;
-  std::swap(window_.groups, exchanged_);
 }
 
 bool Evaluator::IsPossible(const Move& move) {
@@ -492,48 +533,59 @@ bool Evaluator::KeepsCapacity() const {
   return true;
 }
 
-void Evaluator::ForgetBehindFront(std::vector<int64_t>* there) const {
+void Evaluator::ForgetBehindFront() {
   for (size_t c = 0; c < front_.counts.size(); ++c) {
     if (given_[c].first < 0) continue;
-    std::fill(there->begin() + given_[c].first + front_.counts[c],
-              there->begin() + given_[c].second, kNotThere);
+    std::fill(trial_there_.begin() + given_[c].first + front_.counts[c],
+              trial_there_.begin() + given_[c].second, kNotThere);
   }
 }
 
-Score Evaluator::Try(const Move& move, int64_t limit) {
-  FrontBefore(move.rank, std::min(move.from, move.to));
-  touched_ = front_.counts;
-  unequal_.BeginTrial();
-  ForgetBehindFront(&trial_there_);
-  FindWindow(move);
-  ExchangeWindow();
-  if (move.kind != Move::Kind::kShift) {
-    front_.left[move.rank] += TimeOf(exchanged_) - TimeOf(window_.groups);
-  }
-  // With spans a later start may make up for a rank's later end.
-  const bool spans = problem_.objective != Objective::kMakespan;
-  const bool ends = Run<false>(spans || limit >= kNoLimit ? kNoLimit : limit, &trial_there_);
-  ExchangeWindow();
+void Evaluator::ForgetTrial() {
+  if (!is_to_be_forgotten_) return;
+  is_to_be_forgotten_ = false;
   for (size_t c = 0; c < touched_.size(); ++c) {
     if (given_[c].first < 0) continue;
     std::copy(there_.begin() + given_[c].first + touched_[c], there_.begin() + given_[c].second,
               trial_there_.begin() + given_[c].first + touched_[c]);
   }
   unequal_.Restore();
-  return ends ? Measure() : Score{};
+}
+
+Score Evaluator::Try(const Move& move, int64_t limit) {
+  ForgetTrial();
+  FrontBefore(move.rank, std::min(move.from, move.to));
+  touched_ = front_.counts;
+  began_ = front_.place;
+  unequal_.BeginTrial();
+  ForgetBehindFront();
+  FindWindow(move);
+  window_.slots.resize(window_.groups.size());
+  FindSlots(window_.groups.data(), window_.groups.size(), front_.counts.data(),
+            window_.slots.data());
+  ExchangeWindow();
+  if (move.kind != Move::Kind::kShift) {
+    int64_t& left = front_.left[move.rank];
+    const int32_t begin = first_[move.rank] + window_.low;
+    for (int32_t i = begin; i < begin + window_.count; ++i) left += slots_[i].time;
+    for (const Slot& slot : window_.slots) left -= slot.time;
+  }
+  // With spans a later start may make up for a rank's later end.
+  const bool spans = problem_.objective != Objective::kMakespan;
+  const bool ends = Run(spans ? kNoLimit : limit);
+  ExchangeWindow();
+  is_to_be_forgotten_ = true;
+  window_.is_tried = ends;
+  tried_ = ends ? Measure() : Score{};
+  return tried_;
 }
 
 void Evaluator::Keep(const Move& move) {
-  FrontBefore(move.rank, std::min(move.from, move.to));
-  ForgetBehindFront(&there_);
-  FindWindow(move);
+  if (!window_.is_tried || !(window_.move == move)) Try(move, kNoLimit);
+  is_to_be_forgotten_ = window_.is_tried = false;
   ExchangeWindow();
-  CountPrefixes(move.rank);
-  unequal_.BeginBase();
-  Run<true>(kNoLimit, &there_);
-  base_ = Measure();
-  trial_there_ = there_;
-  unequal_.Keep();
+  TakeTrial();
+  CountPrefixes(window_.rank, window_.low);
 }
 
 }  // namespace stringline::search

@@ -8,6 +8,7 @@
 // The period is not evaluated here: the span, an upper bound of every period, stands for it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -31,6 +32,7 @@ struct Move {
   int from = 0;
   int to = 0;
   Kind kind = Kind::kShift;
+  friend bool operator==(const Move&, const Move&) = default;
 };
 
 // The quality of words: the objective, and among equals the ends of all ranks, earlier is better.
@@ -53,6 +55,14 @@ struct OfLetter {
   int32_t queue = -1;    // the message's; -1: none in which anything waits
   int64_t latency = 0;
   int64_t transfer = 0;
+};
+
+// A group at its place in a word, with all that its time depends on. Of its two letters, or one:
+struct Slot {
+  int64_t time = 0;                    // of unequal microbatches the least
+  std::array<int32_t, 2> needs = {};   // places of the values that it needs; -1: none
+  std::array<int32_t, 2> gives = {};   // and of those that it gives
+  std::array<int32_t, 2> counts = {};  // how often the letter's count was counted before
 };
 
 class Evaluator {
@@ -80,7 +90,8 @@ class Evaluator {
   // The score after a possible move; kNoLimit if the words would never end, or if the value is
   // known to exceed `limit`. The base stays.
   Score Try(const Move& move, int64_t limit);
-  // A possible move whose words end becomes part of the base.
+  // A possible move whose words end becomes part of the base. Costs little for the move that was
+  // tried last.
   void Keep(const Move& move);
 
  private:
@@ -96,26 +107,32 @@ class Evaluator {
 
   // The stretch of a rank's word that a move rewrites.
   struct Window {
+    Move move;
     int rank = 0;
     int low = 0;                // its first place
     int count = 0;              // the number of groups in it now
     std::vector<Group> groups;  // the groups that replace them
+    std::vector<Slot> slots;    // theirs, in a trial
+    bool is_tried = false;      // by the last trial, which ended
   };
 
   // The least times of unequal microbatches, whose sums are no more than the work.
   int64_t TimeOf(Group group) const;
-  int64_t TimeOf(const std::vector<Group>& groups) const;
   // True if the move has the groups that its kind is for.
   bool HasGroups(const Move& move) const;
   void FindWindow(const Move& move);
   void FindSplitWindow(const Move& move);
-  // Exchanges the window's groups with those in the word.
+  // Exchanges the window's groups and slots with those in the word.
   void ExchangeWindow();
+  // The slots of groups behind `counts`, by counter, which count on.
+  void FindSlots(const Group* groups, size_t size, int32_t* counts, Slot* slots) const;
   // The front before everything that starts at or behind the end of the group before `place`.
   void FrontBefore(int rank, int place);
   void CountsBefore(int rank, int place);
-  // Values given behind the front count as not given.
-  void ForgetBehindFront(std::vector<int64_t>* there) const;
+  // Values given behind the front count as not given in the next trial.
+  void ForgetBehindFront();
+  // Undoes the last trial, if it was not kept.
+  void ForgetTrial();
   const int32_t* PrefixOf(int rank, int place, int stage) const {
     return prefix_counts_[rank].data() + (static_cast<size_t>(place) * rank_stages_[rank].size() +
                                           static_cast<size_t>(local_[stage])) *
@@ -123,15 +140,17 @@ class Evaluator {
   }
   bool KeepsOrder(int stage) const;
   bool KeepsCapacity() const;
-  // Gives the value of a finished letter for microbatch k, and readies the rank that waits for it.
-  void Give(const OfLetter& letter, int64_t transfer, int32_t k, int rank, int64_t end,
-            int64_t* there);
-  template <bool kWrites>
-  bool Run(int64_t limit, std::vector<int64_t>* there);
-  template <bool kWrites, bool kUnequal>
-  bool RunOf(int64_t limit, int64_t* there);
+  // Gives the value of a finished letter at `at`, and readies the rank that waits for it.
+  void Give(const OfLetter& letter, int64_t transfer, int32_t at, int rank, int64_t end);
+  // Goes on from the front to the end of all words; writes the trial's times. False if the words
+  // never end, or not within the limit.
+  bool Run(int64_t limit);
+  template <bool kUnequal>
+  bool RunOf(int64_t limit);
+  // The trial's times behind the front become the base's.
+  void TakeTrial();
   Score Measure() const;
-  void CountPrefixes(int rank);
+  void CountPrefixes(int rank, int from);
 
   const Problem& problem_;
   UnequalTimes unequal_;
@@ -144,21 +163,23 @@ class Evaluator {
                                 // letters alone, and for each B as an I and a W
   std::vector<int32_t> length_;
   std::vector<Group> word_;
+  std::vector<Slot> slots_;
   std::vector<int64_t> start_, end_;
+  std::vector<int64_t> trial_start_, trial_end_;  // of the groups behind the trial's front
   std::vector<int64_t> prefix_work_;  // by group: the work before it on its rank
   std::vector<int64_t> prefix_held_;  // by group: the memory held by its rank before it
   // By rank, place and stage of the rank, counts before the place: F done, B and I done, W
   // deferred, I done.
   std::vector<std::vector<int32_t>> prefix_counts_;
   std::vector<int64_t> there_;        // the arrival of every microbatch's value
-  std::vector<int64_t> trial_there_;  // the same, with -1 for values that a trial has not reached
-  std::vector<int64_t> first_start_;  // by rank
+  std::vector<int64_t> trial_there_;  // in a trial; -1 for values that it has not reached
   std::vector<int32_t> ready_;
   Front front_;
   Window window_;
-  std::vector<Group> exchanged_;
-  std::vector<int32_t> touched_;  // by counter: its count at the start of a trial
-  Score base_;
+  std::vector<int32_t> touched_;      // by counter: its count at the front of the last trial
+  std::vector<int32_t> began_;        // by rank: its place there
+  bool is_to_be_forgotten_ = false;   // the last trial, which was not kept
+  Score base_, tried_;
 };
 
 }  // namespace stringline::search

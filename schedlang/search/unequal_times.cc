@@ -28,11 +28,6 @@ bool UnequalTimes::AnyTransfers(Letter letter) const {
                      [](const Times& times) { return times.transfer > 0; });
 }
 
-void UnequalTimes::BeginTrial() {
-  now_ = trial_.data();
-  touched_ = done_;
-}
-
 void UnequalTimes::Restore() {
   for (size_t s = 0; s < touched_.size(); ++s) {
     const size_t from = first_[s] + static_cast<size_t>(touched_[s].inputs);

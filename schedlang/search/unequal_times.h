@@ -21,8 +21,8 @@ class UnequalTimes {
     const auto s = static_cast<size_t>(StageOf(letter));
     const ActionKind kind = KindOf(letter);
     int32_t k = count;
-    if (kind == ActionKind::kWeightGradient) k = now_[first_[s] + done_[s].weights++];
-    if (kind == ActionKind::kInputGradient) now_[first_[s] + done_[s].inputs++] = k;
+    if (kind == ActionKind::kWeightGradient) k = trial_[first_[s] + done_[s].weights++];
+    if (kind == ActionKind::kInputGradient) trial_[first_[s] + done_[s].inputs++] = k;
     return each_[At(letter, k)].time;
   }
   // The transfer time of the letter's message.
@@ -32,12 +32,10 @@ class UnequalTimes {
 
   // The I and W that a stage has done where a run begins.
   void SetDone(int stage, int32_t inputs, int32_t weights) { done_[stage] = {inputs, weights}; }
-  // A run of the base begins; a trial, which Restore() undoes.
-  void BeginBase() { now_ = base_.data(); }
-  void BeginTrial();
+  // A trial begins, which is undone or kept before the next.
+  void BeginTrial() { touched_ = done_; }
   void Restore();
-  // The base is what trials begin with.
-  void Keep() { trial_ = base_; }
+  void Keep() { base_ = trial_; }
 
  private:
   struct Times {
@@ -58,7 +56,6 @@ class UnequalTimes {
   std::vector<size_t> first_;          // by stage: its first microbatch in the next vectors
   std::vector<Times> each_;            // by stage, kind and microbatch
   std::vector<int32_t> base_, trial_;  // by stage: the microbatches of its I, in their order
-  int32_t* now_ = nullptr;             // those of the run
   std::vector<Done> done_, touched_;   // by stage; at the start of a trial
 };
 
