@@ -30,6 +30,7 @@ class Annealing {
     has_pairs_ = !problem.whole_pairs.empty() || !problem.input_pairs.empty();
     has_splits_ = problem.whole && problem.split;
     for (const std::vector<Group>& word : words) groups_ += static_cast<int64_t>(word.size());
+    for (int r = 0; r < problem.ranks; ++r) least_ends_ += LeastWork(problem, r);
   }
 
   Improved Run(int64_t trials, double heat, int64_t bound) && {
@@ -95,9 +96,11 @@ class Annealing {
     return static_cast<double>(score.value) +
            kEnds * static_cast<double>(score.ends) / problem_.ranks;
   }
-  // A value above the limit has a higher energy.
+  // A value above the limit has a higher energy: no rank ends before its work is done.
   int64_t LimitOf(double energy) const {
-    return energy >= static_cast<double>(kNoLimit) ? kNoLimit : static_cast<int64_t>(energy) + 1;
+    if (energy >= static_cast<double>(kNoLimit)) return kNoLimit;
+    const double ends = kEnds * static_cast<double>(least_ends_) / problem_.ranks;
+    return static_cast<int64_t>(energy - ends) + 1;
   }
 
   // The groups on a longest path to the end of a rank with the latest end.
@@ -212,6 +215,7 @@ class Annealing {
   bool path_is_old_ = false;
   int kept_ = 0;
   int64_t groups_ = 0;
+  int64_t least_ends_ = 0;  // of all ranks together, in any order
   bool has_pairs_ = false;
   bool has_splits_ = false;
   double energy_ = 0;  // of the words now
