@@ -317,8 +317,7 @@ bool Evaluator::RunOf(int64_t limit) {
       if (start + left > limit) return false;
       left -= slot.time;
       const Group group = word_[i];
-      const int64_t time =
-          kUnequal ? unequal_.TimeOfNext(group.first, slot.counts[0]) : slot.time;
+      const int64_t time = kUnequal ? unequal_.TimeOfNext(group.first, slot.counts[0]) : slot.time;
       now = start + time;
       starts[i] = start;
       ends[i] = now;

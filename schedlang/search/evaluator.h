@@ -166,8 +166,8 @@ class Evaluator {
   std::vector<Slot> slots_;
   std::vector<int64_t> start_, end_;
   std::vector<int64_t> trial_start_, trial_end_;  // of the groups behind the trial's front
-  std::vector<int64_t> prefix_work_;  // by group: the work before it on its rank
-  std::vector<int64_t> prefix_held_;  // by group: the memory held by its rank before it
+  std::vector<int64_t> prefix_work_;              // by group: the work before it on its rank
+  std::vector<int64_t> prefix_held_;              // by group: the memory held by its rank before it
   // By rank, place and stage of the rank, counts before the place: F done, B and I done, W
   // deferred, I done.
   std::vector<std::vector<int32_t>> prefix_counts_;
@@ -176,9 +176,9 @@ class Evaluator {
   std::vector<int32_t> ready_;
   Front front_;
   Window window_;
-  std::vector<int32_t> touched_;      // by counter: its count at the front of the last trial
-  std::vector<int32_t> began_;        // by rank: its place there
-  bool is_to_be_forgotten_ = false;   // the last trial, which was not kept
+  std::vector<int32_t> touched_;     // by counter: its count at the front of the last trial
+  std::vector<int32_t> began_;       // by rank: its place there
+  bool is_to_be_forgotten_ = false;  // the last trial, which was not kept
   Score base_, tried_;
 };
 

@@ -14,8 +14,15 @@ namespace {
 
 class Bounds {
  public:
-  Bounds(const Problem& problem, SavedOn saved_on)
-      : problem_(problem), relaxed_(RelaxedOf(problem, saved_on)) {}
+  // `alone`: the problem for the letters of the rank that is measured, beside others as in
+  // `problem`: the same, or the one without pairs.
+  Bounds(const Problem& problem, const Problem& alone, SavedOn saved_on)
+      : problem_(problem),
+        alone_(alone),
+        relaxed_(RelaxedOf(problem, saved_on)),
+        letters_(RelaxedOf(alone, saved_on)),
+        of_ranks_(static_cast<size_t>(problem.ranks), 0),
+        waits_(of_ranks_) {}
 
   BoundParts Best() {
     if (relaxed_.without_room >= 0) {
@@ -50,6 +57,15 @@ class Bounds {
     return best_;
   }
 
+  // After Best(): the bound of a rank alone; and the part of it before and behind its letters.
+  int64_t OfRank(int rank) const { return of_ranks_[static_cast<size_t>(rank)]; }
+  int64_t WaitsOf(int rank) const { return waits_[static_cast<size_t>(rank)]; }
+  const Relaxed& relaxed() const { return relaxed_; }
+
+  // The product of memory and time that the rank must have, at least: what microbatches hold, and
+  // what stays free while the memory fills up and empties.
+  __int128 AreaOf(int rank) const { return HeldArea(rank) + FreeArea(rank); }
+
  private:
   // `start`: the time from which the rank's time counts.
   void Measure(int rank, int64_t start) {
@@ -57,7 +73,7 @@ class Bounds {
     for (int s = 0; s < problem_.stage_count(); ++s) {
       const int count = relaxed_.count(s);
       if (problem_.stages[s].rank != rank || count == 0) continue;
-      const LeastTimes& least = relaxed_.least[s];
+      const LeastTimes& least = letters_.least[s];
       begin = std::min(begin, heads_.forward[relaxed_.at(s, 0)]);
       const size_t last = relaxed_.at(s, count - 1);
       behind = std::min(behind, problem_.split ? tails_.release[last] : tails_.back[last]);
@@ -70,28 +86,33 @@ class Bounds {
       }
     }
     if (begin == kNoLimit) return;
+    waits_[static_cast<size_t>(rank)] = begin - start + behind;
     const BoundParts base{.rank = rank,
                           .before = begin - start,
-                          .work = std::max(work, LeastWork(problem_, rank)),
+                          .work = std::max(work, LeastWork(alone_, rank)),
                           .behind = behind};
     using Reason = BoundParts::Reason;
     Take(base, base.sum(), Reason::kWork);
-    const Window window = BestWindow(relaxed_, heads_, tails_, rank);
+    const Window window = BestWindow(letters_, heads_, tails_, rank);
     const bool warms = window.begin > begin, cools = window.behind > behind;
     Take(base, window.value - start,
          warms && cools ? Reason::kBoth
          : cools        ? Reason::kCoolDown
                         : Reason::kWarmUp);
-    Take(base, InterruptedEnd(relaxed_, frontier_, heads_, tails_, rank, &scratch_) - start,
+    Take(base, InterruptedEnd(letters_, frontier_, heads_, tails_, rank, &scratch_) - start,
          Reason::kBoth);
     Take(base, path - start, Reason::kPath);
     Take(base, begin - start + Area(rank) + behind, Reason::kArea);
   }
 
-  // The least time for the product of memory and time that the rank must hold.
+  // The least time for the product of memory and time that the rank must have.
   int64_t Area(int rank) const {
     const int64_t capacity = problem_.capacity[rank];
     if (!relaxed_.limited[rank] || capacity <= 0) return 0;
+    return static_cast<int64_t>((AreaOf(rank) + capacity - 1) / capacity);
+  }
+
+  __int128 HeldArea(int rank) const {
     __int128 area = 0;
     for (const std::vector<int>& pipe : relaxed_.pipes) {
       int64_t trip = 0;  // from the end of the stage's F to the start of its back
@@ -106,7 +127,30 @@ class Bounds {
                 back.latency;
       }
     }
-    return static_cast<int64_t>((area + capacity - 1) / capacity);
+    return area;
+  }
+
+  // F begin one after the other, and releases end so: at first and at last the memory is free in
+  // part. Where there are fewer F than it takes to fill it, these times may overlap, and count for
+  // nothing.
+  __int128 FreeArea(int rank) const {
+    int64_t most_held = 0, forward = kNoLimit, release = kNoLimit, count = 0;
+    for (int s = 0; s < problem_.stage_count(); ++s) {
+      const StageWork& stage = problem_.stages[s];
+      if (stage.rank != rank || stage.microbatches == 0) continue;
+      const LeastTimes& least = relaxed_.least[s];
+      const int64_t deferred = problem_.split ? stage.after[kForwardAt] + stage.after[kInputAt] : 0;
+      most_held = std::max({most_held, stage.after[kForwardAt], deferred});
+      forward = std::min(forward, least.forward);
+      release = std::min(release, least.between);
+      count += stage.microbatches;
+    }
+    if (most_held == 0) return 0;
+    const int64_t capacity = problem_.capacity[rank];
+    // The sum of capacity - i * most_held for i = 1, 2 … while it is positive.
+    const __int128 steps = (capacity - 1) / most_held;
+    const __int128 per_time = steps * capacity - most_held * (steps * (steps + 1) / 2);
+    return count > steps ? per_time * (forward + release) : 0;
   }
 
   // Memory times time of all microbatches of a stage.
@@ -124,6 +168,8 @@ class Bounds {
   }
 
   void Take(const BoundParts& base, int64_t value, BoundParts::Reason reason) {
+    int64_t& own = of_ranks_[static_cast<size_t>(base.rank)];
+    own = std::max(own, value);
     if (best_.rank >= 0 && value <= best_.sum()) return;
     best_ = base;
     best_.reason = reason;
@@ -131,21 +177,149 @@ class Bounds {
   }
 
   const Problem& problem_;
-  const Relaxed relaxed_;
+  const Problem& alone_;
+  const Relaxed relaxed_, letters_;
   Frontier frontier_;
   Heads heads_;
   Tails tails_;
   OneRankScratch scratch_;
+  std::vector<int64_t> of_ranks_, waits_;
   BoundParts best_;
+};
+
+// Pairs save rank time, but each takes longer than its F or its back alone, and so lengthens the
+// time for which microbatches are held. A pair that is made two groups delays all behind it by what
+// it saved: a rank with p pairs ends no earlier than without any, less p savings. The fewest pairs
+// for an end are so known for each rank, and the area that they take must be there.
+class PairTrade {
+ public:
+  explicit PairTrade(const Problem& problem)
+      : problem_(problem),
+        plain_(WithoutPairs(problem)),
+        bounds_(problem, plain_, SavedOn::kForwards),
+        saved_(static_cast<size_t>(problem.ranks), 0) {}
+
+  // The least time of at least `least` for which there is enough memory.
+  BoundParts Best(int64_t least) {
+    BoundParts best;
+    if (bounds_.Best().sum() >= kNoLimit || !FindPairs()) return best;
+    int64_t enough = least;
+    for (int r = 0; r < problem_.ranks; ++r) enough = std::max(enough, bounds_.OfRank(r));
+    int scarce = -1;
+    while (least < enough && !IsWished(problem_.stop)) {
+      const int64_t middle = least + (enough - least) / 2;
+      const int rank = WithoutRoomIn(middle);
+      if (rank < 0) {
+        enough = middle;
+      } else {
+        scarce = rank;
+        least = middle + 1;
+      }
+    }
+    if (scarce < 0) return best;
+    best = {.rank = scarce,
+            .reason = BoundParts::Reason::kArea,
+            .before = bounds_.WaitsOf(scarce),
+            .work = LeastWork(problem_, scarce)};
+    best.idle = least - best.sum();
+    return best;
+  }
+
+ private:
+  static Problem WithoutPairs(Problem problem) {
+    problem.whole_pairs.clear();
+    problem.input_pairs.clear();
+    return problem;
+  }
+
+  // What pairs of each rank save at most, and the area that they take at least on each other. False
+  // where a pair takes less time than a part of it.
+  bool FindPairs() {
+    const auto stages = problem_.stages.size();
+    const auto ranks = static_cast<size_t>(problem_.ranks);
+    // Of a microbatch, by rank and stage: held by the rank while the stage works on it.
+    std::vector<int64_t> held(ranks * stages, 0);
+    for (const std::vector<int>& pipe : bounds_.relaxed().pipes) {
+      std::vector<int64_t> by_rank(ranks, 0);
+      for (const int s : pipe) {
+        const StageWork& stage = problem_.stages[s];
+        by_rank[stage.rank] += stage.after[kForwardAt];
+        for (size_t r = 0; r < ranks; ++r) held[r * stages + s] = by_rank[r];
+      }
+    }
+    extra_.assign(ranks * ranks, kNoLimit);
+    for (int a = 0; a < problem_.stage_count(); ++a) {
+      for (int b = 0; b < problem_.stage_count(); ++b) {
+        for (const ActionKind kind : {ActionKind::kBackward, ActionKind::kInputGradient}) {
+          if (!AddPair(a, b, kind, held)) return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  bool AddPair(int a, int b, ActionKind kind, const std::vector<int64_t>& held) {
+    const bool is_allowed = kind == ActionKind::kBackward ? problem_.whole : problem_.split;
+    if (!is_allowed || problem_.stages[a].rank != problem_.stages[b].rank) return true;
+    const int64_t time = problem_.TimeOf({LetterOf(ActionKind::kForward, a), LetterOf(kind, b)});
+    if (time < 0) return true;
+    const int64_t forward = problem_.stages[a].time[kForwardAt];
+    const int64_t back = problem_.stages[b].time[Index(kind)];
+    if (time < forward || time < back) return false;
+    const auto q = static_cast<size_t>(problem_.stages[a].rank);
+    saved_[q] = std::max(saved_[q], forward + back - time);
+    for (size_t r = 0; r < saved_.size(); ++r) {
+      const size_t row = r * problem_.stages.size();
+      // While its own back runs, a stage is counted by this kind of it.
+      const int64_t own = r == q ? problem_.stages[b].after[kForwardAt] : 0;
+      const int64_t extra = held[row + a] * (time - forward) + own * (time - back) +
+                            (held[row + b] - own) * (time - bounds_.relaxed().least[b].back);
+      int64_t& of_pair = extra_[r * saved_.size() + q];
+      of_pair = std::min(of_pair, extra);
+    }
+    return true;
+  }
+
+  // A rank that has too little room for what must be held if all ranks end at the time; -1: none.
+  int WithoutRoomIn(int64_t time) const {
+    const auto ranks = saved_.size();
+    std::vector<int64_t> pairs(ranks, 0);
+    for (size_t q = 0; q < ranks; ++q) {
+      const int64_t late = bounds_.OfRank(static_cast<int>(q)) - time;
+      if (late <= 0) continue;
+      if (saved_[q] == 0) return static_cast<int>(q);
+      pairs[q] = (late + saved_[q] - 1) / saved_[q];
+    }
+    for (size_t r = 0; r < ranks; ++r) {
+      const int rank = static_cast<int>(r);
+      if (!bounds_.relaxed().limited[r]) continue;
+      __int128 area = bounds_.AreaOf(rank);
+      for (size_t q = 0; q < ranks; ++q) {
+        if (pairs[q] > 0) area += static_cast<__int128>(extra_[r * ranks + q]) * pairs[q];
+      }
+      const int64_t lasts = time - bounds_.WaitsOf(rank);
+      if (area > static_cast<__int128>(problem_.capacity[r]) * lasts) return rank;
+    }
+    return -1;
+  }
+
+  const Problem& problem_;
+  const Problem plain_;
+  Bounds bounds_;
+  std::vector<int64_t> saved_;  // by rank
+  std::vector<int64_t> extra_;  // by rank that holds, and rank of the pair
 };
 
 }  // namespace
 
 BoundParts PartsOfBound(const Problem& problem) {
-  BoundParts best = Bounds(problem, SavedOn::kForwards).Best();
+  BoundParts best = Bounds(problem, problem, SavedOn::kForwards).Best();
   if (problem.whole_pairs.empty() && problem.input_pairs.empty()) return best;
-  const BoundParts other = Bounds(problem, SavedOn::kBacks).Best();
-  return other.sum() > best.sum() ? other : best;
+  for (const BoundParts& other :
+       {Bounds(problem, problem, SavedOn::kBacks).Best(), PairTrade(problem).Best(best.sum())}) {
+    if (other.sum() > best.sum()) best = other;
+  }
+  return best;
 }
 
 std::string Print(const BoundParts& parts, std::string (*print)(int64_t)) {
