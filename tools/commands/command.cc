@@ -145,7 +145,7 @@ constexpr Command kCommands[] = {
      RunCompare},
     {"search", "Find a schedule: the best order there is time for, beside a bound for any order",
      "", "stringline search P=8 M=24 --cost F=18522,I=18086,W=9337,p2p=601 --activations 8",
-     kSearchOptions | kCostOptions, RunSearch, kSearchMeaning},
+     kSearchOptions | kForOption | kCostOptions, RunSearch, kSearchMeaning},
     {"explain", "Say why an action starts when it does, and what waits for it", kScheduleOrPlan,
      "stringline explain schedules/1f1b.sched 1B2 P=4 M=8 --cost F=10,B=20,p2p=1",
      kPlanOptions | kActionArgument | kCostOptions | kLayoutOption, RunExplain},
