@@ -4,12 +4,13 @@
 #include "schedlang/ask/any_size_search.h"
 
 #include <algorithm>
-#include <memory>
+#include <numeric>
 #include <set>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
-#include "schedlang/ask/open_source.h"
 #include "schedlang/ask/family_texts.h"
+#include "schedlang/ask/open_source.h"
 #include "schedlang/ask/rounds.h"
 #include "schedlang/ask/sized_problems.h"
 #include "schedlang/base/clock.h"
@@ -38,9 +39,15 @@ class SizesSearch {
 
   absl::StatusOr<FoundForSizes> Run() {
     SL_ASSIGN_OR_RETURN(sizes_, SizedProblemsOf(question_, stop_));
+    for (const SizedProblem& size : sizes_) {
+      const int64_t ranks = size.stages.ranks();
+      fewest_ = fewest_ == 0 ? ranks : std::min(fewest_, ranks);
+      most_ = std::max(most_, ranks);
+    }
     SL_RETURN_IF_ERROR(FindTexts());
     std::vector<TriedText> round;
-    for (size_t i = 0; i < texts_.size(); ++i) AddNew({i, FamilyChoice(texts_[i].open.size())}, &round);
+    for (size_t i = 0; i < texts_.size(); ++i)
+      AddNew({i, FamilyChoice(texts_[i].open.size())}, &round);
     Try(&round);
     while (!IsOver()) {
       round = Variations();
@@ -52,21 +59,21 @@ class SizesSearch {
 
  private:
   static constexpr size_t kRound = 24;      // texts that are tried at once
-  static constexpr size_t kOfFamily = 5;    // best texts of a family that are varied
+  static constexpr size_t kOfFamily = 12;   // best texts of a family that are varied
   static constexpr int kMostRepeats = 500;  // variations that were tried before, in a row
 
   absl::Status FindTexts() {
     if (question_.search.begin) {
       SL_ASSIGN_OR_RETURN(Source source, OpenSource(question_.search.begin->file));
       SL_ASSIGN_OR_RETURN(FamilyText text, FamilyTextOf(question_.search.begin->file,
-                                                    std::move(source), sizes_[0].parameters));
+                                                        std::move(source), sizes_[0].parameters));
       texts_.push_back(std::move(text));
       return absl::OkStatus();
     }
     FamilyWish wish{.place = question_.search.place.empty() ? "line" : question_.search.place,
-                      .whole = question_.search.whole,
-                      .split = question_.search.split,
-                      .costs = {}};
+                    .whole = question_.search.whole,
+                    .split = question_.search.split,
+                    .costs = {}};
     if (const auto costs = OrderCostsFrom(sizes_[0].stages, sizes_[0].placed.costs)) {
       wish.costs = *costs;
     }
@@ -78,15 +85,31 @@ class SizesSearch {
     if (IsWished(stop_)) return true;
     const int64_t most = question_.search.iterations;
     if (most > 0 && iterations_ >= most) return true;
-    return best_ && proof_.is_whole() && best_->score->worst <= 0;
+    return best_ && best_->score->worst <= 0 && proof_.within == proof_.plans;
   }
 
-  void AddNew(TriedText text, std::vector<TriedText>* round) {
+  // The family and its values at the sizes.
+  std::string KeyOf(const TriedText& text) const {
     std::string key = absl::StrCat(text.family);
-    for (size_t i = 0; i < text.choice.size(); ++i) {
-      absl::StrAppend(&key, " ", text.choice[i] ? text.choice[i]->Text() : "-");
+    for (const std::optional<ValueOfRanks>& value : text.choice) {
+      absl::StrAppend(&key, " -");
+      for (const SizedProblem& size : sizes_) {
+        if (value) absl::StrAppend(&key, ",", value->At(size.stages.ranks()));
+      }
     }
-    if (known_.insert(std::move(key)).second) round->push_back(std::move(text));
+    return key;
+  }
+
+  // Adds a text whose values were not tried. One with the values of the best may be better between
+  // the sizes.
+  void AddNew(TriedText text, std::vector<TriedText>* round) {
+    const std::string key = KeyOf(text);
+    if (known_.insert(key).second) {
+      round->push_back(std::move(text));
+    } else if (best_ && proof_.within < proof_.plans && key == KeyOf(*best_)) {
+      text.score = best_->score;
+      if (known_.insert(TextWith(texts_[text.family], text.choice)).second) Prove(text, stop_);
+    }
   }
 
   ValueOfRanks AnyValue() {
@@ -108,13 +131,27 @@ class SizesSearch {
     return value;
   }
 
+  // Another value at the fewest ranks, or at the most, with a line through both.
+  ValueOfRanks NearValue(const ValueOfRanks& value) {
+    constexpr int64_t kMostBy = 8;
+    const int64_t at_least = value.At(fewest_) + random_.Below(3) - 1;
+    const int64_t at_most = value.At(most_) + random_.Below(3) - 1;
+    if (at_least < 0 || at_most < at_least) return AnyValue();
+    if (fewest_ == most_) return {.plus = at_least};
+    const int64_t common = std::gcd(at_most - at_least, most_ - fewest_);
+    ValueOfRanks near{.times = (at_most - at_least) / common, .by = (most_ - fewest_) / common};
+    if (near.by > kMostBy) return AnyValue();
+    near.plus = at_least - near.At(fewest_);
+    return near;
+  }
+
   void Vary(std::optional<ValueOfRanks>* value) {
-    if (!*value || random_.OneIn(2)) {
+    if (random_.OneIn(4)) {
       *value = AnyValue();
-    } else if (random_.OneIn(8)) {
+    } else if (*value && random_.OneIn(12)) {
       value->reset();
     } else {
-      (*value)->plus += random_.OneIn(2) ? 1 : -1;
+      *value = NearValue(value->value_or(ValueOfRanks{}));
     }
   }
 
@@ -123,31 +160,35 @@ class SizesSearch {
     const auto left = question_.search.iterations > 0
                           ? static_cast<size_t>(question_.search.iterations - iterations_)
                           : kRound;
+    if (kept_.empty()) return round;
     for (int repeats = 0; round.size() < std::min(kRound, left) && repeats < kMostRepeats;) {
-      TriedText text = kept_.empty() ? TriedText{} : kept_[AnyKept()];
-      if (kept_.empty()) return round;
-      text.score.reset();
-      if (text.choice.empty()) {
-        ++repeats;
-        continue;
-      }
-      const int changes = random_.OneIn(3) ? 2 : 1;
-      for (int i = 0; i < changes; ++i) {
-        Vary(&text.choice[static_cast<size_t>(
-            random_.Below(static_cast<int64_t>(text.choice.size())))]);
-      }
+      TriedText text = kept_[AnyKept()];
       const size_t before = round.size();
-      AddNew(std::move(text), &round);
+      if (!text.choice.empty()) AddNew(Varied(std::move(text)), &round);
       repeats = round.size() > before ? 0 : repeats + 1;
     }
     return round;
   }
 
-  // Mostly one of the best.
+  // The text with one or two of its parameters changed, or now and then all of them.
+  TriedText Varied(TriedText text) {
+    text.score.reset();
+    const auto count = static_cast<int64_t>(text.choice.size());
+    if (random_.OneIn(12)) {
+      for (std::optional<ValueOfRanks>& value : text.choice) value = AnyValue();
+      return text;
+    }
+    const int changes = random_.OneIn(2) ? 2 : 1;
+    for (int i = 0; i < changes; ++i) {
+      Vary(&text.choice[static_cast<size_t>(random_.Below(count))]);
+    }
+    return text;
+  }
+
+  // Rather one of the best.
   size_t AnyKept() {
     const auto count = static_cast<int64_t>(kept_.size());
-    return static_cast<size_t>(random_.OneIn(3) ? random_.Below(count)
-                                                : random_.Below(std::min<int64_t>(count, 6)));
+    return static_cast<size_t>(random_.Below(1 + random_.Below(count)));
   }
 
   void Try(std::vector<TriedText>* round) {
@@ -168,7 +209,7 @@ class SizesSearch {
   }
 
   void Keep(TriedText text) {
-    Prove(text);
+    Prove(text, stop_);
     const auto after = std::upper_bound(
         kept_.begin(), kept_.end(), text,
         [](const TriedText& a, const TriedText& b) { return *a.score < *b.score; });
@@ -182,21 +223,27 @@ class SizesSearch {
     }
   }
 
-  // Takes the text as the best if it is better, and proven at its sizes at least. Texts that are
-  // right for the whole range go before others.
-  void Prove(const TriedText& text) {
+  // Less is better: texts that are right for the whole range go before others; of equally good ones
+  // those go first that keep the limit of memory at more of its sizes.
+  static auto RankOf(const SizesScore& score, const SizesProof& proof) {
+    return std::tuple(!proof.is_whole(), score.worst, score.sum, proof.plans - proof.within,
+                      score.held, score.chosen);
+  }
+
+  // Takes the text as the best if it is better, and proven at its sizes at least.
+  void Prove(const TriedText& text, const Stop* stop) {
     if (text.score->beyond > 0) return;
-    if (best_ && proof_.is_whole() && !(*text.score < *best_->score)) return;
+    const bool is_longer = best_ && std::tie(text.score->worst, text.score->sum) >
+                                        std::tie(best_->score->worst, best_->score->sum);
+    if (is_longer && proof_.is_whole()) return;
     const absl::StatusOr<SizesProof> proof =
-        ProveText(question_, sizes_, TextWith(texts_[text.family], text.choice), stop_);
+        ProveText(question_, sizes_, TextWith(texts_[text.family], text.choice), stop);
     if (!proof.ok()) return;
     if (!proof->at_sizes) {
       last_wrong_ = proof->first_wrong.empty() ? proof->first_beyond : proof->first_wrong;
       return;
     }
-    const bool is_better = !best_ || (proof->is_whole() && !proof_.is_whole()) ||
-                           (proof->is_whole() == proof_.is_whole() && *text.score < *best_->score);
-    if (!is_better) return;
+    if (best_ && RankOf(*text.score, *proof) >= RankOf(*best_->score, proof_)) return;
     best_ = text;
     proof_ = *proof;
   }
@@ -219,22 +266,23 @@ class SizesSearch {
     }
     found.text = TextWith(text, best_->choice);
     found.objective = question_.search.minimize;
-    SL_ASSIGN_OR_RETURN(found.sizes,
-                        TextAtSizes(sizes_, found.text, question_.search.parameters));
+    SL_ASSIGN_OR_RETURN(found.sizes, TextAtSizes(sizes_, found.text, question_.search.parameters));
     found.families = texts_.size();
     found.iterations = iterations_;
     found.proof = proof_;
     return found;
   }
 
-  // Leaves as written what is not the better for its choice.
+  // Leaves as written what is not the better for its choice; after the end of the search, too.
   void SimplifyBest() {
+    constexpr int64_t kSimplifyingNs = 500'000'000;
+    const Stop soon(NowNs() + kSimplifyingNs);
     for (size_t i = 0; i < best_->choice.size(); ++i) {
       if (!best_->choice[i]) continue;
       TriedText plainer = *best_;
       plainer.choice[i].reset();
       plainer.score = ScoreOf(sizes_, texts_[plainer.family], plainer.choice, nullptr);
-      if (plainer.score && *plainer.score < *best_->score) Prove(plainer);
+      if (plainer.score && *plainer.score < *best_->score) Prove(plainer, &soon);
     }
   }
 
@@ -264,9 +312,10 @@ class SizesSearch {
   const int64_t end_ns_;
   search::Random random_;
   std::vector<SizedProblem> sizes_;
+  int64_t fewest_ = 0, most_ = 0;  // ranks of the sizes
   std::vector<FamilyText> texts_;
   std::vector<TriedText> kept_;  // the best first
-  std::set<std::string> known_;  // texts that were tried
+  std::set<std::string> known_;  // values, and texts, that were tried
   std::optional<TriedText> best_;
   SizesProof proof_;  // of the best
   std::string last_wrong_;

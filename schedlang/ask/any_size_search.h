@@ -54,9 +54,9 @@ struct SizesProof {
 };
 
 struct FoundForSizes {
-  std::string family;                                    // where the text is from
+  std::string family;                                       // where the text is from
   std::vector<std::pair<std::string, std::string>> chosen;  // parameters and their values
-  std::string text;                                      // of a schedule `found`, without a header
+  std::string text;  // of a schedule `found`, without a header
   search::Objective objective = search::Objective::kMakespan;
   std::vector<FoundAtSize> sizes;
   size_t families = 0;  // texts whose parameters were varied

@@ -1,6 +1,6 @@
-// Families of orders, as texts. Three use building blocks (Qi et al. 2024, "Pipeline Parallelism
-// with Controllable Memory"), repeated at an interval: the way of a microbatch takes more slots from
-// some ranks to the next, evenly spread over the ranks, so memory grows in small steps.
+// Families of orders, as texts. Two use building blocks (Qi et al. 2024, "Pipeline Parallelism with
+// Controllable Memory"), repeated at an interval. A microbatch takes more slots from some ranks to
+// the next, evenly spread over the ranks, so memory grows in small steps.
 #include "schedlang/ask/family_texts.h"
 
 #include <algorithm>
@@ -22,21 +22,24 @@ namespace {
 
 // On every way a step from rank to rank takes an odd number of slots: forwards of first stages and
 // gradients of second ones are in the slots of one parity, the others in those of the other parity.
-constexpr const char* kOddSteps = R"(# Building blocks of six slots in a V, at odd steps from rank to rank, repeated at their interval.
-# Of P steps down the V `ahead` take two slots more than one (of more than P, some take four more),
-# and of those back up `behind`; the turns wait `wait` and `rest` times two slots. The more slots, the
-# more microbatches are under way: more memory, and a shorter bubble. No two actions ever meet.
+constexpr const char* kOddSteps =
+    R"(# Building blocks of six slots in a V, at odd steps from rank to rank, repeated.
+# Of P steps down the V `ahead` take two slots more than one, and of those back up `behind`; of
+# more than P, some take four more. The turns wait `wait` and `rest` times two slots. The more
+# slots, the more microbatches are under way: more memory, and a shorter bubble. No two actions
+# ever meet.
 schedule found(P, M, ahead = 0, behind = 0, wait = 0, rest = 0) {
   stages 2 * P on v;
+  require min(ahead, behind, wait, rest) >= 0 "steps and slots are counted: 0 or more";
   let apart(slot, other) = (slot - other) % 6 == 0 ? slot + 2 : slot;
   let down(r) = r + 2 * (ahead * r / P);
   let up(l)   = l + 2 * (behind * l / P);
-  let turn    = down(P - 1) + 1 + 2 * wait;                      # the last rank's F of its second stage
-  let back    = apart(turn + up(P - 1) + 1, 0);                  # the first rank's I of its second stage
-  let last    = apart(back + down(P - 1) + 1 + 2 * rest, turn);  # the last rank's I of its first stage
+  let turn    = down(P - 1) + 1 + 2 * wait;                      # rank P - 1, second stage: F
+  let back    = apart(turn + up(P - 1) + 1, 0);                  # rank 0, second stage: I
+  let last    = apart(back + down(P - 1) + 1 + 2 * rest, turn);  # rank P - 1, first stage: I
 
   rank r timetable {
-    let left = P - 1 - r;                                        # ranks from here to the last one
+    let left = P - 1 - r;                                        # ranks behind this one
     repeat M as m {
       at 6 * m + down(r)         : F r @ m;
       at 6 * m + turn + up(left) : F 2 * P - 1 - r @ m;
@@ -51,21 +54,23 @@ schedule found(P, M, ahead = 0, behind = 0, wait = 0, rest = 0) {
 
 // Steps down the V take two or five slots, and those up one or four: modulo three each way moves
 // alike.
-constexpr const char* kTwoSteps = R"(# Building blocks of six slots in a V, at steps of two slots down and one up, as in V-Half.
+constexpr const char* kTwoSteps =
+    R"(# Building blocks of six slots in a V, at steps of two slots down and one up, as in V-Half.
 # Of P steps down the V `ahead` take three slots more, and of those back up `behind`; the turns wait
 # `wait` and `rest` times three slots. The more slots, the more microbatches are under way: more
 # memory, and a shorter bubble. No two actions ever meet.
 schedule found(P, M, ahead = 0, behind = 0, wait = 0, rest = 0) {
   stages 2 * P on v;
+  require min(ahead, behind, wait, rest) >= 0 "steps and slots are counted: 0 or more";
   let apart(slot, other) = (slot - other) % 6 == 0 ? slot + 3 : slot;
   let down(r) = 2 * r + 3 * (ahead * r / P);
   let up(l)   = l + 3 * (behind * l / P);
-  let turn    = down(P - 1) + 1 + 3 * wait;           # the last rank's F of its second stage
-  let back    = turn + up(P - 1) + 1 + 3 * rest;      # the first rank's I of its second stage
-  let last    = apart(back + down(P - 1) + 2, turn);  # the last rank's I of its first stage
+  let turn    = down(P - 1) + 1 + 3 * wait;           # rank P - 1, second stage: F
+  let back    = turn + up(P - 1) + 1 + 3 * rest;      # rank 0, second stage: I
+  let last    = apart(back + down(P - 1) + 2, turn);  # rank P - 1, first stage: I
 
   rank r timetable {
-    let left = P - 1 - r;                             # ranks from here to the last one
+    let left = P - 1 - r;                             # ranks behind this one
     repeat M as m {
       at 6 * m + down(r)         : F r @ m;
       at 6 * m + turn + up(left) : F 2 * P - 1 - r @ m;
@@ -79,7 +84,8 @@ schedule found(P, M, ahead = 0, behind = 0, wait = 0, rest = 0) {
 )";
 
 // ZB-H1 holds P activations, ZB-H2 2 P - 1.
-constexpr const char* kSplitPhases = R"(# One forward, one input gradient, and a weight gradient that waits: between ZB-H1 and ZB-H2.
+constexpr const char* kSplitPhases =
+    R"(# One forward, one input gradient, and a weight gradient that waits: between ZB-H1 and ZB-H2.
 # A rank holds `most` activations. It begins with the forwards that let it wait for none, and as
 # many more as `ahead` steps of P from rank to rank ask for; it holds back weight gradients for the
 # rest of its memory.
@@ -103,7 +109,8 @@ schedule found(P, M, most = P, ahead = 0) {
 }
 )";
 
-constexpr const char* kWholePhases = R"(# 1F1B with a longer warm-up, so that messages have time to arrive: between 1F1B and eager 1F1B.
+constexpr const char* kWholePhases =
+    R"(# 1F1B with a longer warm-up, for messages that take time: between 1F1B and eager 1F1B.
 # A rank begins with the forwards that let it wait for none, and as many more as `ahead` steps of P
 # from rank to rank ask for, while it holds no more than `most` activations.
 schedule found(P, M, most = 2 * P, ahead = 0) {
@@ -123,7 +130,7 @@ schedule found(P, M, most = 2 * P, ahead = 0) {
 // The text with whole backwards in the places of input gradients.
 std::string WithWhole(const char* text) {
   return absl::StrReplaceAll(
-      text, {{": I ", ": B "}, {"'s I of", "'s B of"}, {"    fill W;\n", ""}});
+      text, {{": I ", ": B "}, {"stage: I\n", "stage: B\n"}, {"    fill W;\n", ""}});
 }
 
 // "2 * P on v", for the word of a place.
@@ -183,7 +190,7 @@ std::string ValueOfRanks::Text() const {
 }
 
 absl::StatusOr<FamilyText> FamilyTextOf(const std::string& name, Source source,
-                                    const std::vector<Parameter>& fixed) {
+                                        const std::vector<Parameter>& fixed) {
   Diagnostics findings;
   std::optional<ast::File> file = ParseWithUses(&source, &findings);
   if (!file) return absl::InvalidArgumentError(Render(findings, source));

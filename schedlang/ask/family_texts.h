@@ -40,7 +40,7 @@ struct FamilyText {
 // The text of a file. Parameters with a default are open, unless they are in `fixed`. Errors:
 // findings of the text.
 absl::StatusOr<FamilyText> FamilyTextOf(const std::string& name, Source source,
-                                    const std::vector<Parameter>& fixed);
+                                        const std::vector<Parameter>& fixed);
 
 // The words of a question that texts repeat.
 struct FamilyWish {

@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "schedlang/ask/check_sweep.h"
-#include "schedlang/ask/places.h"
 #include "schedlang/ask/placed_work.h"
+#include "schedlang/ask/places.h"
 #include "schedlang/ask/sweep.h"
 #include "schedlang/base/clock.h"
 #include "schedlang/base/fields.h"
@@ -80,13 +80,13 @@ absl::Status CheckForSizes(const AnySizeQuestion& question, const StepCosts& cos
         "`ranges` and `memory` of each rank: sizes have different numbers of ranks; give one limit "
         "for all ranks");
   }
-  const char* const single = search.any_split                                   ? "split=any"
-                             : search.recompute != SearchRecompute::kAsCosts    ? "recompute"
-                             : search.offload != SearchOffload::kNone           ? "offload"
-                             : search.host.is_given()                           ? "host_memory"
-                             : search.begin && !search.begin->schedule.empty()  ? "schedule"
+  const char* const single = search.any_split                                  ? "split=any"
+                             : search.recompute != SearchRecompute::kAsCosts   ? "recompute"
+                             : search.offload != SearchOffload::kNone          ? "offload"
+                             : search.host.is_given()                          ? "host_memory"
+                             : search.begin && !search.begin->schedule.empty() ? "schedule"
                              : search.place == "any" || search.place[0] == '[' ? "place"
-                                                                                : nullptr;
+                                                                               : nullptr;
   if (single == nullptr) return absl::OkStatus();
   const std::string said = search.place.empty() || std::string(single) != "place"
                                ? single
@@ -97,8 +97,7 @@ absl::Status CheckForSizes(const AnySizeQuestion& question, const StepCosts& cos
                                         : "; search for one size, or give it in the text"));
 }
 
-absl::StatusOr<SizedProblem> SizedProblemOf(const AnySizeQuestion& question,
-                                            const StepCosts& costs,
+absl::StatusOr<SizedProblem> SizedProblemOf(const AnySizeQuestion& question, const StepCosts& costs,
                                             std::vector<Parameter> parameters, const Stop* stop) {
   SearchQuestion sized = question.search;
   sized.parameters.insert(sized.parameters.end(), parameters.begin(), parameters.end());
@@ -210,8 +209,10 @@ absl::StatusOr<std::vector<SizedProblem>> SizedProblemsOf(const AnySizeQuestion&
                       Enumerate(question.ranges, question.search.parameters));
   constexpr size_t kMostSizes = 100;
   if (points.size() > kMostSizes) {
-    return FieldError("ranges", absl::StrCat("these are ", points.size(), " sizes, and a search "
-                                             "takes at most ", kMostSizes));
+    return FieldError("ranges", absl::StrCat("these are ", points.size(),
+                                             " sizes, and a search "
+                                             "takes at most ",
+                                             kMostSizes));
   }
   std::vector<SizedProblem> sizes;
   for (size_t i = 0; i < points.size(); ++i) {
@@ -246,9 +247,9 @@ std::optional<SizesScore> ScoreOf(const std::vector<SizedProblem>& sizes, const 
   for (const SizedProblem& size : sizes) {
     std::vector<Parameter> parameters;
     for (const Parameter& one : WithChoice(text, choice, size.parameters)) {
-      const bool has = std::any_of(
-          text.schedule().parameters.begin(), text.schedule().parameters.end(),
-          [&one](const ast::Option& option) { return option.name.text == one.name; });
+      const bool has =
+          std::any_of(text.schedule().parameters.begin(), text.schedule().parameters.end(),
+                      [&one](const ast::Option& option) { return option.name.text == one.name; });
       if (has) parameters.push_back(one);
     }
     Diagnostics findings;
@@ -303,7 +304,8 @@ absl::StatusOr<SizesProof> ProveText(const AnySizeQuestion& question,
 absl::StatusOr<std::vector<FoundAtSize>> TextAtSizes(const std::vector<SizedProblem>& sizes,
                                                      const std::string& text,
                                                      const std::vector<Parameter>& fixed) {
-  SL_ASSIGN_OR_RETURN(const FamilyText read, FamilyTextOf("found", Source("found.sched", text), fixed));
+  SL_ASSIGN_OR_RETURN(const FamilyText read,
+                      FamilyTextOf("found", Source("found.sched", text), fixed));
   std::vector<FoundAtSize> found;
   for (const SizedProblem& size : sizes) {
     std::vector<Parameter> parameters;

@@ -21,9 +21,10 @@ std::string PrintPercent(double share) { return absl::StrFormat("%.2f %%", 100 *
 
 // "v_adaptive with wide = P / 2"
 std::string PrintFamily(const FoundForSizes& found) {
-  const std::string values = absl::StrJoin(found.chosen, ", ", [](std::string* out, const auto& one) {
-    absl::StrAppend(out, one.first, " = ", one.second);
-  });
+  const std::string values =
+      absl::StrJoin(found.chosen, ", ", [](std::string* out, const auto& one) {
+        absl::StrAppend(out, one.first, " = ", one.second);
+      });
   return values.empty() ? found.family : absl::StrCat(found.family, " with ", values);
 }
 
@@ -55,7 +56,8 @@ void PrintColumns(const std::vector<std::vector<std::string>>& rows, std::ostrea
     std::string line;
     for (size_t i = 0; i < row.size(); ++i) {
       const std::string space(widths[i] - row[i].size(), ' ');
-      absl::StrAppend(&line, i == 0 ? "  " : "   ", i == 0 ? row[i] : space, i == 0 ? space : row[i]);
+      absl::StrAppend(&line, i == 0 ? "  " : "   ", i == 0 ? row[i] : space,
+                      i == 0 ? space : row[i]);
     }
     out << line << "\n";
   }
@@ -64,8 +66,8 @@ void PrintColumns(const std::vector<std::vector<std::string>>& rows, std::ostrea
 }  // namespace
 
 std::string SizesFoundText(const std::string& asked, const FoundForSizes& found) {
-  std::string header = absl::StrCat("# Found by: ", asked, "\n# ", PrintFamily(found), "; ",
-                                    PrintProof(found.proof), ".\n");
+  std::string header = absl::StrCat("# Found by: ", asked, "\n# ", PrintFamily(found), "\n# ",
+                                    PrintProof(found.proof), "\n");
   for (const FoundAtSize& size : found.sizes) {
     absl::StrAppend(&header, "# ", PrintSize(size), ": ", search::NameOf(found.objective), " ",
                     PrintTime(size.value), ", bound ", PrintTime(size.least()), ", gap ",
@@ -116,7 +118,8 @@ Json SizesFoundAsJson(const FoundForSizes& found) {
 }
 
 void PrintSizesFound(const FoundForSizes& found, std::ostream& out) {
-  out << PrintFamily(found) << ", the best of " << found.families << " texts with their parameters\n\n";
+  out << PrintFamily(found) << ", the best of " << found.families
+      << " texts with their parameters\n\n";
   std::vector<std::vector<std::string>> rows = {
       {"size", search::NameOf(found.objective), "bound", "gap",
        found.sizes[0].bytes.empty() ? "activations" : "bytes", "best of the library"}};

@@ -11,7 +11,8 @@ namespace stringline {
 
 void PrintSizesFound(const FoundForSizes& found, std::ostream& out);
 Json SizesFoundAsJson(const FoundForSizes& found);
-// The schedule as a text, with a header that says what was asked, on one line, and what it is worth.
+// The schedule as a text, with a header that says what was asked, on one line, and what it is
+// worth.
 std::string SizesFoundText(const std::string& asked, const FoundForSizes& found);
 
 }  // namespace stringline

@@ -92,7 +92,15 @@ constexpr const char* kSearchMeaning =
     "or by Ctrl-C, and answers with the best that it has found. Its order is checked and simulated "
     "as\n"
     "any other. The bound is for any order of these stages at these costs, within this memory;\n"
-    "collectives, receive buffers and shared links are not in the search, only in the simulation.";
+    "collectives, receive buffers and shared links are not in the search, only in the "
+    "simulation.\n\n"
+    "With --for, as --for P=4,8 --for 'M=3*P', it looks for one text that is good at all these "
+    "sizes:\n"
+    "of the library's schedules and of families of orders, whose other parameters become functions "
+    "of\n"
+    "P; or with --from FILE of that text alone. The worst gap to a bound decides. The text is "
+    "proven,\n"
+    "as by check, for every value from the smallest to the largest of the first range.";
 
 // The places from which shells read completions.
 constexpr const char* kCompletionPlaces =

@@ -72,7 +72,8 @@ int RunSearch(const Flags& flags, const Output& output) {
     });
   }
   if (!found.ok()) return Fail(output, found.status().message());
-  const absl::Status emitted = WriteFound(flags, question->activations, *found, end_ns, signals, output);
+  const absl::Status emitted =
+      WriteFound(flags, question->activations, *found, end_ns, signals, output);
   if (!emitted.ok()) return Fail(output, emitted.message());
   if (output.json) {
     WriteJson(output.out, FoundAsJson(*found));
