@@ -264,7 +264,7 @@ const Asked kAsked[] = {
     {"search --for",
      "search --for P=2,4 --for M=2*P --place v --activations 3*P/2 --iterations 80"},
     {"search --for",
-     "search --for P=2,3 --for M=P --kinds F,B --memory 2GB --iterations 40 --cost "
+     "search --for P=2,3 --for M=P --kinds F,B --memory 4GB --iterations 40 --cost "
      "F=10,B=20,memory.saved_for_W=1GB"},
     {"explain", "explain hanayo 1F1 P=2 M=4"},
     {"explain", "explain tests/golden/sim/recompute.plan 1B1 --cost F=2,B=4"},

@@ -86,8 +86,7 @@ Json SizesFoundAsJson(const FoundForSizes& found) {
                   {"gap", size.gap()},
                   {"makespan_us", Microseconds(size.makespan)},
                   {"activations", size.activations},
-                  {"bytes", size.bytes},
-                  {"library", Json()}};
+                  {"bytes", size.bytes}};
     for (const Parameter& parameter : size.parameters) {
       entry["parameters"][parameter.name] = parameter.value;
     }

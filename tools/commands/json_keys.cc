@@ -412,7 +412,7 @@ constexpr JsonKey kSearchFor[] = {
     {"sizes[].activations", "integer", "the most of a rank"},
     {"sizes[].bytes[]", "bytes", "with costs of memory: of each rank, as `check` counts them"},
     {"sizes[].library.schedule", "text",
-     "the best of the library's schedules, with its own defaults; `library` is null if none fits"},
+     "the best of the library's schedules, with its own defaults, if one fits"},
     {"sizes[].library.value_us", "us", ""},
     {"families", "integer", "texts whose parameters were varied"},
     {"iterations", "integer", "texts that were tried"},
