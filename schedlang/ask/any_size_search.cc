@@ -1,5 +1,5 @@
-// All texts are tried as they are written; then the best of each family are varied: one or two
-// parameters get other values, as functions of P. Texts are made by the seed, and valued on all
+// All texts are tried as they are written; then the best of each family are varied: mostly one or
+// two parameters get other values, as functions of P. Texts are made by the seed, and valued on all
 // cores. A text that is better than the best so far is proven before it takes its place.
 #include "schedlang/ask/any_size_search.h"
 
@@ -46,8 +46,7 @@ class SizesSearch {
     }
     SL_RETURN_IF_ERROR(FindTexts());
     std::vector<TriedText> round;
-    for (size_t i = 0; i < texts_.size(); ++i)
-      AddNew({i, FamilyChoice(texts_[i].open.size())}, &round);
+    AddFirst(&round);
     Try(&round);
     while (!IsOver()) {
       round = Variations();
@@ -98,6 +97,25 @@ class SizesSearch {
       }
     }
     return key;
+  }
+
+  // All texts as written, and then with a small value of each parameter: so many stages a rank may
+  // be what puts them where the question asks.
+  void AddFirst(std::vector<TriedText>* round) {
+    constexpr int64_t kSmall = 4;
+    for (int64_t value = 0; value <= kSmall; ++value) {
+      for (size_t i = 0; i < texts_.size(); ++i) {
+        TriedText text{i, FamilyChoice(texts_[i].open.size()), {}};
+        if (value == 0) AddNew(text, round);
+        for (size_t at = 0; value > 0 && at < text.choice.size(); ++at) {
+          TriedText small = text;
+          small.choice[at] = ValueOfRanks{.plus = value};
+          AddNew(std::move(small), round);
+        }
+      }
+    }
+    const auto most = static_cast<size_t>(question_.search.iterations);
+    if (most > 0 && round->size() > most) round->resize(most);
   }
 
   // Adds a text whose values were not tried. One with the values of the best may be better between
@@ -299,11 +317,11 @@ class SizesSearch {
       for (const Parameter& one : size.parameters) {
         absl::StrAppend(&name, name.empty() ? "" : " ", one.name, "=", one.value);
       }
-      return absl::StrCat("no text keeps the limit of memory at all sizes: at ", name,
-                          " the nearest (", texts_[nearest.family].name,
-                          ") needs more; give more memory, or search for that size alone");
+      return absl::StrCat("no text that was tried keeps the limit of memory at all sizes: at ",
+                          name, " the nearest (", texts_[nearest.family].name,
+                          ") needs more; give more memory or time, or search for that size alone");
     }
-    return "no text keeps the limits of all sizes";
+    return "no text that was tried keeps the limits of all sizes";
   }
 
   const AnySizeQuestion& question_;

@@ -118,6 +118,23 @@ TEST(SearchForTest, IsBetterThanTheLibraryWhereMemoryLiesBetweenItsSchedules) {
   EXPECT_LE(whole["worst_gap"], 0.005);
 }
 
+TEST(SearchForTest, TakesSchedulesOfAsManyStagesARank) {
+  // interleaved has two stages a rank unless V says more, and hanayo one wave.
+  const std::string cases[][2] = {{"loop 3", "interleaved V=3"}, {"wave 4", "hanayo waves=2"}};
+  for (const auto& [place, schedule] : cases) {
+    const Answer answer =
+        RunToolIn(SourceFolder(), {"search", "--for", "P=2,4", "--for", "M=2*P", "--place", place,
+                                   "--kinds", "F,B", "--iterations", "400", "--json"});
+    ASSERT_EQ(answer.status, 0) << answer.err;
+    for (const Json& size : Json::parse(answer.out)["sizes"]) {
+      const Answer step = RunToolIn(
+          SourceFolder(), Words(absl::StrCat("sim ", schedule, " ", SizeOf(size), " --json")));
+      ASSERT_EQ(step.status, 0) << step.err;
+      EXPECT_LE(size["value_us"], Json::parse(step.out)["makespan_us"]) << place;
+    }
+  }
+}
+
 TEST(SearchForTest, KeepsALimitOfBytes) {
   const std::string costs = "F=10,B=20,memory.saved_for_W=1GB,message=1MB";
   const Json found = Confirmed("--for P=4,6 --for M=2*P --kinds F,B --iterations 300 --memory 4GB",
