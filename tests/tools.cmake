@@ -45,7 +45,7 @@ stringline_test(tools_test
     tools/search_memory_test.cc
     tools/search_offload_test.cc
     tools/search_stop_test.cc
-    tools/search_test.cc
+    tools/search_for_test.cc tools/search_test.cc
     tools/questions_test.cc
     tools/session_test.cc
     tools/shown_part_test.cc

@@ -81,15 +81,6 @@ Plan StagesAt(const Place& place, int64_t p, int64_t m) {
   return *std::move(plan);
 }
 
-bool IsSamePlace(const Plan& a, const Plan& b) {
-  if (a.stages.size() != b.stages.size() || a.ranks() != b.ranks()) return false;
-  if (a.pipes.size() != b.pipes.size()) return false;
-  for (size_t s = 0; s < a.stages.size(); ++s) {
-    if (a.stages[s].rank != b.stages[s].rank || a.stages[s].pipe != b.stages[s].pipe) return false;
-  }
-  return true;
-}
-
 // The library's schedule with these stages' parameters, and V stages a rank where it has such a
 // parameter; nothing where that cannot be.
 std::optional<Plan> LibraryPlan(const LibrarySchedule& schedule, const Plan& stages,
@@ -113,6 +104,15 @@ std::optional<Plan> LibraryPlan(const LibrarySchedule& schedule, const Plan& sta
 }
 
 }  // namespace
+
+bool IsSamePlace(const Plan& a, const Plan& b) {
+  if (a.stages.size() != b.stages.size() || a.ranks() != b.ranks()) return false;
+  if (a.pipes.size() != b.pipes.size()) return false;
+  for (size_t s = 0; s < a.stages.size(); ++s) {
+    if (a.stages[s].rank != b.stages[s].rank || a.stages[s].pipe != b.stages[s].pipe) return false;
+  }
+  return true;
+}
 
 absl::StatusOr<std::vector<PlacedStages>> StagesOf(const std::string& places, int64_t p,
                                                    int64_t m) {

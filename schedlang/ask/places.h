@@ -20,6 +20,9 @@ struct PlacedStages {
 };
 absl::StatusOr<std::vector<PlacedStages>> StagesOf(const std::string& places, int64_t p, int64_t m);
 
+// True if the stages of both live on the same ranks.
+bool IsSamePlace(const Plan& a, const Plan& b);
+
 // The orders of the library's schedules whose stages live where those of this plan do, with the
 // schedule's name.
 struct KnownOrders {

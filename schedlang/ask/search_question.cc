@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "schedlang/ask/free_split.h"
 #include "schedlang/ask/places.h"
+#include "schedlang/ask/sweep_range.h"
 #include "schedlang/base/status.h"
 
 namespace stringline {
@@ -101,6 +102,19 @@ SearchOffload SearchOffloadOf(absl::string_view word) {
   return word == "all"   ? SearchOffload::kAll
          : word == "any" ? SearchOffload::kAny
                          : SearchOffload::kNone;
+}
+
+absl::StatusOr<int> MostActivations(const std::string& expression,
+                                    const std::vector<Parameter>& parameters) {
+  constexpr int64_t kMost = 1'000'000'000;
+  if (expression.empty()) return -1;
+  const absl::StatusOr<int64_t> value = ValueWith(expression, parameters);
+  const auto refuse = [&expression](absl::string_view why) {
+    return absl::InvalidArgumentError(absl::StrCat("`activations=", expression, "`: ", why));
+  };
+  if (!value.ok()) return refuse(value.status().message());
+  if (*value >= 0 && *value <= kMost) return static_cast<int>(*value);
+  return refuse(absl::StrCat("that is ", *value, "; it may be 0 to ", kMost));
 }
 
 absl::StatusOr<SearchRequest> SearchRequestOf(const SearchQuestion& question, const Stop* stop) {

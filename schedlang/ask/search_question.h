@@ -46,6 +46,11 @@ SearchRecompute SearchRecomputeOf(absl::string_view word);
 // The same of "none", "all" or "any"; any other word: none.
 SearchOffload SearchOffloadOf(absl::string_view word);
 
+// The value of an expression over the parameters of a question: the most activations of a rank, -1
+// for "". Errors name `activations`.
+absl::StatusOr<int> MostActivations(const std::string& expression,
+                                    const std::vector<Parameter>& parameters);
+
 // `stop` (null: never) is the request's, too. Errors name fields: questions that cannot be, or do
 // not go together; Cancelled where `stop` is wished while a file is read.
 absl::StatusOr<SearchRequest> SearchRequestOf(const SearchQuestion& question, const Stop* stop);

@@ -227,4 +227,16 @@ absl::StatusOr<SweepPoints> Enumerate(const std::vector<SweepRange>& ranges,
   return Enumeration(std::move(read), fixed).Run();
 }
 
+absl::StatusOr<int64_t> ValueWith(const std::string& expression,
+                                  const std::vector<Parameter>& parameters) {
+  std::vector<std::string> known;
+  std::map<std::string, int64_t> values;
+  for (const Parameter& parameter : parameters) {
+    known.push_back(parameter.name);
+    values[parameter.name] = parameter.value;
+  }
+  SL_ASSIGN_OR_RETURN(const ParameterExpression read, ParameterExpression::Read(expression, known));
+  return read.Evaluate(values);
+}
+
 }  // namespace stringline

@@ -47,4 +47,8 @@ inline constexpr size_t kMostSweepPoints = 10'000'000;
 absl::StatusOr<SweepPoints> Enumerate(const std::vector<SweepRange>& ranges,
                                       const std::vector<Parameter>& fixed);
 
+// The value of an expression over these parameters. Errors: InvalidArgument, without a field.
+absl::StatusOr<int64_t> ValueWith(const std::string& expression,
+                                  const std::vector<Parameter>& parameters);
+
 }  // namespace stringline

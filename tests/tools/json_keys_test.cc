@@ -261,6 +261,12 @@ const Asked kAsked[] = {
     {"search",
      "search P=3 M=6 --recompute any --kinds F,B --iterations 100 --memory 2GB --cost "
      "F=10,B=20,R=1,p2p=8,memory.saved_for_W=1GB,memory.kept=100MB"},
+    {"search --for",
+     "search --for P=3,4 --for M=3*P --kinds F,I,W --activations 3*P/2 --iterations 300 --cost "
+     "F=18522,I=18086,W=9337,p2p=601"},
+    {"search --for",
+     "search --for P=2,3 --for M=P --kinds F,B --memory 4GB --iterations 40 --cost "
+     "F=10,B=20,memory.saved_for_W=1GB"},
     {"explain", "explain hanayo 1F1 P=2 M=4"},
     {"explain", "explain tests/golden/sim/recompute.plan 1B1 --cost F=2,B=4"},
     {"explain",

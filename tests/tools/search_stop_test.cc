@@ -68,7 +68,7 @@ TEST(SearchStop, WhatIsFoundIsWholeAtEveryLook) {
       EXPECT_LE(found->least, found->value) << where;
       // The text gives the orders that were found, whatever its form.
       const absl::StatusOr<std::string> text =
-          EmittedText({line, flags->activations}, *found, &stop);
+          EmittedText({line, question->activations}, *found, &stop);
       ASSERT_TRUE(text.ok()) << where << text.status();
       const Source source("found.sched", *text);
       Diagnostics findings;

@@ -38,6 +38,7 @@ int RunManual(const Flags& flags, const Output& output);
 int RunReport(const Flags& flags, const Output& output);
 int RunSchedules(const Flags& flags, const Output& output);
 int RunSearch(const Flags& flags, const Output& output);
+int RunSearchFor(const Flags& flags, const Output& output);  // search, with --for
 int RunShow(const Flags& flags, const Output& output);
 int RunSimFor(const Flags& flags, const Output& output);  // sim, with --for
 int RunSim(const Flags& flags, const Output& output);

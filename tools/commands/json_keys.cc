@@ -397,6 +397,35 @@ constexpr JsonKey kSearch[] = {
     {"balance_us.shortest_first", "us", "with the same ones, sorted so"},
 };
 
+constexpr JsonKey kSearchFor[] = {
+    {"minimize", "text", "`makespan`, `span` or `period`"},
+    {"family", "text", "the library's schedule, FILE, or the family of orders that the text is of"},
+    {"chosen.*", "text", "its parameters that are not as written, as functions of P"},
+    {"text", "text", "of a schedule `found`, for every size"},
+    {"worst_gap", "share", "of the sizes"},
+    {"sizes[].parameters.*", "integer", ""},
+    {"sizes[].value_us", "us", "of `minimize`"},
+    {"sizes[].bound_us", "us", "no order of this size is below"},
+    {"sizes[].bound", "text", "why"},
+    {"sizes[].gap", "share", "of the bound"},
+    {"sizes[].makespan_us", "us", "simulated"},
+    {"sizes[].activations", "integer", "the most of a rank"},
+    {"sizes[].bytes[]", "bytes", "with costs of memory: of each rank, as `check` counts them"},
+    {"sizes[].library.schedule", "text",
+     "the best of the library's schedules, with its own defaults, if one fits"},
+    {"sizes[].library.value_us", "us", ""},
+    {"families", "integer", "texts whose parameters were varied"},
+    {"iterations", "integer", "texts that were tried"},
+    {"proof.range", "text",
+     "all values of the first range from its smallest to its largest: `P=4..8 M=3*P`"},
+    {"proof.plans", "integer", "in it"},
+    {"proof.right", "integer", "of these, right by every rule of `check`"},
+    {"proof.within", "integer", "of these, within the limit of memory at their size"},
+    {"proof.first_wrong", "text", "the first plan that is not right; empty if all are"},
+    {"proof.first_beyond", "text",
+     "the first right plan that exceeds the limit; empty if none does"},
+};
+
 constexpr JsonKey kExplain[] = {
     {"schedule", "text", "its name"},
     {"parameters.*", "integer", ""},
@@ -691,6 +720,7 @@ constexpr JsonShape kAnswers[] = {
     {"report of a memory timeline", "As its `MemoryAnalysis`.", kReportMemory},
     {"compare", "", kCompare},
     {"search", "", kSearch},
+    {"search --for", "", kSearchFor},
     {"explain", "", kExplain, {"order"}},
     {"export", "", kText},
     {"import", "A schedule or a model.", kText},

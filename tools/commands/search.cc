@@ -35,8 +35,8 @@ std::string PrintHowFar(const SearchProgress& how_far, bool is_timed) {
   return line;
 }
 
-absl::Status WriteFound(const Flags& flags, const FoundSchedule& found, int64_t end_ns,
-                        const StopSignals& signals, const Output& output) {
+absl::Status WriteFound(const Flags& flags, int activations, const FoundSchedule& found,
+                        int64_t end_ns, const StopSignals& signals, const Output& output) {
   if (flags.emit.empty()) return absl::OkStatus();
   // An earlier signal has ended the search; the text still gets its moment.
   const bool is_stopped = signals.came() != 0;
@@ -44,13 +44,14 @@ absl::Status WriteFound(const Flags& flags, const FoundSchedule& found, int64_t 
   const Stop stop([&, is_stopped] { return !is_stopped && signals.came() != 0; },
                   is_stopped ? soon_ns : std::max(soon_ns, end_ns));
   SL_ASSIGN_OR_RETURN(const std::string text,
-                      EmittedText({AskedBy(flags), flags.activations}, found, &stop));
+                      EmittedText({AskedBy(flags), activations}, found, &stop));
   return WriteAsked(output, flags.emit, text);
 }
 
 }  // namespace
 
 int RunSearch(const Flags& flags, const Output& output) {
+  if (!flags.ranges.empty()) return RunSearchFor(flags, output);
   const bool is_timed = flags.iterations == 0;
   const int64_t end_ns =
       is_timed ? NowNs() + static_cast<int64_t>(flags.seconds * 1e9) : Stop::kNever;
@@ -71,7 +72,8 @@ int RunSearch(const Flags& flags, const Output& output) {
     });
   }
   if (!found.ok()) return Fail(output, found.status().message());
-  const absl::Status emitted = WriteFound(flags, *found, end_ns, signals, output);
+  const absl::Status emitted =
+      WriteFound(flags, question->activations, *found, end_ns, signals, output);
   if (!emitted.ok()) return Fail(output, emitted.message());
   if (output.json) {
     WriteJson(output.out, FoundAsJson(*found));

@@ -357,7 +357,9 @@ void DeclareSearchOptions(CLI::App& app, Flags& flags) {
                  "need not wait for the others'")
       ->check(CLI::IsMember({"makespan", "span", "period"}))
       ->type_name("makespan|span|period");
-  DeclareActivationsOption(app, flags);
+  app.add_option("--activations", flags.most_activations,
+                 "Most stage activations that a rank may hold: a number, or of P and M, as 2*P")
+      ->type_name("N");
   DeclareMemoryOption(app, flags, "");
   DeclareHostMemoryOption(app, flags);
   app.add_option("--kinds", flags.kinds,
@@ -439,7 +441,7 @@ void DeclareArguments(const Command& command, CLI::App& app, Flags& flags) {
         ->required()
         ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   } else if (command.options & kSearchOptions) {
-    app.add_option("PARAMETERS", flags.parameters, "NAME=VALUE: P=8 M=32")->required();
+    app.add_option("PARAMETERS", flags.parameters, "NAME=VALUE: P=8 M=32");
     DeclareSearchOptions(app, flags);
   } else if (command.options & kManyFiles) {
     app.add_option("FILE", flags.files, command.file)->required();
@@ -600,8 +602,7 @@ absl::StatusOr<Flags> ParseSide(const Command& command, Flags flags,
   try {
     app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
   } catch (const CLI::RequiredError&) {
-    const char* const what = command.options & kSearchOptions            ? "P and M"
-                             : command.options & kShellArgument          ? "a shell"
+    const char* const what = command.options & kShellArgument            ? "a shell"
                              : flags.file.empty() && flags.files.empty() ? "a file"
                              : command.options & kActionArgument         ? "an action"
                                                                          : "--to";

@@ -64,6 +64,7 @@ struct Flags {
   int buffers = 0;                      // --buffers
   bool lazy = false;                    // --lazy
   int activations = -1;                 // --activations; -1: no limit
+  std::string most_activations;         // --activations of a search, over its parameters
   std::string memory;                   // --memory 80GiB
   std::string host_memory;              // --host-memory 500GB
   std::string model;                    // --model RUN.yaml

@@ -162,7 +162,6 @@ absl::StatusOr<SearchQuestion> SearchQuestionOf(const Flags& flags) {
                           .any_split = !flags.split.empty(),
                           .layers = flags.layers,
                           .minimize = *search::ObjectiveOf(flags.minimize),
-                          .activations = flags.activations,
                           .whole = flags.kinds != "F,I,W",
                           .split = flags.kinds != "F,B",
                           .pairs = flags.pairs,
@@ -172,6 +171,10 @@ absl::StatusOr<SearchQuestion> SearchQuestionOf(const Flags& flags) {
                           .iterations = flags.iterations,
                           .seed = flags.seed};
   SL_ASSIGN_OR_RETURN(question.parameters, ParseParameters(flags.parameters));
+  if (!flags.most_activations.empty() && flags.ranges.empty()) {
+    SL_ASSIGN_OR_RETURN(question.activations,
+                        MostActivations(flags.most_activations, question.parameters));
+  }
   if (!flags.from.empty()) question.begin = {.file = flags.from, .schedule = flags.schedule};
   SL_ASSIGN_OR_RETURN(question.costs, CostRequestOf(flags));
   SL_RETURN_IF_ERROR(ReadLimits(flags, &question.memory, &question.host));
