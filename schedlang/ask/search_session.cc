@@ -157,20 +157,19 @@ class SearchRun {
   // A small problem is first searched for a moment, and then solved exactly, if a quarter of the
   // budget suffices.
   void ProveIfSmall(const Until& until, PlacedSearch* place) {
-    constexpr int64_t kMostLetters = 400, kNodeNs = 25'000, kMostNodes = 2'000'000;
+    constexpr int64_t kMostLetters = 400, kMostNodes = 2'000'000;
     if (search::LettersOf(place->problem) > kMostLetters) return;
     if (place->problem.objective == search::Objective::kPeriod) return;
     Search(ShareOf(until, *place, 8), place);
     SearchState& state = place->state;
     if (stop_.IsWished() || state.candidates.empty() || state.IsProven()) return;
     const SearchBudget quarter = ShareOf(until, *place, 4);
-    const int64_t nodes = quarter.iterations == 0 ? quarter.time_ns / kNodeNs : quarter.iterations;
-    // The time also ends it, as a node may take longer than estimated here.
+    const int64_t nodes = quarter.iterations == 0 ? kMostNodes : quarter.iterations;
     const Stop over(&stop_, quarter.iterations == 0 ? NowNs() + quarter.time_ns : Stop::kNever);
     search::Problem problem = place->problem;
     problem.stop = &over;
     const search::Proven proven = search::SolveExactly(problem, state.candidates.best().score.value,
-                                                       std::min(nodes, kMostNodes));
+                                                       std::min(nodes, kMostNodes), OnAllCores);
     search::Evaluator evaluator(place->problem);
     if (!proven.words.empty()) state.candidates.Offer(&evaluator, proven.words, std::nullopt);
     if (place->is_part) return;

@@ -1,13 +1,14 @@
 // Layers of partial orders, by letters done (a beam search with dominance). Of two states with the
 // same letters done, a state is cut away if the other is nowhere later. A layer keeps a number of
 // states with the best bounds: first few, for a good order soon; then more and more, until none is
-// left out. The last pass is the proof.
+// left out. The last pass is the proof. States are measured in parallel, and added in their order.
 #include "schedlang/search/exact.h"
 
 #include <algorithm>
 #include <unordered_map>
 #include <utility>
 
+#include "absl/types/span.h"
 #include "schedlang/search/all_orders.h"
 #include "schedlang/search/lower_bound.h"
 #include "schedlang/search/one_rank.h"
@@ -19,6 +20,8 @@ namespace {
 constexpr size_t kNarrowest = 8;
 constexpr size_t kWidening = 8;
 constexpr size_t kMostBytes = size_t{400} << 20;
+// States that are expanded beside each other: so many parts, each with so many states.
+constexpr size_t kParts = 16, kStatesOfPart = 4;
 
 // A finished group, behind an earlier step of the log.
 struct Step {
@@ -115,12 +118,16 @@ class Layer {
 
 class Search {
  public:
-  Search(const Problem& problem, int64_t bound, int64_t upper, int64_t most_nodes)
+  Search(const Problem& problem, int64_t bound, int64_t upper, int64_t most_nodes,
+         const DoAll& all)
       : problem_(problem),
+        all_(all),
         relaxed_(RelaxedOf(problem, SavedOn::kForwards)),
         branching_(relaxed_),
         bound_(bound),
-        most_nodes_(most_nodes) {
+        most_nodes_(most_nodes),
+        scratches_(kParts),
+        expanded_(kParts * kStatesOfPart) {
     proven_.value = upper;
     proven_.bound = bound;
     const bool is_makespan = problem.objective == Objective::kMakespan;
@@ -161,49 +168,93 @@ class Search {
     for (int i = 0; i < branching_.all_steps(); ++i) {
       least_left_out_ =
           std::min(least_left_out_, layers[i].TakeBest(width, proven_.value, &states));
-      for (const State& state : states) {
-        if (proven_.value <= proven_.bound) return;
-        if (IsOver()) {
-          least_left_out_ = 0;
-          return;
+      for (size_t at = 0; at < states.size(); at += expanded_.size()) {
+        const size_t count = std::min(expanded_.size(), states.size() - at);
+        ExpandAll({states.data() + at, count}, layers);
+        for (size_t k = 0; k < count; ++k) {
+          if (proven_.value <= proven_.bound) return;
+          if (IsOver()) {
+            least_left_out_ = 0;
+            return;
+          }
+          if (states[at + k].bound < proven_.value) Add(states[at + k], &expanded_[k], &layers);
         }
-        if (state.bound < proven_.value) Expand(state, &layers);
       }
     }
   }
 
-  void Expand(const State& state, std::vector<Layer>* layers) {
-    const int before = static_cast<int>(log_.size());
-    log_.push_back(state.step);
+  // A thread's room for bounds.
+  struct Scratch {
+    Heads heads;
+    OneRankScratch one_rank;
+  };
+  struct Expanded {
+    std::vector<State> children;
+    int64_t made = 0;  // with those that were cut away or have too high a bound
+  };
+
+  void ExpandAll(absl::Span<const State> states, const std::vector<Layer>& layers) {
+    const auto part = [&](int i) {
+      const auto first = static_cast<size_t>(i) * kStatesOfPart;
+      for (size_t k = first; k < std::min(first + kStatesOfPart, states.size()); ++k) {
+        Expand(states[k], layers, &scratches_[static_cast<size_t>(i)], &expanded_[k]);
+      }
+    };
+    const auto parts = static_cast<int>((states.size() + kStatesOfPart - 1) / kStatesOfPart);
+    if (all_ && parts > 1) return all_(parts, part);
+    for (int i = 0; i < parts; ++i) part(i);
+  }
+
+  void Expand(const State& state, const std::vector<Layer>& layers, Scratch* scratch,
+              Expanded* expanded) const {
+    expanded->children.clear();
+    expanded->made = 0;
+    if (state.bound >= proven_.value) return;
     branching_.ForEachNext(state.partial, [&](const Partial& partial, const Branching::Next& next) {
-      ++proven_.nodes;
+      ++expanded->made;
       if (IsWished(problem_.stop)) return;  // the pass ends before it takes another state
       State child;
       child.partial = partial;
       branching_.Do(next, &child.partial);
-      child.step = {before, next.rank, next.group};
-      const int steps = branching_.Steps(child.partial);
-      Layer& layer = (*layers)[steps];
+      child.step = {-1, next.rank, next.group};
       FindTimes(&child);
-      if (layer.IsCutAway(child)) return;
+      if (layers[StepsOf(child)].IsCutAway(child)) return;
       child.bound = state.bound;
-      Measure(&child);
-      if (child.bound >= proven_.value) return;
-      if (steps < branching_.all_steps()) {
+      Measure(scratch, &child);
+      if (child.bound < proven_.value) expanded->children.push_back(std::move(child));
+    });
+  }
+
+  // Adds the state's children, unless those of states before it cut them away.
+  void Add(const State& state, Expanded* expanded, std::vector<Layer>* layers) {
+    const int before = static_cast<int>(log_.size());
+    log_.push_back(state.step);
+    proven_.nodes += expanded->made;
+    for (State& child : expanded->children) {
+      if (child.bound >= proven_.value) continue;
+      child.step.before = before;
+      Layer& layer = (*layers)[StepsOf(child)];
+      if (layer.IsCutAway(child)) continue;
+      if (static_cast<int>(StepsOf(child)) < branching_.all_steps()) {
         layer.Add(std::move(child));
       } else {
         proven_.value = child.bound;
         proven_.words = WordsOf(child.step);
       }
-    });
+    }
   }
 
-  void Measure(State* state) {
+  size_t StepsOf(const State& state) const {
+    return static_cast<size_t>(branching_.Steps(state.partial));
+  }
+
+  void Measure(Scratch* scratch, State* state) const {
     const Frontier& frontier = state->partial.frontier;
-    FindHeads(relaxed_, frontier, &heads_);
+    FindHeads(relaxed_, frontier, &scratch->heads);
     for (int r = 0; r < problem_.ranks; ++r) {
       const Tails& tails = tails_.size() == 1 ? tails_[0] : tails_[r];
-      const int64_t end = InterruptedEnd(relaxed_, frontier, heads_, tails, r, &scratch_);
+      const int64_t end =
+          InterruptedEnd(relaxed_, frontier, scratch->heads, tails, r, &scratch->one_rank);
       const int64_t value = std::max(end, frontier.now[r]) - starts_[r];
       state->bound = std::max(state->bound, value);
       state->all_ends += value;
@@ -256,14 +307,15 @@ class Search {
   }
 
   const Problem& problem_;
+  const DoAll& all_;
   const Relaxed relaxed_;
   const Branching branching_;
   const int64_t bound_;
   const int64_t most_nodes_;
   std::vector<int64_t> starts_;  // by rank: from where its end counts
   std::vector<Tails> tails_;     // one for all ranks, or one for each
-  Heads heads_;
-  OneRankScratch scratch_;
+  std::vector<Scratch> scratches_;   // by part
+  std::vector<Expanded> expanded_;   // by state
   std::vector<Step> log_;              // the states expanded in this pass
   int64_t least_left_out_ = kNoLimit;  // the least bound of the states left out in this pass
   Proven proven_;
@@ -271,12 +323,12 @@ class Search {
 
 }  // namespace
 
-Proven SolveExactly(const Problem& problem, int64_t upper, int64_t most_nodes) {
+Proven SolveExactly(const Problem& problem, int64_t upper, int64_t most_nodes, const DoAll& all) {
   const int64_t bound = LowerBoundOf(problem);
   if (bound >= upper) return {.value = upper, .bound = upper, .finished = true};
   if (problem.objective == Objective::kMakespan ||
       (problem.objective == Objective::kSpan && !KnownStarts(problem).empty())) {
-    return Search(problem, bound, upper, most_nodes).Run();
+    return Search(problem, bound, upper, most_nodes, all).Run();
   }
   // A good order for another objective may meet the bound.
   Proven proven{.value = upper, .bound = bound};
@@ -284,7 +336,7 @@ Proven SolveExactly(const Problem& problem, int64_t upper, int64_t most_nodes) {
     Problem other = problem;
     other.objective = objective;
     if (objective == Objective::kSpan && KnownStarts(problem).empty()) continue;
-    const Proven found = SolveExactly(other, kNoLimit, most_nodes / 4);
+    const Proven found = SolveExactly(other, kNoLimit, most_nodes / 4, all);
     proven.nodes += found.nodes;
     if (found.finished && found.words.empty()) {  // no order exists at all
       proven.bound = upper;

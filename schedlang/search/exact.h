@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "schedlang/search/problem.h"
 
@@ -25,6 +26,11 @@ struct Proven {
 // problems are finished unless an order meets the bound. A problem with more than 64 kinds of
 // groups on a rank is not begun. The least times of unequal microbatches count, so `bound` is one,
 // and words may be worth less than `value`. Memory: some hundred megabytes at most.
-Proven SolveExactly(const Problem& problem, int64_t upper, int64_t most_nodes);
+//
+// `all` does work(0) .. work(count - 1), in parallel or not; empty: in turn. The result does not
+// depend on it.
+using DoAll = std::function<void(int count, const std::function<void(int)>& work)>;
+Proven SolveExactly(const Problem& problem, int64_t upper, int64_t most_nodes,
+                    const DoAll& all = {});
 
 }  // namespace stringline::search

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <thread>
+
 #include "absl/strings/str_cat.h"
 #include "schedlang/search/lower_bound.h"
 #include "tests/schedlang/search/tiny_problems.h"
@@ -35,6 +38,31 @@ TEST(ExactTest, TheBestOfATinyProblemIsFound) {
     ASSERT_TRUE(again.finished && again.value == *best && !again.words.empty()) << where;
   }
   EXPECT_GT(judged, 1000);
+}
+
+TEST(ExactTest, ThreadsChangeNothing) {
+  const DoAll on_threads = [](int count, const std::function<void(int)>& work) {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < count; ++i) threads.emplace_back([&work, i] { work(i); });
+    for (std::thread& thread : threads) thread.join();
+  };
+  const uint64_t seed = 47;
+  std::mt19937_64 random(seed);
+  int64_t nodes = 0;
+  for (int i = 0; i < 60; ++i) {
+    const Problem problem = BindingProblem(random, 4, 5);
+    for (const int64_t most : {500, 5'000}) {
+      const std::string where = absl::StrCat("seed ", seed, ", case ", i, "\n", Print(problem));
+      const Proven alone = SolveExactly(problem, kNoLimit, most);
+      const Proven beside = SolveExactly(problem, kNoLimit, most, on_threads);
+      ASSERT_EQ(beside.words, alone.words) << where;
+      ASSERT_EQ(beside.value, alone.value) << where;
+      ASSERT_EQ(beside.bound, alone.bound) << where;
+      ASSERT_EQ(beside.nodes, alone.nodes) << where;
+      nodes += alone.nodes;
+    }
+  }
+  EXPECT_GT(nodes, 50'000);
 }
 
 TEST(ExactTest, TheBestIsFoundWhereMemoryOrMessagesBind) {
