@@ -21,6 +21,9 @@ constexpr int64_t kIterationsOfEach = 100'000;
 constexpr int64_t kFirstRound = 200;
 constexpr int64_t kLongestRound = 20'000;
 constexpr int64_t kRoundNs = 200'000'000;  // the aim for the length of a round
+// Later rounds are longer, as slower annealing finds more: an exploration takes up to such a part of
+// all that was done before.
+constexpr int64_t kLaterPart = 8;
 
 int Cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
 
@@ -28,6 +31,10 @@ int ExplorationsOf(const SearchBudget& budget) {
   if (budget.iterations == 0) return std::max(kLeast, Cores());
   return static_cast<int>(
       std::clamp<int64_t>(budget.iterations / kIterationsOfEach, kLeast, kMost));
+}
+
+int64_t LongestRound(const SearchState& state, const SearchBudget& budget) {
+  return std::max(kLongestRound, state.iterations / (kLaterPart * ExplorationsOf(budget)));
 }
 
 // Runs the explorations of a round.
@@ -80,13 +87,16 @@ void SearchInRounds(const search::Problem& problem, const SearchBudget& budget,
     }
     Round(problem, budget, state);
     if (!timed) {
-      state->round_size = std::min(kLongestRound, state->round_size * 2);
+      state->round_size = std::min(LongestRound(*state, budget), state->round_size * 2);
       continue;
     }
     const int64_t took_ns = NowNs() - began_ns;
-    const int64_t wanted_ns = std::min(kRoundNs, end_ns - NowNs());
+    const int64_t longer_ns = std::max(kRoundNs, (NowNs() - start_ns) / kLaterPart);
+    const int64_t wanted_ns = std::min(longer_ns, end_ns - NowNs());
     if (took_ns > wanted_ns) state->round_size = std::max<int64_t>(20, state->round_size / 2);
-    if (took_ns < wanted_ns / 2) state->round_size = std::min(kLongestRound, state->round_size * 2);
+    if (took_ns < wanted_ns / 2) {
+      state->round_size = std::min(LongestRound(*state, budget), state->round_size * 2);
+    }
   }
 }
 

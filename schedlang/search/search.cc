@@ -20,6 +20,7 @@ namespace {
 constexpr size_t kMostCandidates = 6;
 constexpr size_t kMostRules = 3;  // among them, kept although others are better
 constexpr int64_t kRuleCosts = 10;
+constexpr int64_t kMostRuleIterations = 20'000;  // at once; moves gain more by more
 // Problems of at most so many letters are solved exactly, if the effort suffices.
 constexpr int64_t kMostSolved = 120;
 constexpr int64_t kNodeCosts = 5;
@@ -173,7 +174,7 @@ Candidates Explore(const Problem& problem, Candidates begin, int64_t bound, cons
   if (left <= 0 || begin.empty() || begin.best().score.value <= bound) return begin;
   if (IsWished(problem.stop)) return begin;
   if (random.OneIn(2)) {
-    ExploreRules(problem, bound, left, &random, &begin);
+    ExploreRules(problem, bound, std::min(left, kMostRuleIterations), &random, &begin);
   } else {
     ExploreMoves(problem, bound, left, &random, &begin);
   }
