@@ -3,6 +3,7 @@
 #include "schedlang/ask/placed_search.h"
 
 #include <algorithm>
+#include <memory>
 #include <unordered_map>
 #include <utility>
 
@@ -117,6 +118,13 @@ search::BoundParts BoundWithin(const search::Problem& problem, const SearchBudge
   return search::PartsOfBound(bounded);
 }
 
+// The same of the values, after that.
+int64_t BoundOfValue(const PlacedSearch& place, const SearchBudget& budget) {
+  const bool is_timed = budget.iterations == 0;
+  const Stop over(place.problem.stop, is_timed ? NowNs() + budget.time_ns / 8 : Stop::kNever);
+  return place.value->BoundFrom(place.state.bound, place.is_part, &over);
+}
+
 // The orders with an I and its W in place of each B, or with a B in place of each I and no W.
 search::Words WithSplitBackwards(const search::Words& words) {
   search::Words split(words.size());
@@ -147,6 +155,30 @@ search::Words WithWholeBackwards(const search::Words& words) {
   return whole;
 }
 
+// Takes orders to begin with; their score if they fit.
+std::optional<search::Score> TakeKnown(const search::Words& words, PlacedSearch* place) {
+  if (!search::IsComplete(place->problem, words)) return std::nullopt;
+  place->begin.push_back(words);
+  const absl::StatusOr<std::vector<int64_t>> over = Overshoot(*place, words);
+  search::Evaluator evaluator(place->problem);
+  if (!over.ok() || !over->empty() || !evaluator.Load(words)) return std::nullopt;
+  const search::Candidate judged = Judged({words, evaluator.base(), std::nullopt}, place);
+  if (place->value) place->judged.Offer(judged);
+  if (judged.score < place->fitting.score) place->fitting = judged;
+  return judged.score;
+}
+
+// Leaves out the candidates with these scores.
+void LeaveOut(const std::vector<search::Score>& scores, search::Candidates* candidates) {
+  const search::Candidates before = std::exchange(*candidates, {});
+  for (const search::Candidate& candidate : before.all()) {
+    const bool is_out = std::any_of(scores.begin(), scores.end(), [&](const search::Score& score) {
+      return score.value == candidate.score.value && score.ends == candidate.score.ends;
+    });
+    if (!is_out) candidates->Offer(candidate);
+  }
+}
+
 // The library's orders, and the one that is given; and what they are worth. An order whose actions
 // or memory the problem does not have may begin the search with its backwards split, or whole.
 void AddKnownOrders(const SearchRequest& request, size_t index, PlacedSearch* place) {
@@ -156,8 +188,9 @@ void AddKnownOrders(const SearchRequest& request, size_t index, PlacedSearch* pl
       OfferKnown(WithSplitBackwards(known.words), place);
       OfferKnown(WithWholeBackwards(known.words), place);
     }
-    if (!OfferKnown(known.words, place)) continue;
-    place->library.push_back({known.schedule, search::ValueOf(place->problem, known.words)});
+    const std::optional<search::Score> score = TakeKnown(known.words, place);
+    if (!score) continue;
+    place->library.push_back({known.schedule, score->value});
   }
   std::stable_sort(place->library.begin(), place->library.end(),
                    [](const auto& a, const auto& b) { return a.value < b.value; });
@@ -240,6 +273,13 @@ absl::StatusOr<PlacedSearch> PreparePlace(const SearchRequest& request, size_t i
   place.memory = std::move(placed.memory);
   place.problem = std::move(placed.problem);
   place.capacity = place.problem.capacity;
+  if (request.goal.IsBeyondSearch(place.costs)) {
+    StepCosts step = costs;
+    if (!place.recomputes.empty()) step.spec.values["recompute"] = place.recomputes;
+    const Plan plan = search::PlanOf(place.stages, search::OneAtATime(place.problem));
+    SL_ASSIGN_OR_RETURN(CostModel priced, CostsOfGoal(step, plan, request.goal, request.jitter));
+    place.value.emplace(request.goal, place.stages, std::move(priced), place.problem);
+  }
   if (request.any_split) OfferKnown(split_words, &place);
   for (const search::Words& words : choice.begin) OfferKnown(words, &place);
   AddKnownOrders(request, index, &place);
@@ -250,7 +290,34 @@ absl::StatusOr<PlacedSearch> PreparePlace(const SearchRequest& request, size_t i
     place.is_part = true;
     place.state.bound = bound_of_splits;
   }
+  if (place.value) place.least = BoundOfValue(place, budget);
   return place;
+}
+
+int64_t LeastOf(const PlacedSearch& place) {
+  if (!place.value) return place.state.bound;
+  return place.value->HasBoundOfProblem() ? std::max(place.least, place.state.bound) : place.least;
+}
+
+std::function<double(const search::Words& words)> ExcessOf(const PlacedSearch& place) {
+  if (!place.memory.is_given()) return nullptr;
+  return [count = std::make_shared<ExcessCount>(place)](const search::Words& words) {
+    return count->Of(words);
+  };
+}
+
+search::Candidate Judged(search::Candidate candidate, PlacedSearch* place) {
+  if (place->value) candidate.score.value = place->value->Of(candidate.words);
+  return candidate;
+}
+
+void JudgeCandidates(PlacedSearch* place) {
+  if (!place->value) return;
+  for (const search::Candidate& candidate : place->state.candidates.all()) {
+    if (!place->seen.emplace(candidate.score.value, candidate.score.ends).second) continue;
+    if (IsWished(place->problem.stop) && !place->judged.empty()) return;
+    place->judged.Offer(Judged({candidate.words, candidate.score, std::nullopt}, place));
+  }
 }
 
 void BeginAnew(PlacedSearch* place) {
@@ -270,31 +337,28 @@ void BeginAnew(PlacedSearch* place) {
 }
 
 bool OfferKnown(const search::Words& words, PlacedSearch* place) {
-  if (!search::IsComplete(place->problem, words)) return false;
-  place->begin.push_back(words);
-  const absl::StatusOr<std::vector<int64_t>> over = Overshoot(*place, words);
-  search::Evaluator evaluator(place->problem);
-  if (!over.ok() || !over->empty() || !evaluator.Load(words)) return false;
-  if (evaluator.base() < place->fitting.score) {
-    place->fitting = {words, evaluator.base(), std::nullopt};
-  }
-  return true;
+  return TakeKnown(words, place).has_value();
 }
 
 absl::StatusOr<bool> TakeWhatFits(PlacedSearch* place) {
   std::vector<int64_t> over;  // for the best of all
-  for (const search::Candidate& candidate : place->state.candidates.all()) {
+  std::vector<search::Score> beyond_limits;
+  JudgeCandidates(place);
+  const search::Candidates& candidates = place->value ? place->judged : place->state.candidates;
+  for (const search::Candidate& candidate : candidates.all()) {
     if (!(candidate.score < place->fitting.score)) break;
     SL_ASSIGN_OR_RETURN(std::vector<int64_t> beyond, Overshoot(*place, candidate.words));
     if (beyond.empty()) {
       place->fitting = candidate;
       break;
     }
+    if (place->value) beyond_limits.push_back(candidate.score);
     if (over.empty()) {
       over = std::move(beyond);
       place->beyond = candidate.words;
     }
   }
+  if (place->value) LeaveOut(beyond_limits, &place->judged);
   if (place->fitting.words.empty()) OfferKnown(search::OneAtATime(place->problem), place);
   if (!over.empty() && Shrink(over, place)) {
     place->is_part = true;
@@ -308,6 +372,7 @@ void ImproveWhatFits(const SearchBudget& budget, PlacedSearch* place) {
   constexpr double kHeats[kSeeds] = {0.1, 0.1, 1.0, 1.0};
   constexpr int64_t kMostLetters = 4'000, kTrials = 100'000;
   constexpr int64_t kFewLetters = 120, kFewTrials = 1'000;
+  if (place->value) return;  // ImproveByValue looks at bytes, too
   if (place->fitting.words.empty() || place->fitting.score.value <= place->state.bound) return;
   if (search::LettersOf(place->problem) > kMostLetters) return;
   const bool is_timed = budget.iterations == 0;
@@ -321,8 +386,10 @@ void ImproveWhatFits(const SearchBudget& budget, PlacedSearch* place) {
   std::vector<search::Improved> found(kSeeds);
   OnAllCores(kSeeds, [&](int i) {
     ExcessCount count(*place);
-    const search::OwnLimit limit = {[&](const search::Words& words) { return count.Of(words); },
-                                    place->fitting.score};
+    const search::Judgement limit = {
+        .excess = [&](const search::Words& words) { return count.Of(words); },
+        .best = place->fitting.score,
+        .value = nullptr};
     const uint64_t seed =
         budget.seed * 1'000'003 + static_cast<uint64_t>(place->state.iterations + i);
     const search::Words& words =

@@ -2,12 +2,17 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "schedlang/ask/rounds.h"
 #include "schedlang/ask/search_session.h"
+#include "schedlang/ask/true_value.h"
 #include "schedlang/costs/costs.h"
 #include "schedlang/memory/memory_limit.h"
 #include "schedlang/plan/plan.h"
@@ -46,8 +51,15 @@ struct PlacedSearch {
   // Only some of several choices, or with a reduced capacity: no proof for all.
   bool is_part = false;
   std::vector<search::Words> begin;  // orders to begin with
-  search::BoundParts bound;          // with all the memory
+  search::BoundParts bound;          // with all the memory, by the problem's count of time
   SearchState state;
+  // Where the problem's count of time is not the value: what is, the best orders by it (also those
+  // whose bytes do not fit), and the bound on it.
+  std::optional<TrueValue> value;
+  search::Candidates judged;
+  std::set<std::pair<int64_t, int64_t>> seen;  // the scores of candidates that were judged
+  int64_t round_size = 0;                      // of ImproveByValue
+  int64_t least = 0;
   search::Candidate fitting;  // the best whose bytes fit; without words: none yet
   search::Words beyond;       // the last that was better, and whose bytes did not fit
   std::vector<LibraryValue> library;
@@ -64,6 +76,16 @@ void BeginAnew(PlacedSearch* place);
 
 Plan LoweredOf(const PlacedSearch& place, const search::Words& words);
 
+// No order has a value below.
+int64_t LeastOf(const PlacedSearch& place);
+
+// By the words, the bytes above the limits of ranks, as a share of the limits; null without limits.
+// Called by one thread at a time; the place has to stay.
+std::function<double(const search::Words& words)> ExcessOf(const PlacedSearch& place);
+
+// The words by their value, if the place has its own; else with their score.
+search::Candidate Judged(search::Candidate candidate, PlacedSearch* place);
+
 // Adds orders to begin with, which may become `fitting`. False where they do not fit.
 bool OfferKnown(const search::Words& words, PlacedSearch* place);
 
@@ -71,6 +93,9 @@ bool OfferKnown(const search::Words& words, PlacedSearch* place);
 // without any fitting order yet, the order with the least memory, if it fits. If the best of all
 // does not fit, reduces the capacities in the search and returns false.
 absl::StatusOr<bool> TakeWhatFits(PlacedSearch* place);
+
+// Gives the candidates found so far their value, if the place has its own.
+void JudgeCandidates(PlacedSearch* place);
 
 // Goes on from `fitting` and from `beyond` within the whole capacities, by moves to better orders
 // that fit by the checker's count, until the budget is used up. Does nothing without orders, or for

@@ -523,6 +523,14 @@ Score Evaluator::Try(const Move& move, int64_t limit) {
   return ends ? Measure() : Score{};
 }
 
+Words Evaluator::WordsAfter(const Move& move) {
+  FindWindow(move);
+  ExchangeWindow();
+  Words after = words();
+  ExchangeWindow();
+  return after;
+}
+
 void Evaluator::Keep(const Move& move) {
   FrontBefore(move.rank, std::min(move.from, move.to));
   ForgetBehindFront(&there_);

@@ -80,6 +80,8 @@ class Evaluator {
   // The score after a possible move; kNoLimit if the words would never end, or if the value is
   // known to exceed `limit`. The base stays.
   Score Try(const Move& move, int64_t limit);
+  // The base with a possible move.
+  Words WordsAfter(const Move& move);
   // A possible move whose words end becomes part of the base.
   void Keep(const Move& move);
 
