@@ -163,6 +163,7 @@ std::optional<search::Score> TakeKnown(const search::Words& words, PlacedSearch*
   search::Evaluator evaluator(place->problem);
   if (!over.ok() || !over->empty() || !evaluator.Load(words)) return std::nullopt;
   const search::Candidate judged = Judged({words, evaluator.base(), std::nullopt}, place);
+  if (judged.score.value >= search::kNoLimit) return std::nullopt;  // ranks wait for each other
   if (place->value) place->judged.Offer(judged);
   if (judged.score < place->fitting.score) place->fitting = judged;
   return judged.score;
