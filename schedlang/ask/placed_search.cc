@@ -10,6 +10,7 @@
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "schedlang/ask/free_split.h"
+#include "schedlang/ask/judged_orders.h"
 #include "schedlang/ask/places.h"
 #include "schedlang/ask/recompute_choice.h"
 #include "schedlang/base/bytes.h"
@@ -116,13 +117,6 @@ search::BoundParts BoundWithin(const search::Problem& problem, const SearchBudge
   search::Problem bounded = problem;
   bounded.stop = &over;
   return search::PartsOfBound(bounded);
-}
-
-// The same of the values, after that.
-int64_t BoundOfValue(const PlacedSearch& place, const SearchBudget& budget) {
-  const bool is_timed = budget.iterations == 0;
-  const Stop over(place.problem.stop, is_timed ? NowNs() + budget.time_ns / 8 : Stop::kNever);
-  return place.value->BoundFrom(place.state.bound, place.is_part, &over);
 }
 
 // The orders with an I and its W in place of each B, or with a B in place of each I and no W.
@@ -291,13 +285,8 @@ absl::StatusOr<PlacedSearch> PreparePlace(const SearchRequest& request, size_t i
     place.is_part = true;
     place.state.bound = bound_of_splits;
   }
-  if (place.value) place.least = BoundOfValue(place, budget);
+  if (place.value) FindLeast(budget, &place);
   return place;
-}
-
-int64_t LeastOf(const PlacedSearch& place) {
-  if (!place.value) return place.state.bound;
-  return place.value->HasBoundOfProblem() ? std::max(place.least, place.state.bound) : place.least;
 }
 
 std::function<double(const search::Words& words)> ExcessOf(const PlacedSearch& place) {
@@ -305,20 +294,6 @@ std::function<double(const search::Words& words)> ExcessOf(const PlacedSearch& p
   return [count = std::make_shared<ExcessCount>(place)](const search::Words& words) {
     return count->Of(words);
   };
-}
-
-search::Candidate Judged(search::Candidate candidate, PlacedSearch* place) {
-  if (place->value) candidate.score.value = place->value->Of(candidate.words);
-  return candidate;
-}
-
-void JudgeCandidates(PlacedSearch* place) {
-  if (!place->value) return;
-  for (const search::Candidate& candidate : place->state.candidates.all()) {
-    if (!place->seen.emplace(candidate.score.value, candidate.score.ends).second) continue;
-    if (IsWished(place->problem.stop) && !place->judged.empty()) return;
-    place->judged.Offer(Judged({candidate.words, candidate.score, std::nullopt}, place));
-  }
 }
 
 void BeginAnew(PlacedSearch* place) {

@@ -76,15 +76,9 @@ void BeginAnew(PlacedSearch* place);
 
 Plan LoweredOf(const PlacedSearch& place, const search::Words& words);
 
-// No order has a value below.
-int64_t LeastOf(const PlacedSearch& place);
-
 // By the words, the bytes above the limits of ranks, as a share of the limits; null without limits.
 // Called by one thread at a time; the place has to stay.
 std::function<double(const search::Words& words)> ExcessOf(const PlacedSearch& place);
-
-// The words by their value, if the place has its own; else with their score.
-search::Candidate Judged(search::Candidate candidate, PlacedSearch* place);
 
 // Adds orders to begin with, which may become `fitting`. False where they do not fit.
 bool OfferKnown(const search::Words& words, PlacedSearch* place);
@@ -93,9 +87,6 @@ bool OfferKnown(const search::Words& words, PlacedSearch* place);
 // without any fitting order yet, the order with the least memory, if it fits. If the best of all
 // does not fit, reduces the capacities in the search and returns false.
 absl::StatusOr<bool> TakeWhatFits(PlacedSearch* place);
-
-// Gives the candidates found so far their value, if the place has its own.
-void JudgeCandidates(PlacedSearch* place);
 
 // Goes on from `fitting` and from `beyond` within the whole capacities, by moves to better orders
 // that fit by the checker's count, until the budget is used up. Does nothing without orders, or for

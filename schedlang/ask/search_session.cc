@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/ask/free_split.h"
-#include "schedlang/ask/improve_by_value.h"
 #include "schedlang/ask/jitter.h"
+#include "schedlang/ask/judged_orders.h"
 #include "schedlang/ask/offload_search.h"
 #include "schedlang/ask/placed_search.h"
 #include "schedlang/ask/placed_work.h"

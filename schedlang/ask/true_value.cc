@@ -98,7 +98,7 @@ int64_t ValueOfDraws(const std::vector<int64_t>& values, Expect expect) {
 }
 
 std::vector<int64_t> SimulatedValues(const Plan& plan, const CostModel& costs,
-                                     const SearchGoal& goal) {
+                                     const SearchGoal& goal, const Stop* stop) {
   const Plan steps = PlanOfGoal(plan, goal);
   const CostModel* priced = &costs;
   std::optional<CostModel> of_groups;
@@ -111,6 +111,7 @@ std::vector<int64_t> SimulatedValues(const Plan& plan, const CostModel& costs,
   if (goal.draws == 0) return {SimulatedOnce(lowered, wiring, *priced, goal)};
   std::vector<int64_t> values;
   for (int k = 0; k < goal.draws; ++k) {
+    if (IsWished(stop)) return {search::kNoLimit};
     values.push_back(
         SimulatedOnce(lowered, wiring, WithNoise(lowered, *priced, SeedOfDraw({}, k)), goal));
   }
@@ -145,7 +146,12 @@ TrueValue::TrueValue(const SearchGoal& goal, const Plan& stages, CostModel costs
 }
 
 int64_t TrueValue::Of(const search::Words& words) {
-  if (is_simulated_) return SimulatedValue(search::PlanOf(stages_, words), costs_, goal_);
+  if (is_simulated_) {
+    const Stop* const stop = std::exchange(is_first_, false) ? nullptr : problem_.stop;
+    if (IsWished(stop)) return search::kNoLimit;
+    return ValueOfDraws(SimulatedValues(search::PlanOf(stages_, words), costs_, goal_, stop),
+                        goal_.expect);
+  }
   if (!drawn_.Run(words)) return search::kNoLimit;
   return goal_.objective == search::Objective::kPeriod
              ? drawn_.Period()

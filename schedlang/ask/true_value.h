@@ -36,9 +36,10 @@ struct SearchGoal {
 // The value of a plan that is not lowered, simulated at these costs, which are for so many steps of
 // it (PlanOfGoal); kNoLimit if it never ends.
 int64_t SimulatedValue(const Plan& plan, const CostModel& costs, const SearchGoal& goal);
-// Of each draw, the time of the step; of a period a single one.
+// Of each draw, the time of the step; of a period a single one. A single kNoLimit once `stop`
+// (null: never) is wished.
 std::vector<int64_t> SimulatedValues(const Plan& plan, const CostModel& costs,
-                                     const SearchGoal& goal);
+                                     const SearchGoal& goal, const Stop* stop = nullptr);
 // The mean, rounded, or the worst.
 int64_t ValueOfDraws(const std::vector<int64_t>& values, Expect expect);
 
@@ -56,6 +57,7 @@ class TrueValue {
   TrueValue(const SearchGoal& goal, const Plan& stages, CostModel costs,
             const search::Problem& problem);
 
+  // kNoLimit for words that never end, and, but for the first, once the problem's stop is wished.
   int64_t Of(const search::Words& words);
   // A lower bound on the value of all orders, where `bound` is one by the problem's count of time.
   // The stages may have other costs than these, if there are `others`. After a wish to stop it may
@@ -75,7 +77,8 @@ class TrueValue {
   CostModel costs_;
   search::Problem problem_;
   search::DrawnTimes drawn_;
-  bool is_simulated_;  // else drawn_ has all times
+  bool is_simulated_;     // else drawn_ has all times
+  bool is_first_ = true;  // of the values
 };
 
 }  // namespace stringline

@@ -158,12 +158,14 @@ bool Evaluator::Load(const Words& words) {
   return ends;
 }
 
-Words Evaluator::words() const {
+Words Evaluator::words(bool tried) {
   Words words;
+  if (tried) ExchangeWindow();
   for (int r = 0; r < ranks(); ++r) {
     const auto begin = word_.begin() + first_[r];
     words.emplace_back(begin, begin + length_[r]);
   }
+  if (tried) ExchangeWindow();
   return words;
 }
 
@@ -521,14 +523,6 @@ Score Evaluator::Try(const Move& move, int64_t limit) {
   }
   unequal_.Restore();
   return ends ? Measure() : Score{};
-}
-
-Words Evaluator::WordsAfter(const Move& move) {
-  FindWindow(move);
-  ExchangeWindow();
-  Words after = words();
-  ExchangeWindow();
-  return after;
 }
 
 void Evaluator::Keep(const Move& move) {

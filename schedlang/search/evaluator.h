@@ -62,7 +62,8 @@ class Evaluator {
   // Loads complete words. False if they never end.
   bool Load(const Words& words);
   const Score& base() const { return base_; }
-  Words words() const;
+  // The base; after Try also the words that were tried.
+  Words words(bool tried = false);
 
   int ranks() const { return static_cast<int>(first_.size()) - 1; }
   int length(int rank) const { return length_[rank]; }
@@ -80,8 +81,6 @@ class Evaluator {
   // The score after a possible move; kNoLimit if the words would never end, or if the value is
   // known to exceed `limit`. The base stays.
   Score Try(const Move& move, int64_t limit);
-  // The base with a possible move.
-  Words WordsAfter(const Move& move);
   // A possible move whose words end becomes part of the base.
   void Keep(const Move& move);
 

@@ -85,13 +85,13 @@ class Annealing {
     return fits_ ? energy : Energy(best_) * (1 + kExcess * excess);
   }
 
-  // Makes the move unless the energy of its words is above `most`.
+  // Makes the move, which was just tried, unless the energy of its words is above `most`.
   bool Keep(const Move& move, const Score& score, double most) {
     const Score before = std::exchange(now_, score);
     const bool fitted = fits_;
     std::optional<Words> after;
     const auto words = [&]() -> const Words& {
-      if (!after) after = evaluator_.WordsAfter(move);
+      if (!after) after = evaluator_.words(true);
       return *after;
     };
     const double energy = Judge(words, most);

@@ -1,4 +1,4 @@
-#include "schedlang/ask/improve_by_value.h"
+#include "schedlang/ask/judged_orders.h"
 
 #include <algorithm>
 #include <thread>
@@ -43,6 +43,31 @@ search::Improved Anneal(const PlacedSearch& place, const search::Problem& proble
 }
 
 }  // namespace
+
+search::Candidate Judged(search::Candidate candidate, PlacedSearch* place) {
+  if (place->value) candidate.score.value = place->value->Of(candidate.words);
+  return candidate;
+}
+
+void JudgeCandidates(PlacedSearch* place) {
+  if (!place->value) return;
+  for (const search::Candidate& candidate : place->state.candidates.all()) {
+    if (!place->seen.emplace(candidate.score.value, candidate.score.ends).second) continue;
+    if (IsWished(place->problem.stop) && !place->judged.empty()) return;
+    place->judged.Offer(Judged({candidate.words, candidate.score, std::nullopt}, place));
+  }
+}
+
+void FindLeast(const SearchBudget& budget, PlacedSearch* place) {
+  const bool is_timed = budget.iterations == 0;
+  const Stop over(place->problem.stop, is_timed ? NowNs() + budget.time_ns / 8 : Stop::kNever);
+  place->least = place->value->BoundFrom(place->state.bound, place->is_part, &over);
+}
+
+int64_t LeastOf(const PlacedSearch& place) {
+  if (!place.value) return place.state.bound;
+  return place.value->HasBoundOfProblem() ? std::max(place.least, place.state.bound) : place.least;
+}
 
 void ImproveByValue(const SearchBudget& budget, const std::function<bool()>& goes_on,
                     PlacedSearch* place) {
