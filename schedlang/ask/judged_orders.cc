@@ -30,7 +30,7 @@ search::Improved Anneal(const PlacedSearch& place, const search::Problem& proble
   TrueValue value = *place.value;
   const search::Judgement judgement = {
       .excess = ExcessOf(place),
-      .best = place.memory.is_given() ? place.fitting.score : search::Score(),
+      .best = place.memory.is_given() ? place.judged.best().score : search::Score(),
       .value = [&value](const search::Words& words) { return value.Of(words); },
       .is_above = value.HasBoundOfProblem(),
       .takes = value.IsSimulated() ? kSimulationTakes : 1};
@@ -44,18 +44,27 @@ search::Improved Anneal(const PlacedSearch& place, const search::Problem& proble
 
 }  // namespace
 
-search::Candidate Judged(search::Candidate candidate, PlacedSearch* place) {
-  if (place->value) candidate.score.value = place->value->Of(candidate.words);
-  return candidate;
+int64_t Judge(search::Candidate candidate, PlacedSearch* place) {
+  if (!place->value) return candidate.score.value;
+  candidate.score.value = place->value->Of(candidate.words);
+  const int64_t value = candidate.score.value;
+  place->judged.Offer(std::move(candidate));
+  return value;
 }
 
 void JudgeCandidates(PlacedSearch* place) {
-  if (!place->value) return;
+  if (!place->value || place->memory.is_given()) return;
   for (const search::Candidate& candidate : place->state.candidates.all()) {
     if (!place->seen.emplace(candidate.score.value, candidate.score.ends).second) continue;
     if (IsWished(place->problem.stop) && !place->judged.empty()) return;
-    place->judged.Offer(Judged({candidate.words, candidate.score, std::nullopt}, place));
+    Judge({candidate.words, candidate.score, std::nullopt}, place);
   }
+}
+
+const search::Candidate& BestOf(const PlacedSearch& place) {
+  static const search::Candidate kNone;
+  if (!place.value) return place.fitting;
+  return place.judged.empty() ? kNone : place.judged.best();
 }
 
 void FindLeast(const SearchBudget& budget, PlacedSearch* place) {
@@ -80,7 +89,8 @@ void ImproveByValue(const SearchBudget& budget, const std::function<bool()>& goe
   problem.stop = &over;
   const int count = AnnealingsOf(budget);
   if (place->round_size == 0) place->round_size = kFirstRound;
-  while (!place->judged.empty() && place->fitting.score.value > LeastOf(*place) && goes_on()) {
+  while (!place->judged.empty() && place->judged.best().score.value > LeastOf(*place) &&
+         goes_on()) {
     const int64_t began_ns = NowNs();
     if (over.IsWished() || (!is_timed && place->state.iterations >= most)) break;
     int64_t trials = place->round_size;
@@ -95,9 +105,7 @@ void ImproveByValue(const SearchBudget& budget, const std::function<bool()>& goe
     });
     for (search::Improved& improved : found) {
       if (improved.words.empty()) continue;
-      search::Candidate candidate{std::move(improved.words), improved.score, std::nullopt};
-      if (candidate.score < place->fitting.score) place->fitting = candidate;
-      place->judged.Offer(std::move(candidate));
+      place->judged.Offer({std::move(improved.words), improved.score, std::nullopt});
     }
     place->state.iterations += count * trials;
     const int64_t took_ns = NowNs() - began_ns;

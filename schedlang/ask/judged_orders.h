@@ -12,11 +12,14 @@
 
 namespace stringline {
 
-// The words with their value, if the place has its own; else as they are.
-search::Candidate Judged(search::Candidate candidate, PlacedSearch* place);
+// The value of words whose bytes fit; if the place has values of its own, they are judged by them.
+int64_t Judge(search::Candidate candidate, PlacedSearch* place);
 
-// Gives the candidates found so far their value, if the place has its own.
+// Judges the candidates found so far, if the place has values of its own and no limit of bytes.
 void JudgeCandidates(PlacedSearch* place);
+
+// The best of all whose bytes fit; without words: none yet.
+const search::Candidate& BestOf(const PlacedSearch& place);
 
 // Finds the bound on values, in at most an eighth of the time.
 void FindLeast(const SearchBudget& budget, PlacedSearch* place);

@@ -149,29 +149,18 @@ search::Words WithWholeBackwards(const search::Words& words) {
   return whole;
 }
 
-// Takes orders to begin with; their score if they fit.
-std::optional<search::Score> TakeKnown(const search::Words& words, PlacedSearch* place) {
+// Takes orders to begin with; their value if they fit and end.
+std::optional<int64_t> TakeKnown(const search::Words& words, PlacedSearch* place) {
   if (!search::IsComplete(place->problem, words)) return std::nullopt;
   place->begin.push_back(words);
   const absl::StatusOr<std::vector<int64_t>> over = Overshoot(*place, words);
   search::Evaluator evaluator(place->problem);
   if (!over.ok() || !over->empty() || !evaluator.Load(words)) return std::nullopt;
-  const search::Candidate judged = Judged({words, evaluator.base(), std::nullopt}, place);
-  if (judged.score.value >= search::kNoLimit) return std::nullopt;  // ranks wait for each other
-  if (place->value) place->judged.Offer(judged);
-  if (judged.score < place->fitting.score) place->fitting = judged;
-  return judged.score;
-}
-
-// Leaves out the candidates with these scores.
-void LeaveOut(const std::vector<search::Score>& scores, search::Candidates* candidates) {
-  const search::Candidates before = std::exchange(*candidates, {});
-  for (const search::Candidate& candidate : before.all()) {
-    const bool is_out = std::any_of(scores.begin(), scores.end(), [&](const search::Score& score) {
-      return score.value == candidate.score.value && score.ends == candidate.score.ends;
-    });
-    if (!is_out) candidates->Offer(candidate);
-  }
+  search::Candidate known{words, evaluator.base(), std::nullopt};
+  if (known.score < place->fitting.score) place->fitting = known;
+  const int64_t value = Judge(std::move(known), place);
+  if (value >= search::kNoLimit) return std::nullopt;  // ranks wait for each other
+  return value;
 }
 
 // The library's orders, and the one that is given; and what they are worth. An order whose actions
@@ -183,9 +172,9 @@ void AddKnownOrders(const SearchRequest& request, size_t index, PlacedSearch* pl
       OfferKnown(WithSplitBackwards(known.words), place);
       OfferKnown(WithWholeBackwards(known.words), place);
     }
-    const std::optional<search::Score> score = TakeKnown(known.words, place);
-    if (!score) continue;
-    place->library.push_back({known.schedule, score->value});
+    const std::optional<int64_t> value = TakeKnown(known.words, place);
+    if (!value) continue;
+    place->library.push_back({known.schedule, *value});
   }
   std::stable_sort(place->library.begin(), place->library.end(),
                    [](const auto& a, const auto& b) { return a.value < b.value; });
@@ -318,24 +307,21 @@ bool OfferKnown(const search::Words& words, PlacedSearch* place) {
 
 absl::StatusOr<bool> TakeWhatFits(PlacedSearch* place) {
   std::vector<int64_t> over;  // for the best of all
-  std::vector<search::Score> beyond_limits;
-  JudgeCandidates(place);
-  const search::Candidates& candidates = place->value ? place->judged : place->state.candidates;
-  for (const search::Candidate& candidate : candidates.all()) {
+  for (const search::Candidate& candidate : place->state.candidates.all()) {
     if (!(candidate.score < place->fitting.score)) break;
     SL_ASSIGN_OR_RETURN(std::vector<int64_t> beyond, Overshoot(*place, candidate.words));
     if (beyond.empty()) {
       place->fitting = candidate;
+      Judge(candidate, place);
       break;
     }
-    if (place->value) beyond_limits.push_back(candidate.score);
     if (over.empty()) {
       over = std::move(beyond);
       place->beyond = candidate.words;
     }
   }
-  if (place->value) LeaveOut(beyond_limits, &place->judged);
-  if (place->fitting.words.empty()) OfferKnown(search::OneAtATime(place->problem), place);
+  const bool is_none = place->value ? place->judged.empty() : place->fitting.words.empty();
+  if (is_none) OfferKnown(search::OneAtATime(place->problem), place);
   if (!over.empty() && Shrink(over, place)) {
     place->is_part = true;
     BeginAnew(place);
@@ -348,7 +334,6 @@ void ImproveWhatFits(const SearchBudget& budget, PlacedSearch* place) {
   constexpr double kHeats[kSeeds] = {0.1, 0.1, 1.0, 1.0};
   constexpr int64_t kMostLetters = 4'000, kTrials = 100'000;
   constexpr int64_t kFewLetters = 120, kFewTrials = 1'000;
-  if (place->value) return;  // ImproveByValue looks at bytes, too
   if (place->fitting.words.empty() || place->fitting.score.value <= place->state.bound) return;
   if (search::LettersOf(place->problem) > kMostLetters) return;
   const bool is_timed = budget.iterations == 0;
@@ -377,6 +362,7 @@ void ImproveWhatFits(const SearchBudget& budget, PlacedSearch* place) {
     place->state.iterations += improved.trials;
     if (!(improved.score < place->fitting.score)) continue;
     place->fitting = {std::move(improved.words), improved.score, std::nullopt};
+    Judge(place->fitting, place);
   }
 }
 

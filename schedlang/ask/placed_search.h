@@ -53,15 +53,16 @@ struct PlacedSearch {
   std::vector<search::Words> begin;  // orders to begin with
   search::BoundParts bound;          // with all the memory, by the problem's count of time
   SearchState state;
-  // Where the problem's count of time is not the value: what is, the best orders by it (also those
-  // whose bytes do not fit), and the bound on it.
+  // Where the problem's count of time is not the value: what is, the best orders by it, whose bytes
+  // fit, and the bound on it.
   std::optional<TrueValue> value;
   search::Candidates judged;
   std::set<std::pair<int64_t, int64_t>> seen;  // the scores of candidates that were judged
   int64_t round_size = 0;                      // of ImproveByValue
   int64_t least = 0;
-  search::Candidate fitting;  // the best whose bytes fit; without words: none yet
-  search::Words beyond;       // the last that was better, and whose bytes did not fit
+  search::Candidate fitting;  // the best whose bytes fit, by the problem's count of time;
+  // without words: none yet
+  search::Words beyond;  // the last that was better, and whose bytes did not fit
   std::vector<LibraryValue> library;
 };
 

@@ -100,7 +100,7 @@ class SearchRun {
   }
 
   // The value of the best fitting order; kNoLimit if none was found.
-  static int64_t ValueOf(const PlacedSearch& place) { return place.fitting.score.value; }
+  static int64_t ValueOf(const PlacedSearch& place) { return BestOf(place).score.value; }
 
   // When a search is over: at a time, or after so many iterations of a placement.
   struct Until {
@@ -146,6 +146,9 @@ class SearchRun {
       // Orders in less memory, and orders near those that fit, are searched in turn.
       const bool is_short = !fits || place->problem.capacity != place->capacity;
       if (is_short && part > 1) ImproveWhatFits(ShareOf(until, *place, part), place);
+      if (!place->value) continue;
+      ImproveByValue(
+          ShareOf(until, *place, part), [&] { return GoesOn(*place); }, place);
     }
     return absl::OkStatus();
   }
@@ -200,11 +203,11 @@ class SearchRun {
     const Until until{end_ns_, iterations > 0 ? place->state.iterations + iterations : 0};
     ProveIfSmall(until, place);
     SL_RETURN_IF_ERROR(SearchUntil(until, place));
-    if (place->fitting.words.empty() && stop_.IsWished()) {
+    if (BestOf(*place).words.empty() && stop_.IsWished()) {
       return absl::NotFoundError(
           "the search was stopped before it found an order; give it more time (`seconds`)");
     }
-    if (place->fitting.words.empty()) {
+    if (BestOf(*place).words.empty()) {
       return absl::NotFoundError("no order was found whose bytes fit; give more memory");
     }
     return Simulated(*place);
@@ -212,7 +215,7 @@ class SearchRun {
 
   // Checks and simulates the best fitting order of the place.
   absl::StatusOr<FoundSchedule> Simulated(const PlacedSearch& place) {
-    const search::Words& words = place.fitting.words;
+    const search::Words& words = BestOf(place).words;
     FoundSchedule found;
     found.place = place.word;
     found.places = searched_;
