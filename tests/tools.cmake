@@ -42,6 +42,7 @@ stringline_test(tools_test
     tools/run_sections_test.cc
     tools/run_test.cc
     tools/scripts_test.cc
+    tools/search_goals_test.cc
     tools/search_memory_test.cc
     tools/search_offload_test.cc
     tools/search_stop_test.cc

@@ -301,7 +301,7 @@ absl::StatusOr<Answer> Reported(const Request& request) {
 
 absl::StatusOr<Answer> Jittered(const Request& request) {
   Fields fields(request.json);
-  JitterRuns runs{.runs = 20};
+  JitterRuns runs{.runs = kUsualDraws};
   std::string jitter;
   fields.Read("jitter", &jitter);
   fields.ReadNumber("seeds", 1, 1'000'000, &runs.runs);

@@ -307,6 +307,9 @@ void ReadSearch(Fields* fields, SearchQuestion* question) {
   fields->ReadWord("split", {"any"}, &split);
   fields->ReadNumber("layers", 1, 4096, &question->layers);
   fields->ReadWord("minimize", {"makespan", "span", "period"}, &minimize);
+  fields->ReadWritten("jitter", &question->jitter);
+  fields->ReadNumber("seeds", 1, 1'000, &question->seeds);
+  fields->ReadWord("expect", {"mean", "worst"}, &question->expect);
   fields->ReadNumber("activations", 0, kMostNumber, &question->activations);
   ReadMemory("memory", fields, &question->memory);
   ReadMemory("host_memory", fields, &question->host);

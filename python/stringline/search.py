@@ -30,7 +30,7 @@ class Found(Answer):
 
     @property
     def value_us(self) -> float:
-        """The makespan, or the minimised quantity, in microseconds."""
+        """The makespan, or the minimised quantity, in microseconds, as simulated."""
         return float(self["value_us"])
 
     @property
@@ -75,6 +75,9 @@ def search(
     split: str | None = None,
     layers: int | None = None,
     minimize: str | None = None,
+    jitter: str | float | None = None,
+    seeds: int | None = None,
+    expect: str | None = None,
     activations: int | None = None,
     memory: Memory | None = None,
     host_memory: Memory | None = None,
@@ -103,7 +106,12 @@ def search(
             ``"any"``, or the rank of each stage, ``"[0,1,1,0]"``.
         split: ``"any"``: also split the ``layers`` among stages, for costs of the whole model
             (``work="model"``, or a model's shape, which gives the layers).
-        minimize: ``"makespan"`` (the default), ``"span"`` or ``"period"``.
+        minimize: ``"makespan"`` (the default), ``"span"`` or ``"period"``, that of eight steps that
+            follow each other, with updates.
+        jitter: minimize the makespan of steps whose times are drawn at random, as in
+            ``Timeline.jitter``: ``"10%"`` or 0.1; in place of a jitter among the costs.
+        seeds: so many of them; 20 by default.
+        expect: which of them is to be short: ``"mean"`` (the default), or ``"worst"``, the longest.
         activations: most stage activations that a rank may hold.
         memory: most bytes that a rank may hold, as ``"80GB"``; a list is a limit for each rank, a
             dict has limits for some ranks.
@@ -123,6 +131,9 @@ def search(
         split=split,
         layers=layers,
         minimize=minimize,
+        jitter=jitter if jitter is None or isinstance(jitter, str) else f"{jitter:g}",
+        seeds=seeds,
+        expect=expect,
         activations=activations,
         kinds=kinds,
         pairs=pairs,

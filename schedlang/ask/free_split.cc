@@ -75,7 +75,8 @@ std::vector<int64_t> PiecesOf(const SearchRequest& request, const StepCosts& cos
   const std::vector<int64_t> recomputes = request.recompute == SearchRecompute::kAny
                                               ? std::vector<int64_t>(line.stages.size(), 0)
                                               : RecomputingOf(request, line);
-  const auto placed = ProblemWithin(Unlimited(request), costs, line, recomputes);
+  // No rank is slow here: a slow one only takes longer.
+  const auto placed = ProblemWithin(Unlimited(request), {costs.spec, {}}, line, recomputes);
   if (!placed.ok()) return {};
   const CostModel& priced = placed->costs;
   const bool overlap = !priced.parts.empty() && (request.limits.pairs || stages.chunks > 1);

@@ -64,7 +64,7 @@ class Draws {
 
  private:
   absl::Status Draw(int run) {
-    const auto seed = static_cast<uint64_t>(runs_.seed) + static_cast<uint64_t>(run) * 1'000'003;
+    const uint64_t seed = SeedOfDraw(runs_, run);
     const auto k = static_cast<size_t>(run);
     const CostModel& costs = *step_.costs;
     if (!listed_) {
@@ -90,6 +90,10 @@ class Draws {
 };
 
 }  // namespace
+
+uint64_t SeedOfDraw(const JitterRuns& runs, int k) {
+  return static_cast<uint64_t>(runs.seed) + static_cast<uint64_t>(k) * 1'000'003;
+}
 
 absl::Status SetJitter(const std::string& share, CostModel* costs) {
   if (!share.empty()) {

@@ -12,11 +12,17 @@
 
 namespace stringline {
 
+// The draws of a step, where nothing else is said.
+inline constexpr int kUsualDraws = 20;
+
 // The numbers of the draws: `runs` of them, from `seed` on.
 struct JitterRuns {
   int runs = 200;
   int seed = 1;
 };
+
+// The seed of draw k of those.
+uint64_t SeedOfDraw(const JitterRuns& runs, int k);
 
 // Takes the standard deviation of durations, "30%", into the costs; "": leaves what they say.
 // InvalidArgument for a share that is none, and for costs without any jitter then.

@@ -8,9 +8,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/ask/jitter.h"
 #include "schedlang/ask/placed_search.h"
 #include "schedlang/ask/placed_work.h"
 #include "schedlang/ask/places.h"
+#include "schedlang/ask/true_value.h"
 #include "schedlang/base/clock.h"
 #include "schedlang/base/status.h"
 #include "schedlang/check/rules.h"
@@ -255,6 +257,18 @@ absl::StatusOr<search::BoundParts> BoundOfAll(const SearchRequest& request, cons
   return search::PartsOfBound(relaxed.problem);
 }
 
+// The bound on values, from one by the optimiser's count of time for every choice.
+absl::StatusOr<int64_t> LeastOfAll(const SearchRequest& request, const StepCosts& costs,
+                                   const Plan& stages, int64_t bound) {
+  SL_ASSIGN_OR_RETURN(const PlacedProblem placed,
+                      ProblemWithin(request, costs, stages,
+                                    std::vector<int64_t>(stages.stages.size(), search::kKeeps)));
+  const Plan plan = search::PlanOf(stages, search::OneAtATime(placed.problem));
+  SL_ASSIGN_OR_RETURN(CostModel priced, CostsOfGoal(costs, plan, request.goal, request.jitter));
+  const TrueValue value(request.goal, stages, std::move(priced), placed.problem);
+  return value.BoundFrom(bound, true, request.stop);
+}
+
 // The same plan with fewer copies, where that is no longer: only those that limits ask for, and of
 // fewer stages.
 absl::Status Thin(const SearchRequest& request, const StepCosts& costs, const Plan& stages,
@@ -279,8 +293,10 @@ std::vector<int> NumbersOf(const std::vector<int64_t>& stages) {
 }
 
 // Puts the plan of `best` into `found`, checked and simulated.
-absl::Status Answer(const StepCosts& costs, const Best& best, FoundSchedule* found) {
+absl::Status Answer(const SearchRequest& request, const StepCosts& costs, const Best& best,
+                    FoundSchedule* found) {
   found->plan = best.work->plan;
+  found->goal = request.goal;
   found->value = best.work->score.value;
   StepCosts step = costs;
   const std::vector<int64_t> recomputes = search::StagesThat(search::kRecomputes, best.choices);
@@ -295,6 +311,10 @@ absl::Status Answer(const StepCosts& costs, const Best& best, FoundSchedule* fou
   PriceGroups(found->lowered, &found->costs);
   const Wiring wiring = WiringOf(found->lowered, CommLayout::kEdge, found->costs.receive_buffers);
   SL_ASSIGN_OR_RETURN(found->timeline, SimulatedStep(found->lowered, wiring, found->costs));
+  if (request.goal.draws > 0) {
+    SL_RETURN_IF_ERROR(SetJitter(request.jitter, &found->costs));
+    found->drawn_ns = SimulatedValues(found->plan, found->costs, found->goal);
+  }
   found->recomputing = NumbersOf(recomputes);
   std::vector<int64_t> remaking(recomputes.size(), 0), offloading(recomputes.size(), 0);
   for (const Action& action : found->plan.actions) {
@@ -335,7 +355,7 @@ absl::StatusOr<FoundSchedule> SearchPlainly(const SearchRequest& request, const 
   SL_ASSIGN_OR_RETURN(const WorkPlacer placer,
                       WorkPlacer::For(request, costs, stages, best.choices));
   best.work = placer.Place(best.words, {found.value, 0}, WorkPlacer::Effort::kWhole);
-  if (best.work) SL_RETURN_IF_ERROR(Answer(costs, best, &found));
+  if (best.work) SL_RETURN_IF_ERROR(Answer(request, costs, best, &found));
   return found;
 }
 
@@ -430,12 +450,11 @@ absl::StatusOr<FoundSchedule> SearchCopies(const SearchRequest& request, const S
   found.iterations += iterations;
   found.place = request.places.empty() ? "" : request.places[0];
   if (!found.place.empty()) found.places = {found.place};
-  found.objective = request.limits.objective;
   found.memory = placer.memory();
   found.host = placer.host();
-  SL_RETURN_IF_ERROR(Answer(costs, best, &found));
+  SL_RETURN_IF_ERROR(Answer(request, costs, best, &found));
   found.bound = bound;
-  found.least = bound.sum();
+  SL_ASSIGN_OR_RETURN(found.least, LeastOfAll(request, costs, stages, bound.sum()));
   return found;
 }
 

@@ -3,12 +3,14 @@
 #include "schedlang/ask/placed_search.h"
 
 #include <algorithm>
+#include <memory>
 #include <unordered_map>
 #include <utility>
 
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "schedlang/ask/free_split.h"
+#include "schedlang/ask/judged_orders.h"
 #include "schedlang/ask/places.h"
 #include "schedlang/ask/recompute_choice.h"
 #include "schedlang/base/bytes.h"
@@ -198,6 +200,20 @@ absl::StatusOr<SplitChoice> ChooseLayersAndRecompute(const SearchRequest& reques
   return choice;
 }
 
+// Takes orders to begin with; their value if they fit and end.
+std::optional<int64_t> TakeKnown(const search::Words& words, PlacedSearch* place) {
+  if (!search::IsComplete(place->problem, words)) return std::nullopt;
+  place->begin.push_back(words);
+  const absl::StatusOr<std::vector<int64_t>> over = Overshoot(*place, words);
+  search::Evaluator evaluator(place->problem);
+  if (!over.ok() || !over->empty() || !evaluator.Load(words)) return std::nullopt;
+  search::Candidate known{words, evaluator.base(), std::nullopt};
+  if (known.score < place->fitting.score) place->fitting = known;
+  const int64_t value = Judge(std::move(known), place);
+  if (value >= search::kNoLimit) return std::nullopt;  // ranks wait for each other
+  return value;
+}
+
 // The library's orders, and the one that is given; and what they are worth. An order whose actions
 // or memory the problem does not have may begin the search with its backwards split, or whole.
 void AddKnownOrders(const SearchRequest& request, size_t index, PlacedSearch* place) {
@@ -207,8 +223,9 @@ void AddKnownOrders(const SearchRequest& request, size_t index, PlacedSearch* pl
       OfferKnown(WithSplitBackwards(known.words), place);
       OfferKnown(WithWholeBackwards(known.words), place);
     }
-    if (!OfferKnown(known.words, place)) continue;
-    place->library.push_back({known.schedule, search::ValueOf(place->problem, known.words)});
+    const std::optional<int64_t> value = TakeKnown(known.words, place);
+    if (!value) continue;
+    place->library.push_back({known.schedule, *value});
   }
   std::stable_sort(place->library.begin(), place->library.end(),
                    [](const auto& a, const auto& b) { return a.value < b.value; });
@@ -284,6 +301,13 @@ absl::StatusOr<PlacedSearch> PreparePlace(const SearchRequest& request, size_t i
   place.memory = std::move(placed.memory);
   place.problem = std::move(placed.problem);
   place.capacity = place.problem.capacity;
+  if (request.goal.IsBeyondSearch(place.costs)) {
+    StepCosts step = costs;
+    if (!place.recomputes.empty()) step.spec.values["recompute"] = place.recomputes;
+    const Plan plan = search::PlanOf(place.stages, search::OneAtATime(place.problem));
+    SL_ASSIGN_OR_RETURN(CostModel priced, CostsOfGoal(step, plan, request.goal, request.jitter));
+    place.value.emplace(request.goal, place.stages, std::move(priced), place.problem);
+  }
   for (const search::Words& words : {split.words, choice.words}) OfferKnown(words, &place);
   AddKnownOrders(request, index, &place);
   BeginAnew(&place);
@@ -293,7 +317,15 @@ absl::StatusOr<PlacedSearch> PreparePlace(const SearchRequest& request, size_t i
     place.is_part = true;
     place.state.bound = split.bound;
   }
+  if (place.value) FindLeast(budget, &place);
   return place;
+}
+
+std::function<double(const search::Words& words)> ExcessOf(const PlacedSearch& place) {
+  if (!place.memory.is_given()) return nullptr;
+  return [count = std::make_shared<ExcessCount>(place)](const search::Words& words) {
+    return count->Of(words);
+  };
 }
 
 void BeginAnew(PlacedSearch* place) {
@@ -313,15 +345,7 @@ void BeginAnew(PlacedSearch* place) {
 }
 
 bool OfferKnown(const search::Words& words, PlacedSearch* place) {
-  if (!search::IsComplete(place->problem, words)) return false;
-  place->begin.push_back(words);
-  const absl::StatusOr<std::vector<int64_t>> over = Overshoot(*place, words);
-  search::Evaluator evaluator(place->problem);
-  if (!over.ok() || !over->empty() || !evaluator.Load(words)) return false;
-  if (evaluator.base() < place->fitting.score) {
-    place->fitting = {words, evaluator.base(), std::nullopt};
-  }
-  return true;
+  return TakeKnown(words, place).has_value();
 }
 
 absl::StatusOr<bool> TakeWhatFits(PlacedSearch* place) {
@@ -331,6 +355,7 @@ absl::StatusOr<bool> TakeWhatFits(PlacedSearch* place) {
     SL_ASSIGN_OR_RETURN(std::vector<int64_t> beyond, Overshoot(*place, candidate.words));
     if (beyond.empty()) {
       place->fitting = candidate;
+      Judge(candidate, place);
       break;
     }
     if (over.empty()) {
@@ -338,7 +363,8 @@ absl::StatusOr<bool> TakeWhatFits(PlacedSearch* place) {
       place->beyond = candidate.words;
     }
   }
-  if (place->fitting.words.empty()) OfferKnown(search::OneAtATime(place->problem), place);
+  const bool is_none = place->value ? place->judged.empty() : place->fitting.words.empty();
+  if (is_none) OfferKnown(search::OneAtATime(place->problem), place);
   if (!over.empty() && Shrink(over, place)) {
     place->is_part = true;
     BeginAnew(place);
@@ -364,8 +390,10 @@ void ImproveWhatFits(const SearchBudget& budget, PlacedSearch* place) {
   std::vector<search::Improved> found(kSeeds);
   OnAllCores(kSeeds, [&](int i) {
     ExcessCount count(*place);
-    const search::OwnLimit limit = {[&](const search::Words& words) { return count.Of(words); },
-                                    place->fitting.score};
+    const search::Judgement limit = {
+        .excess = [&](const search::Words& words) { return count.Of(words); },
+        .best = place->fitting.score,
+        .value = nullptr};
     const uint64_t seed =
         budget.seed * 1'000'003 + static_cast<uint64_t>(place->state.iterations + i);
     const search::Words& words =
@@ -377,6 +405,7 @@ void ImproveWhatFits(const SearchBudget& budget, PlacedSearch* place) {
     place->state.iterations += improved.trials;
     if (!(improved.score < place->fitting.score)) continue;
     place->fitting = {std::move(improved.words), improved.score, std::nullopt};
+    Judge(place->fitting, place);
   }
 }
 

@@ -2,12 +2,17 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "schedlang/ask/rounds.h"
 #include "schedlang/ask/search_session.h"
+#include "schedlang/ask/true_value.h"
 #include "schedlang/costs/costs.h"
 #include "schedlang/memory/memory_limit.h"
 #include "schedlang/plan/plan.h"
@@ -46,10 +51,18 @@ struct PlacedSearch {
   // Only some of several choices, or with a reduced capacity: no proof for all.
   bool is_part = false;
   std::vector<search::Words> begin;  // orders to begin with
-  search::BoundParts bound;          // with all the memory
+  search::BoundParts bound;          // with all the memory, by the problem's count of time
   SearchState state;
-  search::Candidate fitting;  // the best whose bytes fit; without words: none yet
-  search::Words beyond;       // the last that was better, and whose bytes did not fit
+  // Where the problem's count of time is not the value: what is, the best orders by it, whose bytes
+  // fit, and the bound on it.
+  std::optional<TrueValue> value;
+  search::Candidates judged;
+  std::set<std::pair<int64_t, int64_t>> seen;  // the scores of candidates that were judged
+  int64_t round_size = 0;                      // of ImproveByValue
+  int64_t least = 0;
+  search::Candidate fitting;  // the best whose bytes fit, by the problem's count of time;
+  // without words: none yet
+  search::Words beyond;  // the last that was better, and whose bytes did not fit
   std::vector<LibraryValue> library;
 };
 
@@ -63,6 +76,10 @@ absl::StatusOr<PlacedSearch> PreparePlace(const SearchRequest& request, size_t i
 void BeginAnew(PlacedSearch* place);
 
 Plan LoweredOf(const PlacedSearch& place, const search::Words& words);
+
+// By the words, the bytes above the limits of ranks, as a share of the limits; null without limits.
+// Called by one thread at a time; the place has to stay.
+std::function<double(const search::Words& words)> ExcessOf(const PlacedSearch& place);
 
 // Adds orders to begin with, which may become `fitting`. False where they do not fit.
 bool OfferKnown(const search::Words& words, PlacedSearch* place);

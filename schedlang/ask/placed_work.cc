@@ -6,16 +6,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/ask/true_value.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
 #include "schedlang/memory/memory_plan.h"
 #include "schedlang/orders/place_ahead.h"
-#include "schedlang/report/analysis.h"
 #include "schedlang/report/memory_curve.h"
-#include "schedlang/report/period.h"
 #include "schedlang/search/problem_of.h"
 #include "schedlang/search/recompute.h"
-#include "schedlang/sim/simulate.h"
 
 namespace stringline {
 namespace {
@@ -89,24 +87,6 @@ absl::StatusOr<CountedBytes> CountBytes(const Plan& lowered, const CostModel& co
   return bytes;
 }
 
-int64_t SimulatedValue(const Plan& plan, CostModel costs, search::Objective objective) {
-  costs.receive_buffers = 0;
-  costs.unshard.clear();
-  costs.reduce.clear();
-  for (std::vector<Hop>* const hops : {&costs.activation_hops, &costs.gradient_hops}) {
-    for (Hop& hop : *hops) hop.link = -1;
-  }
-  PriceGroups(plan, &costs);
-  const Plan lowered = LoweredPlan(plan, CommLayout::kEdge);
-  if (objective == search::Objective::kPeriod) {
-    return PeriodOf(lowered, costs, CommLayout::kEdge).value_or(search::kNoLimit);
-  }
-  const absl::StatusOr<Timeline> timeline = Simulate(lowered, costs);
-  if (!timeline.ok()) return search::kNoLimit;
-  const Bubbles bubbles = MeasureBubbles(*timeline);
-  return objective == search::Objective::kSpan ? bubbles.span_ns : bubbles.makespan_ns;
-}
-
 absl::StatusOr<WorkPlacer> WorkPlacer::For(const SearchRequest& request, const StepCosts& costs,
                                            const Plan& stages, std::vector<int64_t> choices) {
   WorkPlacer placer(request, stages, std::move(choices));
@@ -116,9 +96,13 @@ absl::StatusOr<WorkPlacer> WorkPlacer::For(const SearchRequest& request, const S
   step.spec.values["recompute"] = recomputes;
   for (const bool apart : {false, true}) {
     CostModel& own = apart ? placer.apart_ : placer.inside_;
-    SL_ASSIGN_OR_RETURN(own, ResolveCosts(step, SampleOf(stages, recomputes, false, apart)));
+    const auto costs_with = [&](bool with_copies) {
+      return CostsOfGoal(step, SampleOf(stages, recomputes, with_copies, apart), request.goal,
+                         request.jitter);
+    };
+    SL_ASSIGN_OR_RETURN(own, costs_with(false));
     if (!copies) continue;
-    absl::StatusOr<CostModel> with = ResolveCosts(step, SampleOf(stages, recomputes, true, apart));
+    absl::StatusOr<CostModel> with = costs_with(true);
     if (!with.ok()) {
       return absl::InvalidArgumentError(
           "`offload` needs the time of a copy: give D, or host.bandwidth and what a microbatch "
@@ -220,7 +204,7 @@ WorkScore WorkPlacer::Offer(const std::optional<Plan>& plan, const CostModel& co
                             std::optional<PlacedWork>* best) const {
   if (!plan) return {};
   const WorkScore score = {
-      SimulatedValue(*plan, costs, request_.limits.objective),
+      SimulatedValue(*plan, costs, request_.goal),
       std::count_if(plan->actions.begin(), plan->actions.end(),
                     [](const Action& action) { return action.kind == ActionKind::kOffload; })};
   if (score < ScoreOf(*best)) *best = PlacedWork{*plan, score};
@@ -244,7 +228,7 @@ std::optional<PlacedWork> WorkPlacer::Place(const search::Words& words, WorkScor
   for (const Way& way : WaysOf(words, effort)) {
     if (IsWished(request_.stop) && best) break;
     // Copies only delay an order.
-    const int64_t least = SimulatedValue(way.plan, *way.costs, request_.limits.objective);
+    const int64_t least = SimulatedValue(way.plan, *way.costs, request_.goal);
     if (std::min(below, ScoreOf(best)) < WorkScore{least, 0}) continue;
     if (!search::HasAny(offloads)) {
       Offer(Fitting(way, {}, effort), *way.costs, &best);

@@ -34,7 +34,7 @@ absl::StatusOr<CountedBytes> CountBytes(const Plan& lowered, const CostModel& co
 
 // Less is better: of equal values fewer copies.
 struct WorkScore {
-  int64_t value = search::kNoLimit;  // the objective's, simulated
+  int64_t value = search::kNoLimit;  // the goal's (true_value.h)
   int64_t copies = 0;                // to the host
   friend bool operator<(WorkScore a, WorkScore b) {
     return a.value != b.value ? a.value < b.value : a.copies < b.copies;
@@ -99,9 +99,5 @@ class WorkPlacer {
   CostModel inside_;  // F is done again in B and I
   CostModel apart_;   // by R
 };
-
-// The objective's value of a plan by the optimiser's count of time (search/problem.h), and with
-// copies and R; kNoLimit if it never ends.
-int64_t SimulatedValue(const Plan& plan, CostModel costs, search::Objective objective);
 
 }  // namespace stringline

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/ask/free_split.h"
+#include "schedlang/ask/jitter.h"
 #include "schedlang/ask/places.h"
 #include "schedlang/ask/sweep_range.h"
 #include "schedlang/base/status.h"
@@ -62,6 +63,34 @@ absl::Status FindStages(const SearchQuestion& question, SearchRequest* request) 
   for (PlacedStages& place : places) {
     request->places.push_back(std::move(place.word));
     request->stages.push_back(std::move(place.stages));
+  }
+  return absl::OkStatus();
+}
+
+// The goal, and the optimiser's objective for it.
+absl::Status FindGoal(const SearchQuestion& question, const StepCosts& costs,
+                      SearchRequest* request) {
+  SearchGoal& goal = request->goal;
+  goal.objective = question.minimize;
+  request->jitter = question.jitter;
+  if (!question.jitter.empty() || question.seeds > 0) {
+    goal.draws = question.seeds > 0 ? question.seeds : kUsualDraws;
+  }
+  if (question.expect == NameOf(Expect::kWorst)) goal.expect = Expect::kWorst;
+  if (goal.draws == 0 && !question.expect.empty()) {
+    return absl::InvalidArgumentError(
+        "`expect` is of several draws of a step's times, and there is one; give `jitter`");
+  }
+  if (goal.draws > 0 && goal.objective != search::Objective::kMakespan) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("`jitter` and `minimize=", search::NameOf(goal.objective),
+                     "`: steps with jitter have a makespan and nothing else; leave one out"));
+  }
+  request->limits.objective = goal.objective;
+  // The bound on spans knows when ranks begin, which further waits delay; that on periods does not.
+  const absl::StatusOr<CostModel> model = ResolveCosts(costs, request->stages[0]);
+  if (goal.objective == search::Objective::kSpan && model.ok() && goal.IsBeyondSearch(*model)) {
+    request->limits.objective = search::Objective::kPeriod;
   }
   return absl::OkStatus();
 }
@@ -129,8 +158,8 @@ absl::StatusOr<SearchRequest> SearchRequestOf(const SearchQuestion& question, co
         "`place=any` compares models cut into more and fewer stages: give costs of the whole model "
         "(`work=model`), or a model's shape (`costs=FILE.yaml`)");
   }
+  SL_RETURN_IF_ERROR(FindGoal(question, costs, &request));
   search::Limits& limits = request.limits;
-  limits.objective = question.minimize;
   limits.activations = question.activations;
   if (question.memory.is_given() && question.activations >= 0) {
     return absl::InvalidArgumentError("`memory` and `activations`: give one of them");

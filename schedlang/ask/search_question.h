@@ -26,6 +26,9 @@ struct SearchQuestion {
   bool any_split = false;  // the layers of each stage are searched, too
   int layers = -1;         // that are shared out; -1: as the model's shape says
   search::Objective minimize = search::Objective::kMakespan;
+  std::string jitter;    // draws of the step's times, as SetJitter takes it
+  int seeds = 0;         // so many of them; 0: kUsualDraws if there is a jitter, else none
+  std::string expect;    // of the draws: mean or worst; "": mean
   int activations = -1;  // most of a rank; -1: no limit
   MemoryLimit memory;    // bytes
   MemoryLimit host;      // bytes of copies on a rank's host

@@ -9,6 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/ask/free_split.h"
+#include "schedlang/ask/jitter.h"
+#include "schedlang/ask/judged_orders.h"
 #include "schedlang/ask/offload_search.h"
 #include "schedlang/ask/placed_search.h"
 #include "schedlang/ask/placed_work.h"
@@ -56,7 +58,7 @@ class SearchRun {
       const bool is_new =
           std::find(searched_.begin(), searched_.end(), place.word) == searched_.end();
       if (!place.word.empty() && is_new) searched_.push_back(place.word);
-      if (&place != &best) least_elsewhere_ = std::min(least_elsewhere_, place.state.bound);
+      if (&place != &best) least_elsewhere_ = std::min(least_elsewhere_, LeastOf(place));
     }
     return Finish(&best);
   }
@@ -98,7 +100,7 @@ class SearchRun {
   }
 
   // The value of the best fitting order; kNoLimit if none was found.
-  static int64_t ValueOf(const PlacedSearch& place) { return place.fitting.score.value; }
+  static int64_t ValueOf(const PlacedSearch& place) { return BestOf(place).score.value; }
 
   // When a search is over: at a time, or after so many iterations of a placement.
   struct Until {
@@ -131,12 +133,22 @@ class SearchRun {
   absl::Status SearchUntil(const Until& until, PlacedSearch* place) {
     std::vector<int> parts = {1};
     if (place->memory.is_given()) parts = {16, 16, 16, 16, 4, 2, 1};
+    if (place->value) parts = {16, 8, 8, 4, 4, 2, 1};
     for (const int part : parts) {
-      Search(ShareOf(until, *place, part), place);
+      // Values of their own need most of the time.
+      Search(ShareOf(until, *place, place->value ? 4 * part : part), place);
       SL_ASSIGN_OR_RETURN(const bool fits, TakeWhatFits(place));
+      if (place->value) {
+        ImproveByValue(
+            ShareOf(until, *place, part), [&] { return GoesOn(*place); }, place);
+        continue;
+      }
       // Orders in less memory, and orders near those that fit, are searched in turn.
       const bool is_short = !fits || place->problem.capacity != place->capacity;
       if (is_short && part > 1) ImproveWhatFits(ShareOf(until, *place, part), place);
+      if (!place->value) continue;
+      ImproveByValue(
+          ShareOf(until, *place, part), [&] { return GoesOn(*place); }, place);
     }
     return absl::OkStatus();
   }
@@ -144,14 +156,20 @@ class SearchRun {
   void Search(const SearchBudget& budget, PlacedSearch* place) {
     SearchInRounds(
         place->problem, budget,
-        [this](const SearchState& state) {
-          if (stop_.IsWished()) return false;
-          const double left = static_cast<double>(end_ns_ - NowNs()) / 1e9;
-          const int64_t best = state.candidates.empty() ? 0 : state.candidates.best().score.value;
-          watch_({best, state.bound, left});
-          return true;
+        [this, place](const SearchState&) {
+          JudgeCandidates(place);
+          return GoesOn(*place);
         },
         &place->state);
+  }
+
+  // Tells the watcher; false where the search is over.
+  bool GoesOn(const PlacedSearch& place) const {
+    if (stop_.IsWished()) return false;
+    const search::Candidates& found = place.value ? place.judged : place.state.candidates;
+    const int64_t best = found.empty() ? 0 : found.best().score.value;
+    watch_({best, LeastOf(place), static_cast<double>(end_ns_ - NowNs()) / 1e9});
+    return true;
   }
 
   // A small problem is first searched for a moment, and then solved exactly, if a quarter of the
@@ -160,6 +178,7 @@ class SearchRun {
     constexpr int64_t kMostLetters = 400, kMostNodes = 2'000'000;
     if (search::LettersOf(place->problem) > kMostLetters) return;
     if (place->problem.objective == search::Objective::kPeriod) return;
+    if (place->value && !place->value->HasBoundOfProblem()) return;
     Search(ShareOf(until, *place, 8), place);
     SearchState& state = place->state;
     if (stop_.IsWished() || state.candidates.empty() || state.IsProven()) return;
@@ -183,11 +202,11 @@ class SearchRun {
     const Until until{end_ns_, iterations > 0 ? place->state.iterations + iterations : 0};
     ProveIfSmall(until, place);
     SL_RETURN_IF_ERROR(SearchUntil(until, place));
-    if (place->fitting.words.empty() && stop_.IsWished()) {
+    if (BestOf(*place).words.empty() && stop_.IsWished()) {
       return absl::NotFoundError(
           "the search was stopped before it found an order; give it more time (`seconds`)");
     }
-    if (place->fitting.words.empty()) {
+    if (BestOf(*place).words.empty()) {
       return absl::NotFoundError("no order was found whose bytes fit; give more memory");
     }
     return Simulated(*place);
@@ -195,7 +214,7 @@ class SearchRun {
 
   // Checks and simulates the best fitting order of the place.
   absl::StatusOr<FoundSchedule> Simulated(const PlacedSearch& place) {
-    const search::Words& words = place.fitting.words;
+    const search::Words& words = BestOf(place).words;
     FoundSchedule found;
     found.place = place.word;
     found.places = searched_;
@@ -215,14 +234,18 @@ class SearchRun {
         stringline::WiringOf(found.lowered, CommLayout::kEdge, found.costs.receive_buffers);
     SL_ASSIGN_OR_RETURN(found.timeline, SimulatedStep(found.lowered, wiring, found.costs));
     found.bound = place.bound;
-    found.least = std::min(place.state.bound, least_elsewhere_);
+    found.least = std::min(LeastOf(place), least_elsewhere_);
     found.any_split = request_.any_split;
     found.memory = place.memory;
     for (size_t s = 0; s < place.recomputes.size(); ++s) {
       if (place.recomputes[s] == 1) found.recomputing.push_back(static_cast<int>(s));
     }
-    found.objective = place.problem.objective;
+    found.goal = request_.goal;
     found.value = ValueOf(place);
+    if (request_.goal.draws > 0) {
+      SL_RETURN_IF_ERROR(SetJitter(request_.jitter, &found.costs));
+      found.drawn_ns = SimulatedValues(found.plan, found.costs, found.goal);
+    }
     SL_ASSIGN_OR_RETURN(CountedBytes bytes, CountBytes(found.lowered, found.costs));
     found.bytes = std::move(bytes.ranks);
     found.iterations = place.state.iterations;

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "schedlang/ask/rounds.h"
 #include "schedlang/ask/session.h"
+#include "schedlang/ask/true_value.h"
 #include "schedlang/base/stop.h"
 #include "schedlang/costs/costs.h"
 #include "schedlang/plan/plan.h"
@@ -33,7 +34,9 @@ struct SearchRequest {
   CostRequest costs;
   MemoryLimit memory;     // bytes; without a limit, the capacity in the costs
   MemoryLimit host;       // bytes of copies; without a limit, the host's capacity in the costs
-  search::Limits limits;  // without bytes
+  search::Limits limits;  // without bytes; its objective is the optimiser's
+  SearchGoal goal;        // what is asked for
+  std::string jitter;     // of draws, as SetJitter takes it
   SearchRecompute recompute = SearchRecompute::kAsCosts;
   SearchOffload offload = SearchOffload::kNone;
   bool any_split = false;  // the layers of each stage are searched, too
@@ -65,8 +68,9 @@ struct FoundSchedule {
   search::BoundParts bound;  // why no order is below bound.sum()
   int64_t least = 0;         // no order is below; more than bound.sum() if found by trying
   bool any_split = false;    // `least` holds for all ways to share out the layers
-  search::Objective objective = search::Objective::kMakespan;
-  int64_t value = 0;  // the objective's, by the search; with R or copies, as simulated
+  SearchGoal goal;
+  int64_t value = 0;              // the goal's, as simulated
+  std::vector<int64_t> drawn_ns;  // by draw
   int64_t iterations = 0;
   MemoryLimit memory;                 // the limit of the ranks' bytes
   MemoryLimit host;                   // the same of copies on their hosts

@@ -84,6 +84,9 @@ absl::Status CheckForSizes(const AnySizeQuestion& question, const StepCosts& cos
                              : search.recompute != SearchRecompute::kAsCosts   ? "recompute"
                              : search.offload != SearchOffload::kNone          ? "offload"
                              : search.host.is_given()                          ? "host_memory"
+                             : !search.jitter.empty() || search.seeds > 0      ? "jitter"
+                             : !search.expect.empty()                          ? "expect"
+                             : !search.costs.slow.empty()                      ? "slow"
                              : search.begin && !search.begin->schedule.empty() ? "schedule"
                              : search.place == "any" || search.place[0] == '[' ? "place"
                                                                                : nullptr;
@@ -102,7 +105,8 @@ absl::StatusOr<SizedProblem> SizedProblemOf(const AnySizeQuestion& question, con
   SearchQuestion sized = question.search;
   sized.parameters.insert(sized.parameters.end(), parameters.begin(), parameters.end());
   SL_ASSIGN_OR_RETURN(sized.activations, MostActivations(question.activations, sized.parameters));
-  SL_ASSIGN_OR_RETURN(const SearchRequest request, SearchRequestOf(sized, stop));
+  SL_ASSIGN_OR_RETURN(SearchRequest request, SearchRequestOf(sized, stop));
+  request.limits.objective = sized.minimize;  // without the waits that the goal may add
   SizedProblem size{.parameters = std::move(sized.parameters), .stages = request.stages[0]};
   const std::string why = search::WhyTooLarge(size.stages);
   if (!why.empty()) return absl::InvalidArgumentError(why);

@@ -246,10 +246,14 @@ CostModel WithSlowRank(const Plan& plan, CostModel costs, RankId rank, double sh
       scale(list, s);
     }
   }
-  for (auto& [group, takes_ns] : costs.overlapped) {
-    if (plan.stages[group[0].second].rank != rank) continue;
-    takes_ns = std::llround(static_cast<double>(takes_ns) * (1 + share));
+  // Groups take the time of their parts, also where another plan's are priced.
+  for (size_t s = 0; s < costs.parts.size(); ++s) {
+    if (plan.stages[s].rank != rank) continue;
+    for (int64_t& ns : costs.parts[s].ns) {
+      ns = std::llround(static_cast<double>(ns) * (1 + share));
+    }
   }
+  PriceGroups(plan, &costs);
   return costs;
 }
 

@@ -177,12 +177,14 @@ bool Evaluator::Load(const Words& words) {
   return ends;
 }
 
-Words Evaluator::words() const {
+Words Evaluator::words(bool tried) {
   Words words;
+  if (tried) ExchangeWindow();
   for (int r = 0; r < ranks(); ++r) {
     const auto begin = word_.begin() + first_[r];
     words.emplace_back(begin, begin + length_[r]);
   }
+  if (tried) ExchangeWindow();
   return words;
 }
 

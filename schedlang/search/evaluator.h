@@ -72,7 +72,8 @@ class Evaluator {
   // Loads complete words. False if they never end.
   bool Load(const Words& words);
   const Score& base() const { return base_; }
-  Words words() const;
+  // The base; after Try also the words that were tried.
+  Words words(bool tried = false);
 
   int ranks() const { return static_cast<int>(first_.size()) - 1; }
   int length(int rank) const { return length_[rank]; }

@@ -1,9 +1,11 @@
 // A trial is drawn, its score compared with the energy that the temperature allows now, and kept or
-// dropped. The best words of all are the result.
+// dropped; with a judgement it is judged in between. The best words of all are the result.
 #include "schedlang/search/improve.h"
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -21,12 +23,14 @@ constexpr int64_t kManyGroups = 10'000;
 
 class Annealing {
  public:
-  Annealing(const Problem& problem, const Words& words, uint64_t seed, const OwnLimit* limit)
-      : problem_(problem), limit_(limit), evaluator_(problem), random_(seed) {
+  Annealing(const Problem& problem, const Words& words, uint64_t seed, const Judgement* judgement)
+      : problem_(problem), judgement_(judgement), evaluator_(problem), random_(seed) {
     evaluator_.Load(words);
-    best_ = limit != nullptr ? limit->best : evaluator_.base();
-    energy_ = Judge(evaluator_.base());
-    if (limit == nullptr) best_words_ = words;
+    now_ = evaluator_.base();
+    best_ = judgement != nullptr ? judgement->best : now_;
+    energy_ = Judge([&words]() -> const Words& { return words; }, kNoEnergy);
+    if (judgement == nullptr) best_words_ = words;
+    if (judgement != nullptr && fits_ && now_ < best_) TakeAsBest();
     has_pairs_ = !problem.whole_pairs.empty() || !problem.input_pairs.empty();
     has_splits_ = problem.whole && problem.split;
     for (const std::vector<Group>& word : words) groups_ += static_cast<int64_t>(word.size());
@@ -37,7 +41,7 @@ class Annealing {
     const double hottest = heat * MeanTime();
     int64_t trial = 0;
     FindPath();
-    SparseStop stop(problem_.stop, groups_ > kManyGroups ? 1 : 32);
+    SparseStop stop(problem_.stop, groups_ > kManyGroups || HasValue() ? 1 : 32);
     for (; trial < trials && best_.value > bound && groups_ > 1; ++trial) {
       if (stop.IsWished()) break;
       const double left = 1.0 - static_cast<double>(trial) / static_cast<double>(trials);
@@ -45,42 +49,66 @@ class Annealing {
       Move move;
       if (!Draw(&move) || !evaluator_.IsPossible(move)) continue;
       const double most = energy_ - temperature * std::log(1.0 - random_.Share());
-      const Score score = evaluator_.Try(move, LimitOf(most));
-      if (score.value >= kNoLimit || Energy(score) > most) continue;
+      const bool is_lower = !HasValue() || judgement_->is_above;
+      const Score score = evaluator_.Try(move, is_lower ? LimitOf(most) : kNoLimit);
+      if (score.value >= kNoLimit || (is_lower && Energy(score) > most)) continue;
+      if (HasValue() && LooksTooBad(score, most)) continue;
       if (!Keep(move, score, most)) continue;
       path_is_old_ = true;
-      if (!fits_ || !(evaluator_.base() < best_)) continue;
-      best_ = evaluator_.base();
-      best_words_ = evaluator_.words();
+      if (fits_ && now_ < best_) TakeAsBest();
     }
     return {std::move(best_words_), best_, trial};
   }
 
  private:
-  // The energy of the words now, and whether they fit: those that do not count as no better than
-  // the best that do. Words that are no better are not looked at.
-  double Judge(const Score& score) {
-    fits_ = true;
-    if (limit_ == nullptr || !(score < best_)) return Energy(score);
-    const double excess = limit_->excess(evaluator_.words());
-    fits_ = excess <= 0;
-    return fits_ ? Energy(score) : Energy(best_) * (1 + kExcess * excess);
+  static constexpr double kNoEnergy = std::numeric_limits<double>::infinity();
+
+  bool HasValue() const { return judgement_ != nullptr && judgement_->value; }
+
+  // A change of the problem's count that is as large in the value would be too much.
+  bool LooksTooBad(const Score& score, double most) {
+    return Energy(score) - Energy(evaluator_.base()) > most - energy_ &&
+           !random_.OneIn(judgement_->takes);
   }
 
-  // Makes the move unless its words exceed the limit so far that their energy is above `most`.
+  // The energy of words with the score now_, which gets their value, and whether they fit: those
+  // that do not count as no better than the best that do. Words that are no better, or have an
+  // energy above `most`, are not looked at.
+  template <typename WordsOf>
+  double Judge(WordsOf words, double most) {
+    fits_ = true;
+    if (HasValue()) now_.value = judgement_->value(words());
+    const double energy = Energy(now_);
+    const bool is_limited = judgement_ != nullptr && judgement_->excess;
+    if (!is_limited || energy > most || !(now_ < best_)) return energy;
+    const double excess = judgement_->excess(words());
+    fits_ = excess <= 0;
+    return fits_ ? energy : Energy(best_) * (1 + kExcess * excess);
+  }
+
+  // Makes the move, which was just tried, unless the energy of its words is above `most`.
   bool Keep(const Move& move, const Score& score, double most) {
-    const bool is_judged = limit_ != nullptr && score < best_;
-    const Words before = is_judged ? evaluator_.words() : Words();
+    const Score before = std::exchange(now_, score);
     const bool fitted = fits_;
-    evaluator_.Keep(move);
-    const double energy = Judge(score);
+    std::optional<Words> after;
+    const auto words = [&]() -> const Words& {
+      if (!after) after = evaluator_.words(true);
+      return *after;
+    };
+    const double energy = Judge(words, most);
     if (energy <= most) {
       energy_ = energy;
+      evaluator_.Keep(move);
       return true;
     }
     fits_ = fitted;
-    evaluator_.Load(before);
+    now_ = before;
     return false;
+  }
+
+  void TakeAsBest() {
+    best_ = now_;
+    best_words_ = evaluator_.words();
   }
 
   double MeanTime() const {
@@ -208,7 +236,7 @@ class Annealing {
   }
 
   const Problem& problem_;
-  const OwnLimit* const limit_;
+  const Judgement* const judgement_;
   Evaluator evaluator_;
   Random random_;
   std::vector<std::pair<int, int>> path_;
@@ -218,7 +246,8 @@ class Annealing {
   int64_t least_ends_ = 0;  // of all ranks together, in any order
   bool has_pairs_ = false;
   bool has_splits_ = false;
-  double energy_ = 0;  // of the words now
+  Score now_;          // of the words now
+  double energy_ = 0;  // the same
   bool fits_ = true;   // they do not exceed the limit, or are not better than the best
   Score best_;
   Words best_words_;
@@ -227,8 +256,8 @@ class Annealing {
 }  // namespace
 
 Improved Improve(const Problem& problem, const Words& words, int64_t trials, double heat,
-                 int64_t bound, uint64_t seed, const OwnLimit* limit) {
-  return Annealing(problem, words, seed, limit).Run(trials, heat, bound);
+                 int64_t bound, uint64_t seed, const Judgement* judgement) {
+  return Annealing(problem, words, seed, judgement).Run(trials, heat, bound);
 }
 
 }  // namespace stringline::search

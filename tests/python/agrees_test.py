@@ -161,6 +161,17 @@ def test_sweep():
     assert (columns["refused"] != "").any()
 
 
+def test_search_with_jitter():
+    found = stringline.search(
+        4, 6, COSTS, jitter="10%", seeds=6, expect="worst", slow={1: "20%"}, iterations=2000
+    )
+    plan = found.schedule.plan(P=4, M=6)
+    drawn = plan.simulate(COSTS, slow={1: "20%"}).jitter("10%", seeds=6)
+    assert found["jitter"] == dict(drawn)
+    assert found.value_us == drawn["listed_us"]["most"]
+    assert found.bound_us <= found.value_us
+
+
 def test_search():
     words = ("P=4", "M=6", *COST, "--activations", "4", "--iterations", "4000")
     found = stringline.search(4, 6, COSTS, activations=4, iterations=4000)

@@ -250,6 +250,7 @@ const Asked kAsked[] = {
     {"compare", "compare tests/golden/sim/recompute.plan tests/golden/sim/recompute.plan"},
     {"search", "search P=2 M=4 --activations 2 --iterations 100"},
     {"search", "search P=2 M=4 --from zb_v --iterations 100"},
+    {"search", "search P=2 M=3 --jitter 10% --seeds 2 --slow 1=20% --iterations 100"},
     {"search", "search P=2 M=2 --iterations 100 --cost F=1,I=1,W=1,microbatch=[2,1]"},
     {"search", "search P=4 M=8 --split any --iterations 100" SL_LLAMA},
     {"search",

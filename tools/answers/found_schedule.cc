@@ -15,6 +15,7 @@
 #include "schedlang/report/memory_curve.h"
 #include "schedlang/write/write_schedule.h"
 #include "tools/answers/balance_line.h"
+#include "tools/answers/ready_lines.h"
 #include "tools/io/json.h"
 #include "tools/view/words.h"
 
@@ -26,8 +27,20 @@ std::string PrintGap(const FoundSchedule& found) {
   return absl::StrFormat("at most %.2f %% above the best possible", 100 * found.gap());
 }
 
+// "makespan", "mean makespan of 20 draws".
+std::string PrintGoal(const FoundSchedule& found) {
+  const char* const name = search::NameOf(found.goal.objective);
+  if (found.goal.draws == 0) return name;
+  return absl::StrCat(NameOf(found.goal.expect), " ", name, " of ", found.goal.draws,
+                      found.goal.draws == 1 ? " draw" : " draws");
+}
+
 // Why nothing is below the bound.
 std::string PrintBound(const FoundSchedule& found) {
+  if (found.goal.draws > 0) {
+    return absl::StrCat(PrintTime(found.least), ", for the times that were drawn; without jitter ",
+                        PrintTime(found.bound.sum()), ": ", search::Print(found.bound, PrintTime));
+  }
   if (found.any_split) {
     return absl::StrCat(PrintTime(found.least),
                         ", whichever layers the stages hold: the busiest rank's work, or what all "
@@ -39,6 +52,10 @@ std::string PrintBound(const FoundSchedule& found) {
                         PrintTime(found.bound.sum()), ": ", reason);
   }
   if (found.least == found.bound.sum()) return absl::StrCat(PrintTime(found.least), ": ", reason);
+  if (found.goal.objective == search::Objective::kPeriod) {
+    return absl::StrCat(PrintTime(found.least), ", with updates; without them ",
+                        PrintTime(found.bound.sum()), ": ", reason);
+  }
   return absl::StrCat(PrintTime(found.least), ", by trying what could be shorter; without that ",
                       PrintTime(found.bound.sum()), ": ", reason);
 }
@@ -87,10 +104,10 @@ std::string PrintMostBytes(const std::vector<int64_t>& bytes, const MemoryLimit&
 
 // The header's lines: the question, the value reached, the bound.
 std::vector<std::string> HeaderOf(const std::string& asked, const FoundSchedule& found) {
-  std::vector<std::string> lines = {absl::StrCat("Found by: ", asked),
-                                    absl::StrCat(search::NameOf(found.objective), " ",
-                                                 PrintTime(found.value), ", ", PrintGap(found)),
-                                    absl::StrCat("bound ", PrintBound(found))};
+  std::vector<std::string> lines = {
+      absl::StrCat("Found by: ", asked),
+      absl::StrCat(PrintGoal(found), " ", PrintTime(found.value), ", ", PrintGap(found)),
+      absl::StrCat("bound ", PrintBound(found))};
   if (!found.recomputing.empty()) lines.push_back(PrintRecomputing(found));
   if (!found.remaking.empty()) lines.push_back(PrintRemaking(found));
   if (!found.offloading.empty()) lines.push_back(PrintOffloading(found));
@@ -136,7 +153,7 @@ Json FoundAsJson(const FoundSchedule& found) {
     activations.push_back(PeakActivationsOf(found.lowered, RankId(r)).count);
   }
   Json json = {{"ok", true},
-               {"minimize", search::NameOf(found.objective)},
+               {"minimize", search::NameOf(found.goal.objective)},
                {"value_us", Microseconds(found.value)},
                {"bound_us", Microseconds(found.least)},
                {"bound", PrintBound(found)},
@@ -156,17 +173,21 @@ Json FoundAsJson(const FoundSchedule& found) {
                {"bytes", found.bytes},
                {"host_bytes", found.host_bytes},
                {"library", std::move(library)}};
+  if (found.goal.draws > 0) {
+    json["expect"] = NameOf(found.goal.expect);
+    json["jitter"] = DrawsAsJson(found.costs, found.drawn_ns);
+  }
   if (const auto balance = BalanceOf(found)) AddBalance(*balance, &json);
   return json;
 }
 
 void PrintFound(const FoundSchedule& found, std::ostream& out) {
   const Bubbles bubbles = MeasureBubbles(found.timeline);
-  out << search::NameOf(found.objective) << " " << PrintTime(found.value) << ", " << PrintGap(found)
-      << "\n"
+  out << PrintGoal(found) << " " << PrintTime(found.value) << ", " << PrintGap(found) << "\n"
       << "bound    " << PrintBound(found) << "\n";
   out << "simulated: makespan " << PrintTime(bubbles.makespan_ns) << ", span "
       << PrintTime(bubbles.span_ns) << ", " << PrintBubble(bubbles) << "\n";
+  if (found.goal.draws > 0) PrintDraws(found.costs, found.drawn_ns, out);
   if (found.places.size() > 1) {
     out << "stages live on " << found.place << ", the best of " << absl::StrJoin(found.places, ", ")
         << "\n";

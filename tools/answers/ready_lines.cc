@@ -84,15 +84,25 @@ void AddReady(const Session& step, Json* json) {
                       {"listed_makespan_us", Microseconds(ListedNs(step))}};
 }
 
-void PrintJitter(const Session& step, const JitteredSteps& draws, std::ostream& out) {
-  const CostModel& costs = *step.costs;
+void PrintDraws(const CostModel& costs, const std::vector<int64_t>& listed_ns, std::ostream& out) {
   out << absl::StreamFormat("\n  jitter %s", PrintShare(ShareOf(costs.jitter)));
   if (costs.microbatch_jitter > 0) {
     out << absl::StreamFormat(", of microbatches %s", PrintShare(ShareOf(costs.microbatch_jitter)));
   }
-  out << absl::StreamFormat(", %d draws\n  %-20s %13s %13s %13s\n", draws.listed_ns.size(), "",
-                            "mean", "least", "most");
-  PrintRow("in the listed order", draws.listed_ns, out);
+  out << absl::StreamFormat(", %d draws\n  %-20s %13s %13s %13s\n", listed_ns.size(), "", "mean",
+                            "least", "most");
+  PrintRow("in the listed order", listed_ns, out);
+}
+
+Json DrawsAsJson(const CostModel& costs, const std::vector<int64_t>& listed_ns) {
+  return {{"deviation", ShareOf(costs.jitter)},
+          {"deviation_of_microbatches", ShareOf(costs.microbatch_jitter)},
+          {"draws", listed_ns.size()},
+          {"listed_us", AsJson(listed_ns)}};
+}
+
+void PrintJitter(const Session& step, const JitteredSteps& draws, std::ostream& out) {
+  PrintDraws(*step.costs, draws.listed_ns, out);
   if (draws.ready_ns.empty()) return;
   PrintRow("in ready order", draws.ready_ns, out);
   const std::vector<double> gains = GainsOf(draws);
@@ -102,10 +112,7 @@ void PrintJitter(const Session& step, const JitteredSteps& draws, std::ostream& 
 }
 
 void AddJitter(const Session& step, const JitteredSteps& draws, Json* json) {
-  Json jitter = {{"deviation", ShareOf(step.costs->jitter)},
-                 {"deviation_of_microbatches", ShareOf(step.costs->microbatch_jitter)},
-                 {"draws", draws.listed_ns.size()},
-                 {"listed_us", AsJson(draws.listed_ns)}};
+  Json jitter = DrawsAsJson(*step.costs, draws.listed_ns);
   if (!draws.ready_ns.empty()) {
     const std::vector<double> gains = GainsOf(draws);
     const auto [least, most] = std::minmax_element(gains.begin(), gains.end());

@@ -1,7 +1,9 @@
 // A step in ready order beside the order of its lists, and steps with durations drawn at random.
 #pragma once
 
+#include <cstdint>
 #include <ostream>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "schedlang/ask/jitter.h"
@@ -18,5 +20,8 @@ void AddReady(const Session& step, Json* json);
 void PrintJitter(const Session& step, const JitteredSteps& draws, std::ostream& out);
 // The key `jitter`.
 void AddJitter(const Session& step, const JitteredSteps& draws, Json* json);
+// The same of steps in the order of their lists alone.
+void PrintDraws(const CostModel& costs, const std::vector<int64_t>& listed_ns, std::ostream& out);
+Json DrawsAsJson(const CostModel& costs, const std::vector<int64_t>& listed_ns);
 
 }  // namespace stringline

@@ -91,9 +91,12 @@ constexpr const char* kSearchMeaning =
     "stages),\n"
     "or by Ctrl-C, and answers with the best that it has found. Its order is checked and simulated "
     "as\n"
-    "any other. The bound is for any order of these stages at these costs, within this memory;\n"
-    "collectives, receive buffers and shared links are not in the search, only in the "
-    "simulation.\n\n"
+    "any other, and its value is the simulated one: where costs have collectives, receive buffers "
+    "or\n"
+    "shared links, with --jitter, and for a period, orders are simulated during the search, too, "
+    "and\n"
+    "the best of these is the answer. The bound is for any order of these stages at these costs,\n"
+    "within this memory, whether or not ranks also wait for collectives, buffers and shared links.\n\n"
     "With --for, as --for P=4,8 --for 'M=3*P', it looks for one text that is good at all these "
     "sizes:\n"
     "of the library's schedules and of families of orders, whose other parameters become functions "
@@ -153,7 +156,7 @@ constexpr Command kCommands[] = {
      RunCompare},
     {"search", "Find a schedule: the best order there is time for, beside a bound for any order",
      "", "stringline search P=8 M=24 --cost F=18522,I=18086,W=9337,p2p=601 --activations 8",
-     kSearchOptions | kForOption | kCostOptions, RunSearch, kSearchMeaning},
+     kSearchOptions | kForOption | kCostOptions | kSlowOption, RunSearch, kSearchMeaning},
     {"explain", "Say why an action starts when it does, and what waits for it", kScheduleOrPlan,
      "stringline explain schedules/1f1b.sched 1B2 P=4 M=8 --cost F=10,B=20,p2p=1",
      kPlanOptions | kActionArgument | kCostOptions | kLayoutOption, RunExplain},

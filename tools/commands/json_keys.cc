@@ -372,9 +372,14 @@ constexpr JsonKey kCompare[] = {
 
 constexpr JsonKey kSearch[] = {
     {"minimize", "text", "`makespan`, `span` or `period`"},
-    {"value_us", "us", "of that"},
+    {"value_us", "us", "of that, as simulated; with `--jitter` as `expect` says"},
     {"bound_us", "us", "no order is below"},
     {"bound", "text", "why"},
+    {"expect", "text", "with `--jitter` or `--seeds`: `mean` or `worst`"},
+    {"jitter.deviation", "share", "the same: of each duration"},
+    {"jitter.deviation_of_microbatches", "share", "of all durations of a microbatch alike"},
+    {"jitter.draws", "integer", ""},
+    {"jitter.listed_us.*", "us", "makespans of what was found: `mean`, `least`, `most`"},
     {"gap", "share", "of the bound"},
     {"proven", "bool", "the value is the bound"},
     {"iterations", "integer", ""},

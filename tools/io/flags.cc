@@ -327,6 +327,22 @@ void DeclareJitterOptions(CLI::App& app, Flags& flags) {
       ->type_name("N");
 }
 
+void DeclareExpectations(CLI::App& app, Flags& flags) {
+  app.add_option("--jitter", flags.jitter,
+                 "Minimize the makespan of steps whose computations take times drawn from normal "
+                 "distributions around their costs with this standard deviation: the draws of sim "
+                 "--jitter. In place of a jitter among the costs")
+      ->type_name("SHARE");
+  app.add_option("--seeds", flags.seeds, "So many of them; 20 by default")
+      ->check(CLI::Range(1, 1'000))
+      ->type_name("N");
+  app.add_option("--expect", flags.expect,
+                 "Which of them is to be short: mean, all on average (the default); or worst, the "
+                 "longest")
+      ->check(CLI::IsMember({"mean", "worst"}))
+      ->type_name("mean|worst");
+}
+
 void DeclareSearchOptions(CLI::App& app, Flags& flags) {
   CLI::Option* from = app.add_option(
       "--from", flags.from,
@@ -353,10 +369,11 @@ void DeclareSearchOptions(CLI::App& app, Flags& flags) {
   app.add_option("--minimize", flags.minimize,
                  "makespan: the end of the last rank. span: the most that one rank takes, from its "
                  "first action to its last; and period: a further step, where every rank begins it "
-                 "as soon as it has ended the one before. Both only where a rank's optimizer step "
-                 "need not wait for the others'")
+                 "as soon as it has ended the one before, with its updates, as sim --steps 8 says. "
+                 "Both only where a rank's optimizer step need not wait for the others'")
       ->check(CLI::IsMember({"makespan", "span", "period"}))
       ->type_name("makespan|span|period");
+  DeclareExpectations(app, flags);
   app.add_option("--activations", flags.most_activations,
                  "Most stage activations that a rank may hold: a number, or of P and M, as 2*P")
       ->type_name("N");

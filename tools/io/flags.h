@@ -91,6 +91,7 @@ struct Flags {
   std::vector<std::string> slow;        // --slow 3=10%
   std::string jitter;                   // --jitter 30%
   int seeds = 0;                        // --seeds; 0: as many as the command likes
+  std::string expect;                   // --expect mean
   int runs = 0;                         // --runs; 0: as many as the command likes
   int seed = 1;                         // --seed
   std::string from;                     // --from FILE

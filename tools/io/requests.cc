@@ -114,7 +114,7 @@ absl::StatusOr<CostRequest> CostRequestOf(const Flags& flags) {
 absl::StatusOr<std::optional<JitterRuns>> JitterOf(const Flags& flags, CostModel* costs) {
   if (flags.jitter.empty() && flags.seeds == 0) return std::nullopt;
   SL_RETURN_IF_ERROR(SetJitter(flags.jitter, costs));
-  return JitterRuns{.runs = flags.seeds > 0 ? flags.seeds : 20};
+  return JitterRuns{.runs = flags.seeds > 0 ? flags.seeds : kUsualDraws};
 }
 
 absl::StatusOr<CheckRequest> CheckRequestOf(const Flags& flags) {
@@ -162,6 +162,9 @@ absl::StatusOr<SearchQuestion> SearchQuestionOf(const Flags& flags) {
                           .any_split = !flags.split.empty(),
                           .layers = flags.layers,
                           .minimize = *search::ObjectiveOf(flags.minimize),
+                          .jitter = flags.jitter,
+                          .seeds = flags.seeds,
+                          .expect = flags.expect,
                           .whole = flags.kinds != "F,I,W",
                           .split = flags.kinds != "F,B",
                           .pairs = flags.pairs,
