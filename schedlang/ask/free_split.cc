@@ -1,3 +1,5 @@
+// The split is searched with the costs of the whole model, a line of its layers gives what bounds
+// every split, and each partition is a problem of its own.
 #include "schedlang/ask/free_split.h"
 
 #include <algorithm>

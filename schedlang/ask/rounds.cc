@@ -21,8 +21,8 @@ constexpr int64_t kIterationsOfEach = 100'000;
 constexpr int64_t kFirstRound = 200;
 constexpr int64_t kLongestRound = 20'000;
 constexpr int64_t kRoundNs = 200'000'000;  // the aim for the length of a round
-// Later rounds are longer, as slower annealing finds more: an exploration takes up to such a part of
-// all that was done before.
+// Later rounds are longer, as slower annealing finds more: an exploration takes up to such a part
+// of all that was done before.
 constexpr int64_t kLaterPart = 3;
 
 int Cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }

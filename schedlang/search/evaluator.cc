@@ -8,23 +8,6 @@
 namespace stringline::search {
 namespace {
 
-// The pair of an F and another group, the F first.
-Group PairOf(Group a, Group b) {
-  const bool is_forward = KindOf(a.first) == ActionKind::kForward;
-  return is_forward ? Group{a.first, b.first} : Group{b.first, a.first};
-}
-
-bool IsWhole(Group group) {
-  return !group.is_pair() && KindOf(group.first) == ActionKind::kBackward;
-}
-// True for an I and a W of one stage.
-bool IsSplit(Group input, Group weight) {
-  return !input.is_pair() && !weight.is_pair() &&
-         KindOf(input.first) == ActionKind::kInputGradient &&
-         KindOf(weight.first) == ActionKind::kWeightGradient &&
-         StageOf(input.first) == StageOf(weight.first);
-}
-
 // A queue of messages without transfer time delays nothing.
 void LeaveOutIdleQueues(int ranks, const UnequalTimes& unequal, std::vector<OfLetter>* letters) {
   std::vector<bool> holds_up(static_cast<size_t>(ranks) * static_cast<size_t>(ranks), false);
@@ -405,86 +388,21 @@ bool Evaluator::GoBack(int* rank, int* place) const {
   return false;
 }
 
-bool Evaluator::HasGroups(const Move& move) const {
-  const Group moved = At(move.rank, move.from);
-  if (move.kind == Move::Kind::kShift) return true;
-  if (move.kind == Move::Kind::kSplit) return IsWhole(moved) && problem_.split;
-  const bool parts = move.kind == Move::Kind::kTakeForward || move.kind == Move::Kind::kTakeBack;
-  if (parts) return moved.is_pair();
-  const Group other = At(move.rank, move.to);
-  if (move.kind == Move::Kind::kMerge) return IsSplit(moved, other) && problem_.whole;
-  if (moved.is_pair() || other.is_pair()) return false;
-  const Group pair = PairOf(moved, other);
-  return KindOf(pair.first) == ActionKind::kForward &&
-         (KindOf(pair.second) == ActionKind::kBackward ||
-          KindOf(pair.second) == ActionKind::kInputGradient) &&
-         problem_.TimeOf(pair) >= 0;
-}
-
-// The groups at the places low .. high after a split of the first of them, or its merge with the
-// last.
-void Evaluator::FindSplitWindow(const Move& move) {
-  const int stage = StageOf(At(move.rank, move.from).first);
-  window_.rank = move.rank;
-  window_.low = move.from;
-  window_.count = move.to + 1 - move.from;
-  std::vector<Group>& groups = window_.groups;
-  groups.clear();
-  if (move.kind == Move::Kind::kSplit) {
-    groups.push_back({LetterOf(ActionKind::kInputGradient, stage)});
-    groups.push_back({LetterOf(ActionKind::kWeightGradient, stage)});
-    return;
-  }
-  groups.push_back({LetterOf(ActionKind::kBackward, stage)});
-  for (int i = move.from + 1; i < move.to; ++i) groups.push_back(At(move.rank, i));
-}
-
-void Evaluator::FindWindow(const Move& move) {
-  window_.is_tried = false;
-  window_.move = move;
-  if (move.kind == Move::Kind::kSplit || move.kind == Move::Kind::kMerge) {
-    return FindSplitWindow(move);
-  }
-  const Group moved = At(move.rank, move.from);
-  const bool parts = move.kind == Move::Kind::kTakeForward || move.kind == Move::Kind::kTakeBack;
-  const int high = std::max(move.from, parts ? move.to - 1 : move.to);
-  window_.rank = move.rank;
-  window_.low = std::min(move.from, move.to);
-  window_.count = high + 1 - window_.low;
-  Group goes = moved;
-  if (move.kind == Move::Kind::kTakeForward) goes = {moved.first};
-  if (move.kind == Move::Kind::kTakeBack) goes = {moved.second};
-  if (move.kind == Move::Kind::kJoin) goes = PairOf(moved, At(move.rank, move.to));
-  std::vector<Group>& groups = window_.groups;
-  groups.clear();
-  const bool is_up = move.to <= move.from;
-  if (is_up) groups.push_back(goes);
-  for (int i = window_.low; i <= high; ++i) {
-    if (i == move.to && move.kind == Move::Kind::kJoin) continue;
-    if (i != move.from) {
-      groups.push_back(At(move.rank, i));
-    } else if (parts) {
-      groups.push_back({goes.first == moved.first ? moved.second : moved.first});
-    }
-  }
-  if (!is_up) groups.push_back(goes);
-}
-
 void Evaluator::ExchangeWindow() {
-  const auto first = static_cast<size_t>(first_[window_.rank]);
+  const auto first = static_cast<size_t>(first_[window_.rank()]);
   const size_t begin = first + static_cast<size_t>(window_.low);
   const size_t behind = begin + static_cast<size_t>(window_.count);
-  const size_t end = first + static_cast<size_t>(length_[window_.rank]);
+  const size_t end = first + static_cast<size_t>(length_[window_.rank()]);
   const auto count = static_cast<int>(window_.groups.size());
   Exchange(begin, behind, end, &word_, &window_.groups);
   Exchange(begin, behind, end, &slots_, &window_.slots);
-  length_[window_.rank] += count - window_.count;
+  length_[window_.rank()] += count - window_.count;
   window_.count = count;
 }
 
 bool Evaluator::IsPossible(const Move& move) {
-  if (!HasGroups(move)) return false;
-  FindWindow(move);
+  if (!HasGroups(move, WordOf(move.rank), problem_)) return false;
+  window_.Find(move, WordOf(move.rank));
   const Group moved = At(move.rank, move.from);
   if (move.kind != Move::Kind::kTakeBack && !KeepsOrder(StageOf(moved.first))) return false;
   const bool moves_second = moved.is_pair() && move.kind != Move::Kind::kTakeForward;
@@ -493,7 +411,7 @@ bool Evaluator::IsPossible(const Move& move) {
 }
 
 bool Evaluator::KeepsOrder(int stage) const {
-  const int32_t* const before = PrefixOf(window_.rank, window_.low, stage);
+  const int32_t* const before = PrefixOf(window_.rank(), window_.low, stage);
   int32_t forwards = before[0], inputs = before[1], deferred = before[2];
   for (const Group group : window_.groups) {
     for (const Letter name : {group.first, group.second}) {
@@ -517,9 +435,9 @@ bool Evaluator::KeepsOrder(int stage) const {
 }
 
 bool Evaluator::KeepsCapacity() const {
-  const int64_t capacity = problem_.capacity[window_.rank];
+  const int64_t capacity = problem_.capacity[window_.rank()];
   if (capacity >= kNoLimit) return true;
-  int64_t held = prefix_held_[first_[window_.rank] + window_.low];
+  int64_t held = prefix_held_[first_[window_.rank()] + window_.low];
   for (const Group group : window_.groups) {
     int64_t during = 0, after = 0;
     for (const Letter name : {group.first, group.second}) {
@@ -560,7 +478,7 @@ Score Evaluator::Try(const Move& move, int64_t limit) {
   began_ = front_.place;
   unequal_.BeginTrial();
   ForgetBehindFront();
-  FindWindow(move);
+  window_.Find(move, WordOf(move.rank));
   window_.slots.resize(window_.groups.size());
   FindSlots(window_.groups.data(), window_.groups.size(), front_.counts.data(),
             window_.slots.data());
@@ -586,7 +504,7 @@ void Evaluator::Keep(const Move& move) {
   is_to_be_forgotten_ = window_.is_tried = false;
   ExchangeWindow();
   TakeTrial();
-  CountPrefixes(window_.rank, window_.low);
+  CountPrefixes(window_.rank(), window_.low);
 }
 
 }  // namespace stringline::search

@@ -8,32 +8,15 @@
 // The period is not evaluated here: the span, an upper bound of every period, stands for it.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <utility>
 #include <vector>
 
+#include "schedlang/search/move.h"
 #include "schedlang/search/problem.h"
 #include "schedlang/search/unequal_times.h"
 
 namespace stringline::search {
-
-// A change of a rank's word; groups between its two places make room.
-struct Move {
-  enum class Kind : uint8_t {
-    kShift,        // the group at `from` goes to the place `to`
-    kJoin,         // the group at `from` becomes a pair with the group at `to`
-    kTakeForward,  // the F of the pair at `from` goes before the group at `to`, 0 .. length
-    kTakeBack,     // the pair's B or I goes there
-    kSplit,        // the B at `from` becomes an I with its W behind it; `to` is the same place
-    kMerge,        // the I at `from`, and a W of its stage at `to` behind it, become a B
-  };
-  int rank = 0;
-  int from = 0;
-  int to = 0;
-  Kind kind = Kind::kShift;
-  friend bool operator==(const Move&, const Move&) = default;
-};
 
 // The quality of words: the objective, and among equals the ends of all ranks, earlier is better.
 struct Score {
@@ -55,14 +38,6 @@ struct OfLetter {
   int32_t queue = -1;    // the message's; -1: none in which anything waits
   int64_t latency = 0;
   int64_t transfer = 0;
-};
-
-// A group at its place in a word, with all that its time depends on. Of its two letters, or one:
-struct Slot {
-  int64_t time = 0;                    // of unequal microbatches the least
-  std::array<int32_t, 2> needs = {};   // places of the values that it needs; -1: none
-  std::array<int32_t, 2> gives = {};   // and of those that it gives
-  std::array<int32_t, 2> counts = {};  // how often the letter's count was counted before
 };
 
 class Evaluator {
@@ -106,23 +81,9 @@ class Evaluator {
     std::vector<int32_t> blocked;  // by rank: the index in `there` that it waits for; -1: none
   };
 
-  // The stretch of a rank's word that a move rewrites.
-  struct Window {
-    Move move;
-    int rank = 0;
-    int low = 0;                // its first place
-    int count = 0;              // the number of groups in it now
-    std::vector<Group> groups;  // the groups that replace them
-    std::vector<Slot> slots;    // theirs, in a trial
-    bool is_tried = false;      // by the last trial, which ended
-  };
-
   // The least times of unequal microbatches, whose sums are no more than the work.
   int64_t TimeOf(Group group) const;
-  // True if the move has the groups that its kind is for.
-  bool HasGroups(const Move& move) const;
-  void FindWindow(const Move& move);
-  void FindSplitWindow(const Move& move);
+  const Group* WordOf(int rank) const { return word_.data() + first_[rank]; }
   // Exchanges the window's groups and slots with those in the word.
   void ExchangeWindow();
   // The slots of groups behind `counts`, by counter, which count on.
@@ -176,7 +137,7 @@ class Evaluator {
   std::vector<int64_t> trial_there_;  // in a trial; -1 for values that it has not reached
   std::vector<int32_t> ready_;
   Front front_;
-  Window window_;
+  MoveWindow window_;
   std::vector<int32_t> touched_;     // by counter: its count at the front of the last trial
   std::vector<int32_t> began_;       // by rank: its place there
   bool is_to_be_forgotten_ = false;  // the last trial, which was not kept

@@ -118,8 +118,7 @@ class Layer {
 
 class Search {
  public:
-  Search(const Problem& problem, int64_t bound, int64_t upper, int64_t most_nodes,
-         const DoAll& all)
+  Search(const Problem& problem, int64_t bound, int64_t upper, int64_t most_nodes, const DoAll& all)
       : problem_(problem),
         all_(all),
         relaxed_(RelaxedOf(problem, SavedOn::kForwards)),
@@ -312,10 +311,10 @@ class Search {
   const Branching branching_;
   const int64_t bound_;
   const int64_t most_nodes_;
-  std::vector<int64_t> starts_;  // by rank: from where its end counts
-  std::vector<Tails> tails_;     // one for all ranks, or one for each
-  std::vector<Scratch> scratches_;   // by part
-  std::vector<Expanded> expanded_;   // by state
+  std::vector<int64_t> starts_;        // by rank: from where its end counts
+  std::vector<Tails> tails_;           // one for all ranks, or one for each
+  std::vector<Scratch> scratches_;     // by part
+  std::vector<Expanded> expanded_;     // by state
   std::vector<Step> log_;              // the states expanded in this pass
   int64_t least_left_out_ = kNoLimit;  // the least bound of the states left out in this pass
   Proven proven_;
