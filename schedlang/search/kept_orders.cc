@@ -8,7 +8,7 @@ namespace stringline::search {
 namespace {
 
 // Increase whenever FindOrders may find other orders than before.
-constexpr uint64_t kOptimiser = 4;
+constexpr uint64_t kOptimiser = 5;
 
 class KeyHash {
  public:
