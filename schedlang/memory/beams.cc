@@ -51,8 +51,9 @@ void KeepBest(size_t width, std::vector<Choice>* choices) {
     return std::pair(a.hash, a.parent) < std::pair(b.hash, b.parent);
   };
   const size_t most = std::min(choices->size(), 4 * width);
-  std::partial_sort(choices->begin(), choices->begin() + static_cast<int64_t>(most), choices->end(),
-                    less);
+  const auto end = choices->begin() + static_cast<int64_t>(most);
+  if (most < choices->size()) std::nth_element(choices->begin(), end, choices->end(), less);
+  std::sort(choices->begin(), end, less);
   size_t kept = 0;
   for (size_t i = 0; i < most && kept < width; ++i) {
     const Choice choice = (*choices)[i];
@@ -99,6 +100,7 @@ class Sweep {
         Choose(k, row);
         *looks -= static_cast<int64_t>(rows_[row].size()) + 1;
       }
+      *looks -= static_cast<int64_t>(choices_.size());
       if (choices_.empty() || *looks < 0) return false;
       KeepBest(width, &choices_);
       next_.resize(choices_.size());
@@ -235,6 +237,7 @@ class Stack {
         Choose(s);
         *looks -= moments_ + 1;
       }
+      *looks -= static_cast<int64_t>(choices_.size());
       if (choices_.empty() || *looks < 0) return false;
       KeepBest(width, &choices_);
       next_.resize(choices_.size());

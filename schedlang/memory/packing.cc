@@ -16,7 +16,8 @@ namespace {
 
 // Bounds on the trials: looks at other values, and steps of the search through all packings.
 constexpr int64_t kMostTrialLooks = 1'000'000;
-constexpr int64_t kMostBeamLooks = 6'000'000;
+constexpr int64_t kMostBeamLooks = 8'000'000;
+constexpr int kLeastWidth = 8, kMostWidth = 512;  // of beams
 constexpr int64_t kMostRepairLooks = 500'000;
 constexpr int64_t kMostSteps = 100'000;
 constexpr size_t kMostTried = 48;      // values of which all packings are tried
@@ -225,7 +226,7 @@ class Packer {
              StackInto(moments, target, width, false, &offsets_, &looks) ||
              SweepInto(moments, conflicts_, orders[2], target, width, &offsets_, &looks);
     };
-    for (int width = 8; !IsBest() && looks > 0; width *= 4) {
+    for (int width = kLeastWidth; width <= kMostWidth && looks > 0; width *= 4) {
       int64_t least = std::max(bound_, enough_);
       for (int64_t target = least; least < best_.bytes && looks > 0;
            target = least + (best_.bytes - least) / unit / 2 * unit) {
