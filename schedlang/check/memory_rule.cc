@@ -29,7 +29,7 @@ void Find(const Plan& plan, RankId rank, uint32_t index, std::string text, Diagn
   if (!order.empty()) finding.notes.push_back({.text = order, .has_place = false});
   if (gap.empty()) return;
   finding.notes.push_back(
-      {.text = absl::StrCat("the largest gap then, bytes of no live value: ", gap),
+      {.text = absl::StrCat("the largest gap then, bytes of no value alive by its list: ", gap),
        .has_place = false});
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 // Bounds on the trials: looks at other values, and steps of the search through all packings.
 constexpr int64_t kMostTrialLooks = 1'000'000;
-constexpr int64_t kMostBeamLooks = 8'000'000;
+constexpr int64_t kMostBeamLooks = 8'000'000, kBeamLooksOfValue = 30'000;
 constexpr int kLeastWidth = 8, kMostWidth = 512;  // of beams
 constexpr int64_t kMostRepairLooks = 500'000;
 constexpr int64_t kMostSteps = 100'000;
@@ -201,7 +201,8 @@ class Packer {
   }
 
   // Looks for packings into fewer bytes by beam searches: with each width, first into the bound,
-  // then halfway between what is known to exist and what was not found.
+  // then halfway between what is known to exist and what was not found. Where some bytes are
+  // enough, only into these, and with fewer looks: searches ask so about many orders.
   void TryBeams() {
     if (IsBest()) return;
     const std::vector<PackedValue> moments = Moments();
@@ -218,7 +219,7 @@ class Packer {
             [&](int a, int b) { return std::pair(from(a), -to(a)) < std::pair(from(b), -to(b)); }),
     };
     const int64_t unit = UnitOfBytes();
-    int64_t looks = kMostBeamLooks;
+    int64_t looks = std::min(kMostBeamLooks, kBeamLooksOfValue * Count());
     const auto pack_into = [&](int64_t target, int width) {
       return SweepInto(moments, conflicts_, orders[0], target, width, &offsets_, &looks) ||
              StackInto(moments, target, width, true, &offsets_, &looks) ||
@@ -226,6 +227,7 @@ class Packer {
              StackInto(moments, target, width, false, &offsets_, &looks) ||
              SweepInto(moments, conflicts_, orders[2], target, width, &offsets_, &looks);
     };
+    if (enough_ >= 0) looks /= 8;
     for (int width = kLeastWidth; width <= kMostWidth && looks > 0; width *= 4) {
       int64_t least = std::max(bound_, enough_);
       for (int64_t target = least; least < best_.bytes && looks > 0;
@@ -234,6 +236,7 @@ class Packer {
           best_ = {offsets_, BytesOfBlock(), 0};
         } else {
           least = target + unit;
+          if (enough_ >= 0) break;
         }
       }
     }

@@ -95,7 +95,7 @@ void PrintBytesOfRanks(const Plan& lowered, const CheckOptions& options, std::os
       LargestGapOf(lowered, options, static_cast<int>(most - ranks.begin()), memory);
   if (gap.begin < gap.end) {
     out << "    the largest gap at " << Print(lowered, lowered.actions[gap.action])
-        << ", bytes of no live value: " << Describe(gap) << "\n";
+        << ", bytes of no value alive by its list: " << Describe(gap) << "\n";
   }
   if (!UsesHosts(lowered)) return;
   PrintMostBytes(
