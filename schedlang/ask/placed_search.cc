@@ -35,11 +35,13 @@ absl::StatusOr<std::vector<int64_t>> OvershootOf(const PlacedSearch& place, cons
                                                  Counting counting) {
   std::vector<int64_t> most;
   for (int r = 0; r < lowered.ranks(); ++r) most.push_back(place.memory.of(r));
+  const std::vector<StageSizes> sizes = SizesOfCosts(lowered, place.costs.memory);
   SL_ASSIGN_OR_RETURN(
       const MemoryPlan memory,
-      PlanMemory(lowered, SizesOfCosts(lowered, place.costs.memory),
-                 counting == Counting::kLoose ? Sharing::kAnySize : Sharing::kPacked,
-                 counting == Counting::kExact ? std::vector<int64_t>() : most));
+      counting == Counting::kExact
+          ? PlanMemoryBeyond(lowered, sizes, most)
+          : PlanMemory(lowered, sizes,
+                       counting == Counting::kLoose ? Sharing::kAnySize : Sharing::kPacked, most));
   std::vector<int64_t> over;
   for (size_t r = 0; r < most.size(); ++r) {
     over.push_back(most[r] < 0 ? 0 : std::max<int64_t>(0, memory.ranks[r].all() - most[r]));

@@ -142,9 +142,12 @@ std::optional<WorkPlacer::Beyond> WorkPlacer::BeyondLimits(const Plan& plan, con
                                                            Effort effort) const {
   const Plan lowered = LoweredPlan(plan, CommLayout::kEdge, costs.collectives);
   const bool is_large = plan.actions.size() > kMostPackedActions;
-  const Sharing sharing =
-      is_large && effort == Effort::kQuick ? Sharing::kAnySize : Sharing::kPacked;
-  const auto memory = PlanMemory(lowered, SizesOfCosts(lowered, costs.memory), sharing);
+  const auto sizes = SizesOfCosts(lowered, costs.memory);
+  std::vector<int64_t> most;
+  for (int r = 0; r < lowered.ranks(); ++r) most.push_back(memory_.of(r));
+  const auto memory = is_large && effort == Effort::kQuick
+                          ? PlanMemory(lowered, sizes, Sharing::kAnySize)
+                          : PlanMemoryBeyond(lowered, sizes, most);
   if (!memory.ok()) return std::nullopt;
   Beyond beyond;
   bool is_any = false;

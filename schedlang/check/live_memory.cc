@@ -213,9 +213,13 @@ int ReceiveBuffersOf(const Plan& plan, RankId rank) {
   return most;
 }
 
-std::string DescribeLargestGap(const Plan& plan, RankId rank, uint32_t last,
-                               const std::vector<StageSizes>& bytes, const MemoryPlan& memory) {
-  std::set<std::tuple<StageId, MicrobatchId, StageValue>> alive;
+namespace {
+
+using ValueOf = std::tuple<StageId, MicrobatchId, StageValue>;
+
+// The values of the rank that are alive while action `last` of its list runs.
+std::set<ValueOf> AliveDuring(const Plan& plan, RankId rank, uint32_t last) {
+  std::set<ValueOf> alive;
   const auto change = [&](const Action& action, Values values, bool gives) {
     for (int v = 0; v < kStageValues; ++v) {
       const auto value = static_cast<StageValue>(v);
@@ -238,12 +242,19 @@ std::string DescribeLargestGap(const Plan& plan, RankId rank, uint32_t last,
       }
     }
   });
+  return alive;
+}
+
+}  // namespace
+
+BlockGap LargestGapOf(const Plan& plan, RankId rank, uint32_t last,
+                      const std::vector<StageSizes>& bytes, const MemoryPlan& memory) {
   struct Piece {
     int64_t begin, end;
-    std::string below;
+    std::string name;
   };
   std::vector<Piece> pieces;
-  for (const auto& [stage, microbatch, value] : alive) {
+  for (const auto& [stage, microbatch, value] : AliveDuring(plan, rank, last)) {
     const int64_t begin = memory.OffsetOf(stage, microbatch, value);
     const int64_t size =
         bytes[stage.value].of_microbatch[value] * SlicesIn(plan, microbatch, value);
@@ -252,23 +263,31 @@ std::string DescribeLargestGap(const Plan& plan, RankId rank, uint32_t last,
   }
   std::sort(pieces.begin(), pieces.end(),
             [](const Piece& x, const Piece& y) { return x.begin < y.begin; });
-  int64_t end = 0, largest = 0;
-  std::string below, where;
+  const int64_t block = memory.ranks[rank.value].block;
+  pieces.push_back({block, block, ""});
+  BlockGap largest{last, 0, 0, "", ""};
+  int64_t end = 0;
+  std::string below;
   for (const Piece& piece : pieces) {
-    if (piece.begin - end > largest) {
-      largest = piece.begin - end;
-      where = below.empty() ? absl::StrCat("below ", piece.below) : absl::StrCat("above ", below);
+    if (piece.begin - end > largest.end - largest.begin) {
+      largest = {last, end, piece.begin, below, piece.name};
     }
     if (piece.end <= end) continue;
     end = piece.end;
-    below = piece.below;
+    below = piece.name;
   }
-  const int64_t block = memory.ranks[rank.value].block;
-  if (block - end > largest) {
-    largest = block - end;
-    where = below.empty() ? "with nothing in the block" : absl::StrCat("above ", below);
-  }
-  return largest == 0 ? "" : absl::StrCat(PrintBytes(largest), " ", where);
+  return largest;
+}
+
+std::string Describe(const BlockGap& gap) {
+  if (gap.begin == gap.end) return "";
+  std::string text = absl::StrCat(PrintBytes(gap.end - gap.begin), ", from ", PrintBytes(gap.begin),
+                                  " to ", PrintBytes(gap.end), " of the block");
+  if (gap.below.empty() && gap.above.empty()) return text + ", in which nothing is alive";
+  absl::StrAppend(&text, ", ", gap.below.empty() ? "" : absl::StrCat("above ", gap.below),
+                  gap.below.empty() || gap.above.empty() ? "" : ", and ",
+                  gap.above.empty() ? "" : absl::StrCat("below ", gap.above));
+  return text;
 }
 
 bool UsesHosts(const Plan& plan) {

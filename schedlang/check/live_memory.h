@@ -50,10 +50,19 @@ PeakBytes PeakOnHostOf(const Plan& plan, RankId rank, const std::vector<StageSiz
 // receive to the release of its value; with a window, in any order that can happen.
 int ReceiveBuffersOf(const Plan& lowered, RankId rank);
 
-// "2.00 MiB above saved input of stage 1, microbatch 0": the largest gap between the values alive
-// while action `last` of the rank's list runs, as `memory` lays them out; "" if there is none.
-std::string DescribeLargestGap(const Plan& lowered, RankId rank, uint32_t last,
-                               const std::vector<StageSizes>& bytes, const MemoryPlan& memory);
+// Free bytes of a rank's block, while an action of it runs.
+struct BlockGap {
+  uint32_t action = 0;         // index into Plan::actions
+  int64_t begin = 0, end = 0;  // offsets; equal: there is no gap
+  std::string below, above;    // the values at both ends; "": an end of the block
+};
+// The largest gap between the values alive while action `last` of the rank's list runs, as `memory`
+// lays them out. An end of the block may be an end of it.
+BlockGap LargestGapOf(const Plan& lowered, RankId rank, uint32_t last,
+                      const std::vector<StageSizes>& bytes, const MemoryPlan& memory);
+// "2.00 MiB, from 3.00 MiB to 5.00 MiB of the block, above saved input of stage 1, microbatch 0,
+// and below saved input of stage 2, microbatch 0"; "" of no gap.
+std::string Describe(const BlockGap& gap);
 
 // "stage 0: microbatches 0 .. 4, 7; stage 7: microbatch 2; gathered: stage 0, 7": the activations
 // alive after action `last` of the rank's list, and the parameters.

@@ -29,7 +29,8 @@ void Find(const Plan& plan, RankId rank, uint32_t index, std::string text, Diagn
   if (!order.empty()) finding.notes.push_back({.text = order, .has_place = false});
   if (gap.empty()) return;
   finding.notes.push_back(
-      {.text = absl::StrCat("the largest gap then: ", gap), .has_place = false});
+      {.text = absl::StrCat("the largest gap then, bytes of no value alive by its list: ", gap),
+       .has_place = false});
 }
 
 // The last actions of the rank's list up to one of them: "… 0F1 0F2".
@@ -143,7 +144,7 @@ void FindOverfullRank(const Plan& plan, const CheckOptions& options, Diagnostics
                           ? ""
                           : absl::StrCat("; ", PrintBytes(gaps), " of it are gaps between values")),
          diagnostics,
-         gaps == 0 ? "" : DescribeLargestGap(plan, rank, fullest, options.sizes, *memory));
+         gaps == 0 ? "" : Describe(LargestGapOf(plan, rank, fullest, options.sizes, *memory)));
   }
 }
 

@@ -556,4 +556,22 @@ absl::StatusOr<MemoryPlan> PlanMemory(const Plan& lowered, absl::Span<const Stag
   return Planner(lowered, stages, sharing, most, std::move(memory)).Walk();
 }
 
+absl::StatusOr<MemoryPlan> PlanMemoryBeyond(const Plan& lowered,
+                                            absl::Span<const StageSizes> stages,
+                                            absl::Span<const int64_t> most) {
+  SL_ASSIGN_OR_RETURN(MemoryPlan memory, PlanMemory(lowered, stages, Sharing::kAnySize));
+  std::vector<int64_t> fitting(most.begin(), most.end());
+  bool is_any = false;
+  for (size_t r = 0; r < fitting.size(); ++r) {
+    if (fitting[r] < 0) {
+      fitting[r] = INT64_MAX;
+    } else if (memory.ranks[r].all() > fitting[r]) {
+      fitting[r] = -1;
+      is_any = true;
+    }
+  }
+  if (!is_any) return memory;
+  return PlanMemory(lowered, stages, Sharing::kPacked, fitting);
+}
+
 }  // namespace stringline

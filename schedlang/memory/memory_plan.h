@@ -92,4 +92,10 @@ absl::StatusOr<MemoryPlan> PlanMemory(const Plan& lowered, absl::Span<const Stag
                                       Sharing sharing = Sharing::kPacked,
                                       absl::Span<const int64_t> most = {});
 
+// The same for the question by how much ranks hold more than `most`: those that do not are packed
+// no tighter than they have to be, the others as without `most`.
+absl::StatusOr<MemoryPlan> PlanMemoryBeyond(const Plan& lowered,
+                                            absl::Span<const StageSizes> stages,
+                                            absl::Span<const int64_t> most);
+
 }  // namespace stringline

@@ -1,6 +1,6 @@
 // Every value has a list of the values with which it conflicts. Placing a value looks at those of
-// them that are placed; everything else is the choice of an order. At last values may overlap, and
-// are moved until they do not.
+// them that are placed; everything else is the choice of an order. Beam searches (beams.h) look for
+// packings into fewer bytes. At last values may overlap, and are moved until they do not.
 #include "schedlang/memory/packing.h"
 
 #include <algorithm>
@@ -9,11 +9,15 @@
 #include <random>
 #include <utility>
 
+#include "schedlang/memory/beams.h"
+
 namespace stringline {
 namespace {
 
 // Bounds on the trials: looks at other values, and steps of the search through all packings.
 constexpr int64_t kMostTrialLooks = 1'000'000;
+constexpr int64_t kMostBeamLooks = 8'000'000, kBeamLooksOfValue = 30'000;
+constexpr int kLeastWidth = 8, kMostWidth = 512;  // of beams
 constexpr int64_t kMostRepairLooks = 500'000;
 constexpr int64_t kMostSteps = 100'000;
 constexpr size_t kMostTried = 48;      // values of which all packings are tried
@@ -30,15 +34,20 @@ class Packer {
  public:
   Packer(absl::Span<const ValueLife> values, absl::Span<const Clock> clocks, Packing known,
          int64_t enough)
-      : values_(values), conflicts_(values.size()), enough_(enough), best_(std::move(known)) {
-    FindConflicts(clocks);
-    FindBound(clocks);
+      : values_(values),
+        clocks_(clocks),
+        conflicts_(values.size()),
+        enough_(enough),
+        best_(std::move(known)) {
+    FindConflicts();
+    FindBound();
   }
 
   Packing Run() {
     const bool is_hopeless = enough_ >= 0 && bound_ > enough_;
     if (!is_hopeless) TryOrders();
     if (!is_hopeless && !TryAll()) {
+      TryBeams();
       MoveTops();
       Repair();
     }
@@ -50,16 +59,16 @@ class Packer {
   using Order = std::vector<int>;
 
   bool IsBest() const { return best_.bytes <= std::max(bound_, enough_); }
-  const Clock& BirthOf(int value, absl::Span<const Clock> clocks) const {
-    return clocks[static_cast<size_t>(values_[value].clock)];
+  const Clock& BirthOf(int value) const {
+    return clocks_[static_cast<size_t>(values_[value].clock)];
   }
 
-  void FindConflicts(absl::Span<const Clock> clocks) {
+  void FindConflicts() {
     const int count = static_cast<int>(values_.size());
     for (int a = 0; a < count; ++a) {
       for (int b = a + 1; b < count; ++b) {
-        if (KnowsDeath(BirthOf(b, clocks), values_[a].death)) continue;
-        if (KnowsDeath(BirthOf(a, clocks), values_[b].death)) continue;
+        if (KnowsDeath(BirthOf(b), values_[a].death)) continue;
+        if (KnowsDeath(BirthOf(a), values_[b].death)) continue;
         conflicts_[a].push_back(b);
         conflicts_[b].push_back(a);
       }
@@ -67,11 +76,11 @@ class Packer {
   }
 
   // Values born no later than a value, and not dead at its birth, conflict with each other, too.
-  void FindBound(absl::Span<const Clock> clocks) {
+  void FindBound() {
     for (int a = 0; a < static_cast<int>(values_.size()); ++a) {
       int64_t alive = values_[a].bytes;
       for (const int b : conflicts_[a]) {
-        if (IsNoLater(BirthOf(b, clocks), BirthOf(a, clocks))) alive += values_[b].bytes;
+        if (IsNoLater(BirthOf(b), BirthOf(a))) alive += values_[b].bytes;
       }
       alive_.push_back(alive);
       bound_ = std::max(bound_, alive);
@@ -173,6 +182,66 @@ class Packer {
     }
   }
 
+  // The moments of values, by the groups of the rank on which most of them die.
+  std::vector<PackedValue> Moments() const {
+    std::vector<int> deaths(clocks_[0].size(), 0);
+    for (const ValueLife& value : values_) ++deaths[value.death.rank];
+    const auto rank = std::max_element(deaths.begin(), deaths.end()) - deaths.begin();
+    std::vector<PackedValue> moments;
+    for (int value = 0; value < Count(); ++value) {
+      const int from = BirthOf(value)[rank];
+      moments.push_back({values_[value].bytes, from, from});
+    }
+    for (int value = 0; value < Count(); ++value) {
+      for (const int other : conflicts_[value]) {
+        moments[value].to = std::max(moments[value].to, moments[other].from);
+      }
+    }
+    return moments;
+  }
+
+  // Looks for packings into fewer bytes by beam searches: with each width, first into the bound,
+  // then halfway between what is known to exist and what was not found. Where some bytes are
+  // enough, only into these, and with fewer looks: searches ask so about many orders.
+  void TryBeams() {
+    if (IsBest()) return;
+    const std::vector<PackedValue> moments = Moments();
+    const auto from = [&](int value) { return moments[value].from; };
+    const auto to = [&](int value) { return moments[value].to; };
+    const auto bytes = [&](int value) { return values_[value].bytes; };
+    const Order orders[] = {
+        Sorted([&](int a, int b) {
+          return std::pair(from(a), -bytes(a)) < std::pair(from(b), -bytes(b));
+        }),
+        Sorted(
+            [&](int a, int b) { return std::pair(to(a), bytes(a)) > std::pair(to(b), bytes(b)); }),
+        Sorted(
+            [&](int a, int b) { return std::pair(from(a), -to(a)) < std::pair(from(b), -to(b)); }),
+    };
+    const int64_t unit = UnitOfBytes();
+    int64_t looks = std::min(kMostBeamLooks, kBeamLooksOfValue * Count());
+    const auto pack_into = [&](int64_t target, int width) {
+      return SweepInto(moments, conflicts_, orders[0], target, width, &offsets_, &looks) ||
+             StackInto(moments, target, width, true, &offsets_, &looks) ||
+             SweepInto(moments, conflicts_, orders[1], target, width, &offsets_, &looks) ||
+             StackInto(moments, target, width, false, &offsets_, &looks) ||
+             SweepInto(moments, conflicts_, orders[2], target, width, &offsets_, &looks);
+    };
+    if (enough_ >= 0) looks /= 8;
+    for (int width = kLeastWidth; width <= kMostWidth && looks > 0; width *= 4) {
+      int64_t least = std::max(bound_, enough_);
+      for (int64_t target = least; least < best_.bytes && looks > 0;
+           target = least + (best_.bytes - least) / unit / 2 * unit) {
+        if (pack_into(target, width)) {
+          best_ = {offsets_, BytesOfBlock(), 0};
+        } else {
+          least = target + unit;
+          if (enough_ >= 0) break;
+        }
+      }
+    }
+  }
+
   // Looks for packings into fewer bytes: first into the bound, then halfway between what is known
   // to exist and what was not found.
   void Repair() {
@@ -190,10 +259,14 @@ class Packer {
         continue;
       }
       begin = offsets_;
-      int64_t bytes = 0;
-      for (int value = 0; value < Count(); ++value) bytes = std::max(bytes, EndOf(value));
-      best_ = {offsets_, bytes, 0};
+      best_ = {offsets_, BytesOfBlock(), 0};
     }
+  }
+
+  int64_t BytesOfBlock() const {
+    int64_t bytes = 0;
+    for (int value = 0; value < Count(); ++value) bytes = std::max(bytes, EndOf(value));
+    return bytes;
   }
 
   int Count() const { return static_cast<int>(values_.size()); }
@@ -305,11 +378,7 @@ class Packer {
 
   void TryNext(int64_t from, size_t left) {
     if (left == 0) {
-      int64_t bytes = 0;
-      for (int value = 0; value < static_cast<int>(values_.size()); ++value) {
-        bytes = std::max(bytes, EndOf(value));
-      }
-      if (bytes < best_.bytes) best_ = {offsets_, bytes, 0};
+      if (BytesOfBlock() < best_.bytes) best_ = {offsets_, BytesOfBlock(), 0};
       return;
     }
     // The values by the offset that each would have; equal ones are alike to all others.
@@ -341,6 +410,7 @@ class Packer {
   }
 
   const absl::Span<const ValueLife> values_;
+  const absl::Span<const Clock> clocks_;
   std::vector<std::vector<int>> conflicts_;
   std::vector<int64_t> alive_;  // by value: the bytes alive at its birth
   int64_t bound_ = 0;

@@ -29,11 +29,13 @@ struct Packing {
 // births, as far as these have one. Deterministic: all processes of a run find the same one.
 //
 // Values are placed one after the other, each into the lowest gap that is large enough, in several
-// orders. Of a few values all packings are tried, which finds the best one; of more, the value at
-// the block's end goes to other places of the order, again and again; then those of not too many
-// are put into a smaller block, overlap there, and are moved until none does. Cost: quadratic in
-// values, and a constant for the trials. The first packing of at most `enough` bytes ends the
-// trials, and they do not begin where more than that is alive; -1: the smallest is wanted.
+// orders. Of a few values all packings are tried, which finds the best one. For more, beam searches
+// look for packings into fewer bytes (beams.h); then the value at the block's end goes to other
+// places of the order, again and again; then those of not too many are put into a smaller block,
+// overlap there, and are moved until none does. Cost: quadratic in values, and a constant for the
+// trials, which end with a packing into the bytes alive. The first packing of at most `enough`
+// bytes ends the trials, and they do not begin where more than that is alive; -1: the smallest is
+// wanted.
 Packing PackValues(absl::Span<const ValueLife> values, absl::Span<const Clock> clocks,
                    Packing known, int64_t enough = -1);
 

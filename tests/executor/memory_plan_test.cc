@@ -183,7 +183,7 @@ TEST(MemoryPlan, TheLargestGapIsNamed) {
   }
   auto memory = PlanMemory(plan, sizes);
   ASSERT_TRUE(memory.ok()) << memory.status();
-  EXPECT_EQ(DescribeLargestGap(plan, RankId(0), 2, sizes, *memory), "");
+  EXPECT_EQ(Describe(LargestGapOf(plan, RankId(0), 2, sizes, *memory)), "");
   // By hand: 0 at 0, 2 behind a gap of 3 KiB.
   const auto place = [&](int stage, int64_t at) {
     memory->offsets[static_cast<size_t>(stage) * kBuiltInValues +
@@ -193,16 +193,20 @@ TEST(MemoryPlan, TheLargestGapIsNamed) {
   place(1, 9 * 1024);
   place(2, 5 * 1024);
   memory->ranks[0].block = 12 * 1024;
-  EXPECT_EQ(DescribeLargestGap(plan, RankId(0), 2, sizes, *memory),
-            "3.00 KiB above saved input of stage 0, microbatch 0");
+  EXPECT_EQ(Describe(LargestGapOf(plan, RankId(0), 2, sizes, *memory)),
+            "3.00 KiB, from 2.00 KiB to 5.00 KiB of the block, above saved input of stage 0, "
+            "microbatch 0, and below saved input of stage 2, microbatch 0");
   // While 2B0 runs its values are alive; behind it, while 1B0 runs, they are not.
-  EXPECT_EQ(DescribeLargestGap(plan, RankId(0), 3, sizes, *memory),
-            "3.00 KiB above saved input of stage 0, microbatch 0");
-  EXPECT_EQ(DescribeLargestGap(plan, RankId(0), 4, sizes, *memory),
-            "7.00 KiB above saved input of stage 0, microbatch 0");
+  EXPECT_EQ(Describe(LargestGapOf(plan, RankId(0), 3, sizes, *memory)),
+            "3.00 KiB, from 2.00 KiB to 5.00 KiB of the block, above saved input of stage 0, "
+            "microbatch 0, and below saved input of stage 2, microbatch 0");
+  EXPECT_EQ(Describe(LargestGapOf(plan, RankId(0), 4, sizes, *memory)),
+            "7.00 KiB, from 2.00 KiB to 9.00 KiB of the block, above saved input of stage 0, "
+            "microbatch 0, and below saved input of stage 1, microbatch 0");
   place(0, 1024);
-  EXPECT_EQ(DescribeLargestGap(plan, RankId(0), 0, sizes, *memory),
-            "9.00 KiB above saved input of stage 0, microbatch 0");
+  EXPECT_EQ(Describe(LargestGapOf(plan, RankId(0), 0, sizes, *memory)),
+            "9.00 KiB, from 3.00 KiB to 12.00 KiB of the block, above saved input of stage 0, "
+            "microbatch 0");
 }
 
 // More bytes than a rank can count are no number: nothing is said of gaps between them.

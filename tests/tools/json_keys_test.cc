@@ -200,6 +200,9 @@ const Asked kAsked[] = {
     {"check", "check 1f1b P=2 M=4 --cost F=1,B=2,memory.weights=1GB --memory 80GB"},
     {"check", "check 1f1b P=2 M=4 --cost F=1,B=2,memory.weights=1GB --memory 0:80GB"},
     {"check",
+     "check examples/13_offload/found.sched P=8 M=24 --costs examples/13_offload/costs.yaml "
+     "--memory 80GB"},
+    {"check",
      "check 1f1b_offload P=4 M=8 --cost F=1,B=2,D=1,memory.saved_for_W=1GB --host-memory 9GB"},
     {"check",
      "check 1f1b_offload P=4 M=8 --cost F=1,B=2,D=1,memory.saved_for_W=1GB --host-memory 1:9GB"},

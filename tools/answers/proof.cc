@@ -47,12 +47,26 @@ std::vector<const Rule*> Proven(const Plan& lowered, const CheckOptions& options
   return rules;
 }
 
-// The memory of every rank; empty where sizes are not known.
-std::vector<RankMemory> MemoryOfRanks(const Plan& lowered, const CheckOptions& options) {
-  if (options.sizes.empty()) return {};
-  absl::StatusOr<std::vector<RankMemory>> memory = MemoryOfRanks(lowered, options.sizes);
-  SL_CHECK(memory.ok()) << memory.status();  // the plan passes Check, so the step ends
-  return *std::move(memory);
+// The memory of every rank; without ranks where sizes are not known, without places where nothing
+// executes the plan.
+MemoryPlan MemoryOf(const Plan& lowered, const CheckOptions& options) {
+  MemoryPlan memory;
+  if (options.sizes.empty()) return memory;
+  if (!lowered.rows.empty()) {
+    memory.ranks = *MemoryOfRanks(lowered, options.sizes);
+    return memory;
+  }
+  absl::StatusOr<MemoryPlan> planned = PlanMemory(lowered, options.sizes);
+  SL_CHECK(planned.ok()) << planned.status();  // the plan passes Check, so the step ends
+  return *std::move(planned);
+}
+
+// The largest gap of a rank that has some, while the most bytes of it are alive.
+BlockGap LargestGapOf(const Plan& lowered, const CheckOptions& options, int rank,
+                      const MemoryPlan& memory) {
+  if (memory.ranks[rank].gaps() == 0 || memory.offsets.empty()) return {};
+  const uint32_t fullest = PeakBytesOf(lowered, RankId(rank), options.sizes).action;
+  return LargestGapOf(lowered, RankId(rank), fullest, options.sizes, memory);
 }
 
 // "rank 3 holds the most bytes, 79.2 GB of at most 80.0 GB", and so on its host.
@@ -67,7 +81,8 @@ void PrintMostBytes(const std::vector<RankMemory>& ranks, int64_t (*of)(const Ra
 }
 
 void PrintBytesOfRanks(const Plan& lowered, const CheckOptions& options, std::ostream& out) {
-  const std::vector<RankMemory> ranks = MemoryOfRanks(lowered, options);
+  const MemoryPlan memory = MemoryOf(lowered, options);
+  const std::vector<RankMemory>& ranks = memory.ranks;
   if (ranks.empty()) return;
   const auto all = [](const RankMemory& rank) { return rank.all(); };
   const auto most =
@@ -76,6 +91,12 @@ void PrintBytesOfRanks(const Plan& lowered, const CheckOptions& options, std::os
   PrintMostBytes(ranks, all, "", options.memory, out);
   if (most->gaps() > 0) out << "; " << PrintBytes(most->gaps()) << " of it are gaps between values";
   out << "\n";
+  const BlockGap gap =
+      LargestGapOf(lowered, options, static_cast<int>(most - ranks.begin()), memory);
+  if (gap.begin < gap.end) {
+    out << "    the largest gap at " << Print(lowered, lowered.actions[gap.action])
+        << ", bytes of no value alive by its list: " << Describe(gap) << "\n";
+  }
   if (!UsesHosts(lowered)) return;
   PrintMostBytes(
       ranks, [](const RankMemory& rank) { return rank.host; }, " on its host", options.host, out);
@@ -188,12 +209,25 @@ Json ProofAsJson(const Plan& lowered, const Source& source, const CheckOptions& 
     json["steps"] = lowered.steps;
     json["versions"] = lowered.versions;
   }
-  Json bytes = Json::array(), host_bytes = Json::array();
-  for (const RankMemory& rank : MemoryOfRanks(lowered, options)) {
-    bytes.push_back(rank.all());
-    host_bytes.push_back(rank.host);
+  Json bytes = Json::array(), host_bytes = Json::array(), gaps = Json::array();
+  const MemoryPlan memory = MemoryOf(lowered, options);
+  for (size_t r = 0; r < memory.ranks.size(); ++r) {
+    bytes.push_back(memory.ranks[r].all());
+    host_bytes.push_back(memory.ranks[r].host);
+    const BlockGap gap = LargestGapOf(lowered, options, static_cast<int>(r), memory);
+    if (gap.begin == gap.end) continue;
+    gaps.push_back({{"rank", r},
+                    {"bytes", memory.ranks[r].gaps()},
+                    {"action", Print(lowered, lowered.actions[gap.action])},
+                    {"begin", gap.begin},
+                    {"end", gap.end},
+                    {"below", gap.below},
+                    {"above", gap.above}});
   }
-  if (!options.sizes.empty()) json["bytes"] = std::move(bytes);
+  if (!options.sizes.empty()) {
+    json["bytes"] = std::move(bytes);
+    json["gaps"] = std::move(gaps);
+  }
   if (options.memory.is_given()) json["memory"] = LimitAsJson(options.memory, lowered.ranks());
   if (!options.sizes.empty() && UsesHosts(lowered)) json["host_bytes"] = std::move(host_bytes);
   if (options.host.is_given()) json["host_memory"] = LimitAsJson(options.host, lowered.ranks());
