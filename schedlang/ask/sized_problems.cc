@@ -80,13 +80,20 @@ absl::Status CheckForSizes(const AnySizeQuestion& question, const StepCosts& cos
         "`ranges` and `memory` of each rank: sizes have different numbers of ranks; give one limit "
         "for all ranks");
   }
+  const char* const other = !search.jitter.empty() || search.seeds > 0 ? "jitter"
+                            : !search.expect.empty()                   ? "expect"
+                            : !search.costs.slow.empty()               ? "slow"
+                                                                       : nullptr;
+  if (other != nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("`ranges` and `", other,
+                     "`: texts for several sizes are compared by the times that costs "
+                     "give; search for one size"));
+  }
   const char* const single = search.any_split                                  ? "split=any"
                              : search.recompute != SearchRecompute::kAsCosts   ? "recompute"
                              : search.offload != SearchOffload::kNone          ? "offload"
                              : search.host.is_given()                          ? "host_memory"
-                             : !search.jitter.empty() || search.seeds > 0      ? "jitter"
-                             : !search.expect.empty()                          ? "expect"
-                             : !search.costs.slow.empty()                      ? "slow"
                              : search.begin && !search.begin->schedule.empty() ? "schedule"
                              : search.place == "any" || search.place[0] == '[' ? "place"
                                                                                : nullptr;

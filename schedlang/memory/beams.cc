@@ -44,6 +44,8 @@ struct Choice {
   double waste = 0;  // of a skyline
 };
 
+constexpr size_t kNeighbours = 63;
+
 // The best choices, each with another hash; no more than `width`.
 void KeepBest(size_t width, std::vector<Choice>* choices) {
   const auto less = [](const Choice& a, const Choice& b) {
@@ -57,8 +59,9 @@ void KeepBest(size_t width, std::vector<Choice>* choices) {
   size_t kept = 0;
   for (size_t i = 0; i < most && kept < width; ++i) {
     const Choice choice = (*choices)[i];
-    bool is_new = true;  // equal packings cost about the same, so they are neighbours
-    for (size_t k = kept; k-- > 0 && is_new && kept - k < 64;) {
+    // Equal packings cost about the same, so they are neighbours.
+    bool is_new = true;
+    for (size_t k = kept - std::min(kept, kNeighbours); k < kept && is_new; ++k) {
       is_new = (*choices)[k].hash != choice.hash;
     }
     if (is_new) (*choices)[kept++] = choice;

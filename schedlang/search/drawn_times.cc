@@ -78,7 +78,7 @@ bool DrawnTimes::Step(const Words& words) {
 
 bool DrawnTimes::Advance(int rank, const std::vector<Group>& word) {
   const size_t before = place_[rank];
-  int64_t* const now = &now_[static_cast<size_t>(rank * draws_.count)];
+  int64_t* const now = &now_[static_cast<size_t>(rank) * static_cast<size_t>(draws_.count)];
   for (size_t& place = place_[rank]; place < word.size(); ++place) {
     const Group group = word[place];
     const int64_t* needs[] = {nullptr, nullptr};
@@ -146,7 +146,7 @@ void DrawnTimes::Give(Letter letter, int microbatch, int rank) {
   const size_t value = first_[to] + microbatch + (forward ? 0 : deferred_.size());
   is_there_[value] = 1;
   int64_t* const there = &there_[value * draws_.count];
-  const int64_t* const now = &now_[static_cast<size_t>(rank * draws_.count)];
+  const int64_t* const now = &now_[static_cast<size_t>(rank) * static_cast<size_t>(draws_.count)];
   const int other = problem_.stages[to].rank;
   if (other == rank) {
     std::copy_n(now, draws_.count, there);
@@ -154,8 +154,8 @@ void DrawnTimes::Give(Letter letter, int microbatch, int rank) {
   }
   const auto m = static_cast<size_t>(microbatch);
   const MessageTime& message = forward ? stage.ActivationOf(m) : stage.GradientOf(m);
-  int64_t* const queue =
-      &queues_[static_cast<size_t>((rank * problem_.ranks + other) * draws_.count)];
+  int64_t* const queue = &queues_[static_cast<size_t>(rank * problem_.ranks + other) *
+                                  static_cast<size_t>(draws_.count)];
   for (int k = 0; k < draws_.count; ++k) {
     queue[k] = std::max(queue[k], now[k]) + message.transfer;
     there[k] = queue[k] + message.latency;
