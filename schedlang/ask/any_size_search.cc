@@ -38,7 +38,8 @@ class SizesSearch {
         random_(static_cast<uint64_t>(question.search.seed)) {}
 
   absl::StatusOr<FoundForSizes> Run() {
-    SL_ASSIGN_OR_RETURN(sizes_, SizedProblemsOf(question_, stop_));
+    SL_ASSIGN_OR_RETURN(costs_, FindCosts(question_.search.costs));
+    SL_ASSIGN_OR_RETURN(sizes_, SizedProblemsOf(question_, costs_, stop_));
     for (const SizedProblem& size : sizes_) {
       const int64_t ranks = size.stages.ranks();
       fewest_ = fewest_ == 0 ? ranks : std::min(fewest_, ranks);
@@ -255,7 +256,7 @@ class SizesSearch {
                                         std::tie(best_->score->worst, best_->score->sum);
     if (is_longer && proof_.is_whole()) return;
     const absl::StatusOr<SizesProof> proof =
-        ProveText(question_, sizes_, TextWith(texts_[text.family], text.choice), stop);
+        ProveText(question_, costs_, sizes_, TextWith(texts_[text.family], text.choice), stop);
     if (!proof.ok()) return;
     if (!proof->at_sizes) {
       last_wrong_ = proof->first_wrong.empty() ? proof->first_beyond : proof->first_wrong;
@@ -313,12 +314,9 @@ class SizesSearch {
     for (const SizedProblem& size : sizes_) {
       const auto score = ScoreOf({size}, texts_[nearest.family], nearest.choice, nullptr);
       if (!score || score->beyond <= 0) continue;
-      std::string name;
-      for (const Parameter& one : size.parameters) {
-        absl::StrAppend(&name, name.empty() ? "" : " ", one.name, "=", one.value);
-      }
       return absl::StrCat("no text that was tried keeps the limit of memory at all sizes: at ",
-                          name, " the nearest (", texts_[nearest.family].name,
+                          NameOfSize(size.parameters), " the nearest (",
+                          texts_[nearest.family].name,
                           ") needs more; give more memory or time, or search for that size alone");
     }
     return "no text that was tried keeps the limits of all sizes";
@@ -329,6 +327,7 @@ class SizesSearch {
   const std::function<void(const AnySizeProgress&)>& watch_;
   const int64_t end_ns_;
   search::Random random_;
+  StepCosts costs_;
   std::vector<SizedProblem> sizes_;
   int64_t fewest_ = 0, most_ = 0;  // ranks of the sizes
   std::vector<FamilyText> texts_;
@@ -342,9 +341,7 @@ class SizesSearch {
 
 }  // namespace
 
-double FoundAtSize::gap() const {
-  return least() <= 0 ? 0 : static_cast<double>(value - least()) / static_cast<double>(least());
-}
+double FoundAtSize::gap() const { return search::GapOf(value, least()); }
 
 double FoundForSizes::worst_gap() const {
   double worst = 0;

@@ -20,14 +20,13 @@
 namespace stringline {
 namespace {
 
-// On every way a step from rank to rank takes an odd number of slots: forwards of first stages and
+// Steps from rank to rank take an odd number of slots on every way: forwards of first stages and
 // gradients of second ones are in the slots of one parity, the others in those of the other parity.
 constexpr const char* kOddSteps =
     R"(# Building blocks of six slots in a V, at odd steps from rank to rank, repeated.
-# Of P steps down the V `ahead` take two slots more than one, and of those back up `behind`; of
-# more than P, some take four more. The turns wait `wait` and `rest` times two slots. The more
-# slots, the more microbatches are under way: more memory, and a shorter bubble. No two actions
-# ever meet.
+# `ahead` of the P steps down the V take two slots more than one, and `behind` of those back up;
+# beyond P, some take four more. The turns wait `wait` and `rest` times two slots. The more slots,
+# the more microbatches are under way: more memory, and a shorter bubble. No two actions ever meet.
 schedule found(P, M, ahead = 0, behind = 0, wait = 0, rest = 0) {
   stages 2 * P on v;
   require min(ahead, behind, wait, rest) >= 0 "steps and slots are counted: 0 or more";
@@ -38,27 +37,15 @@ schedule found(P, M, ahead = 0, behind = 0, wait = 0, rest = 0) {
   let back    = apart(turn + up(P - 1) + 1, 0);                  # rank 0, second stage: I
   let last    = apart(back + down(P - 1) + 1 + 2 * rest, turn);  # rank P - 1, first stage: I
 
-  rank r timetable {
-    let left = P - 1 - r;                                        # ranks behind this one
-    repeat M as m {
-      at 6 * m + down(r)         : F r @ m;
-      at 6 * m + turn + up(left) : F 2 * P - 1 - r @ m;
-      at 6 * m + back + down(r)  : I 2 * P - 1 - r @ m;
-      at 6 * m + last + up(left) : I r @ m;
-    }
-    tighten;
-    fill W;
-  }
-}
 )";
 
 // Steps down the V take two or five slots, and those up one or four: modulo three each way moves
 // alike.
 constexpr const char* kTwoSteps =
     R"(# Building blocks of six slots in a V, at steps of two slots down and one up, as in V-Half.
-# Of P steps down the V `ahead` take three slots more, and of those back up `behind`; the turns wait
-# `wait` and `rest` times three slots. The more slots, the more microbatches are under way: more
-# memory, and a shorter bubble. No two actions ever meet.
+# `ahead` of the P steps down the V take three slots more, and `behind` of those back up; the turns
+# wait `wait` and `rest` times three slots. The more slots, the more microbatches are under way:
+# more memory, and a shorter bubble. No two actions ever meet.
 schedule found(P, M, ahead = 0, behind = 0, wait = 0, rest = 0) {
   stages 2 * P on v;
   require min(ahead, behind, wait, rest) >= 0 "steps and slots are counted: 0 or more";
@@ -69,8 +56,12 @@ schedule found(P, M, ahead = 0, behind = 0, wait = 0, rest = 0) {
   let back    = turn + up(P - 1) + 1 + 3 * rest;      # rank 0, second stage: I
   let last    = apart(back + down(P - 1) + 2, turn);  # rank P - 1, first stage: I
 
-  rank r timetable {
-    let left = P - 1 - r;                             # ranks behind this one
+)";
+
+// The ranks of both.
+constexpr const char* kBlocksOfRank =
+    R"(  rank r timetable {
+    let left = P - 1 - r;  # ranks behind this one
     repeat M as m {
       at 6 * m + down(r)         : F r @ m;
       at 6 * m + turn + up(left) : F 2 * P - 1 - r @ m;
@@ -128,7 +119,7 @@ schedule found(P, M, most = 2 * P, ahead = 0) {
 )";
 
 // The text with whole backwards in the places of input gradients.
-std::string WithWhole(const char* text) {
+std::string WithWhole(const std::string& text) {
   return absl::StrReplaceAll(
       text, {{": I ", ": B "}, {"stage: I\n", "stage: B\n"}, {"    fill W;\n", ""}});
 }
@@ -213,13 +204,12 @@ std::vector<FamilyText> FamilyTextsFor(const FamilyWish& wish) {
   for (const LibrarySchedule& schedule : ScheduleLibrary()) {
     AddFamily(schedule.name, schedule.text, &texts);
   }
-  if (wish.split && wish.place == "v") {
-    AddFamily("blocks at odd steps", kOddSteps, &texts);
-    AddFamily("blocks at steps of two", kTwoSteps, &texts);
-  }
-  if (wish.whole && wish.place == "v") {
-    AddFamily("blocks at odd steps", WithWhole(kOddSteps), &texts);
-    AddFamily("blocks at steps of two", WithWhole(kTwoSteps), &texts);
+  const std::string odd = absl::StrCat(kOddSteps, kBlocksOfRank);
+  const std::string two = absl::StrCat(kTwoSteps, kBlocksOfRank);
+  for (const bool whole : {false, true}) {
+    if (wish.place != "v" || !(whole ? wish.whole : wish.split)) continue;
+    AddFamily("blocks at odd steps", whole ? WithWhole(odd) : odd, &texts);
+    AddFamily("blocks at steps of two", whole ? WithWhole(two) : two, &texts);
   }
   if (wish.split && wish.place == "line") AddFamily("split phases", kSplitPhases, &texts);
   if (wish.whole && wish.place == "line") AddFamily("whole phases", kWholePhases, &texts);
@@ -232,16 +222,20 @@ std::vector<FamilyText> FamilyTextsFor(const FamilyWish& wish) {
   return texts;
 }
 
-std::vector<Parameter> WithChoice(const FamilyText& text, const FamilyChoice& choice,
-                                  std::vector<Parameter> parameters) {
+std::vector<Parameter> ParametersOf(const FamilyText& text, const FamilyChoice& choice,
+                                    const std::vector<Parameter>& parameters) {
   int64_t ranks = 0;
+  std::vector<Parameter> own;
   for (const Parameter& parameter : parameters) {
     if (parameter.name == "P") ranks = parameter.value;
+    for (const ast::Option& option : text.schedule().parameters) {
+      if (option.name.text == parameter.name) own.push_back(parameter);
+    }
   }
   for (size_t i = 0; i < choice.size(); ++i) {
-    if (choice[i]) parameters.push_back({text.NameOf(i), choice[i]->At(ranks)});
+    if (choice[i]) own.push_back({text.NameOf(i), choice[i]->At(ranks)});
   }
-  return parameters;
+  return own;
 }
 
 std::string TextWith(const FamilyText& text, const FamilyChoice& choice) {

@@ -52,9 +52,9 @@ struct FamilyWish {
 // The library's schedules, and families of orders on stages that live there.
 std::vector<FamilyText> FamilyTextsFor(const FamilyWish& wish);
 
-// The parameters with those that the choice gives.
-std::vector<Parameter> WithChoice(const FamilyText& text, const FamilyChoice& choice,
-                                  std::vector<Parameter> parameters);
+// The parameters that the text's schedule has, and those of the choice.
+std::vector<Parameter> ParametersOf(const FamilyText& text, const FamilyChoice& choice,
+                                    const std::vector<Parameter>& parameters);
 
 // The text, laid out, of a schedule `found` whose defaults are those of the choice.
 std::string TextWith(const FamilyText& text, const FamilyChoice& choice);

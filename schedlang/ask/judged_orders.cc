@@ -1,7 +1,6 @@
 #include "schedlang/ask/judged_orders.h"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,7 +18,7 @@ constexpr int kSimulationTakes = 4;                           // in trials (Judg
 
 int AnnealingsOf(const SearchBudget& budget) {
   if (budget.iterations > 0) return kAtOnce;
-  return std::max(kAtOnce, static_cast<int>(std::thread::hardware_concurrency()));
+  return std::max(kAtOnce, Cores());
 }
 
 // An annealing from one of the best orders, half of the times from the best.
@@ -99,8 +98,7 @@ void ImproveByValue(const SearchBudget& budget, const std::function<bool()>& goe
     }
     std::vector<search::Improved> found(static_cast<size_t>(count));
     OnAllCores(count, [&](int i) {
-      const uint64_t which =
-          budget.seed * 1'000'003 + static_cast<uint64_t>(place->state.iterations + i);
+      const uint64_t which = SeedOf(budget, place->state.iterations + i);
       found[static_cast<size_t>(i)] = Anneal(*place, problem, trials, search::Random(which).Next());
     });
     for (search::Improved& improved : found) {
@@ -108,12 +106,8 @@ void ImproveByValue(const SearchBudget& budget, const std::function<bool()>& goe
       place->judged.Offer({std::move(improved.words), improved.score, std::nullopt});
     }
     place->state.iterations += count * trials;
-    const int64_t took_ns = NowNs() - began_ns;
-    if (is_timed && took_ns > kRoundNs) {
-      place->round_size = std::max<int64_t>(20, place->round_size / 2);
-    } else if (!is_timed || took_ns < kRoundNs / 2) {
-      place->round_size = std::min(kLongestRound, place->round_size * 2);
-    }
+    place->round_size = NextRoundSize(place->round_size, is_timed ? NowNs() - began_ns : 0,
+                                      kRoundNs, kLongestRound);
   }
 }
 

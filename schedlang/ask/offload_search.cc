@@ -8,14 +8,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "schedlang/ask/jitter.h"
 #include "schedlang/ask/placed_search.h"
 #include "schedlang/ask/placed_work.h"
 #include "schedlang/ask/places.h"
 #include "schedlang/ask/true_value.h"
 #include "schedlang/base/clock.h"
 #include "schedlang/base/status.h"
-#include "schedlang/check/rules.h"
 #include "schedlang/costs/recompute.h"
 #include "schedlang/search/lower_bound.h"
 #include "schedlang/search/one_at_a_time.h"
@@ -303,18 +301,7 @@ absl::Status Answer(const SearchRequest& request, const StepCosts& costs, const 
   step.spec.values["recompute"] = recomputes;
   SL_ASSIGN_OR_RETURN(found->costs, ResolveCosts(step, found->plan));
   found->lowered = LoweredPlan(found->plan, CommLayout::kEdge, found->costs.collectives);
-  Diagnostics findings;
-  if (!Check(found->lowered, CheckOptions{}, &findings)) {
-    return absl::InternalError(
-        absl::StrCat("the plan that was found is wrong: ", findings.findings().front().text));
-  }
-  PriceGroups(found->lowered, &found->costs);
-  const Wiring wiring = WiringOf(found->lowered, CommLayout::kEdge, found->costs.receive_buffers);
-  SL_ASSIGN_OR_RETURN(found->timeline, SimulatedStep(found->lowered, wiring, found->costs));
-  if (request.goal.draws > 0) {
-    SL_RETURN_IF_ERROR(SetJitter(request.jitter, &found->costs));
-    found->drawn_ns = SimulatedValues(found->plan, found->costs, found->goal);
-  }
+  SL_RETURN_IF_ERROR(SimulateFound(request, found));
   found->recomputing = NumbersOf(recomputes);
   std::vector<int64_t> remaking(recomputes.size(), 0), offloading(recomputes.size(), 0);
   for (const Action& action : found->plan.actions) {

@@ -391,13 +391,9 @@ void ImproveWhatFits(const SearchBudget& budget, PlacedSearch* place) {
   const int64_t trials = is_timed ? kTrials : std::max(least, budget.iterations / kSeeds);
   std::vector<search::Improved> found(kSeeds);
   OnAllCores(kSeeds, [&](int i) {
-    ExcessCount count(*place);
     const search::Judgement limit = {
-        .excess = [&](const search::Words& words) { return count.Of(words); },
-        .best = place->fitting.score,
-        .value = nullptr};
-    const uint64_t seed =
-        budget.seed * 1'000'003 + static_cast<uint64_t>(place->state.iterations + i);
+        .excess = ExcessOf(*place), .best = place->fitting.score, .value = nullptr};
+    const uint64_t seed = SeedOf(budget, place->state.iterations + i);
     const search::Words& words =
         i % 2 == 1 && !place->beyond.empty() ? place->beyond : place->fitting.words;
     found[static_cast<size_t>(i)] =

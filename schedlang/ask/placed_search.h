@@ -53,8 +53,8 @@ struct PlacedSearch {
   std::vector<search::Words> begin;  // orders to begin with
   search::BoundParts bound;          // with all the memory, by the problem's count of time
   SearchState state;
-  // Where the problem's count of time is not the value: what is, the best orders by it, whose bytes
-  // fit, and the bound on it.
+  // The value where it is not the problem's count of time, the best orders by it, whose bytes fit,
+  // and the bound on it.
   std::optional<TrueValue> value;
   search::Candidates judged;
   std::set<std::pair<int64_t, int64_t>> seen;  // the scores of candidates that were judged

@@ -6,9 +6,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/ask/jitter.h"
 #include "schedlang/ask/true_value.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
+#include "schedlang/check/rules.h"
 #include "schedlang/memory/memory_plan.h"
 #include "schedlang/orders/place_ahead.h"
 #include "schedlang/report/memory_curve.h"
@@ -85,6 +87,27 @@ absl::StatusOr<CountedBytes> CountBytes(const Plan& lowered, const CostModel& co
     if (HasCopies(lowered)) bytes.hosts.push_back(rank.host);
   }
   return bytes;
+}
+
+absl::StatusOr<Timeline> CheckedTimeline(const Plan& lowered, CostModel* costs) {
+  Diagnostics findings;
+  if (!Check(lowered, CheckOptions{}, &findings)) {
+    return absl::InternalError(
+        absl::StrCat("the plan that was found is wrong: ", findings.findings().front().text));
+  }
+  PriceGroups(lowered, costs);
+  const Wiring wiring = WiringOf(lowered, CommLayout::kEdge, costs->receive_buffers);
+  return SimulatedStep(lowered, wiring, *costs);
+}
+
+absl::Status SimulateFound(const SearchRequest& request, FoundSchedule* found) {
+  SL_ASSIGN_OR_RETURN(found->timeline, CheckedTimeline(found->lowered, &found->costs));
+  found->goal = request.goal;
+  if (request.goal.draws > 0) {
+    SL_RETURN_IF_ERROR(SetJitter(request.jitter, &found->costs));
+    found->drawn_ns = SimulatedValues(found->plan, found->costs, found->goal);
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<WorkPlacer> WorkPlacer::For(const SearchRequest& request, const StepCosts& costs,

@@ -32,6 +32,12 @@ struct CountedBytes {
 };
 absl::StatusOr<CountedBytes> CountBytes(const Plan& lowered, const CostModel& costs);
 
+// The timeline of a plan that is checked here, with its groups' prices set in `costs`. Internal if
+// the plan is wrong.
+absl::StatusOr<Timeline> CheckedTimeline(const Plan& lowered, CostModel* costs);
+// The goal, the timeline and the draws of a found plan at its costs.
+absl::Status SimulateFound(const SearchRequest& request, FoundSchedule* found);
+
 // Less is better: of equal values fewer copies.
 struct WorkScore {
   int64_t value = search::kNoLimit;  // the goal's (true_value.h)

@@ -25,8 +25,6 @@ constexpr int64_t kRoundNs = 200'000'000;  // the aim for the length of a round
 // of all that was done before.
 constexpr int64_t kLaterPart = 3;
 
-int Cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
-
 int ExplorationsOf(const SearchBudget& budget) {
   if (budget.iterations == 0) return std::max(kLeast, Cores());
   return static_cast<int>(
@@ -42,8 +40,7 @@ void Round(const search::Problem& problem, const SearchBudget& budget, SearchSta
   const int count = ExplorationsOf(budget);
   std::vector<search::Candidates> found(static_cast<size_t>(count));
   OnAllCores(count, [&](int i) {
-    const uint64_t which =
-        budget.seed * 1'000'003 + static_cast<uint64_t>(state->rounds * count + i);
+    const uint64_t which = SeedOf(budget, state->rounds * count + i);
     found[static_cast<size_t>(i)] =
         search::Explore(problem, state->candidates, state->bound,
                         {state->round_size, search::Random(which).Next()});
@@ -54,6 +51,14 @@ void Round(const search::Problem& problem, const SearchBudget& budget, SearchSta
 }
 
 }  // namespace
+
+int Cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+
+int64_t NextRoundSize(int64_t size, int64_t took_ns, int64_t wanted_ns, int64_t longest) {
+  constexpr int64_t kShortest = 20;
+  if (took_ns > wanted_ns) return std::max(kShortest, size / 2);
+  return took_ns < wanted_ns / 2 ? std::min(longest, size * 2) : size;
+}
 
 void OnAllCores(int count, const std::function<void(int)>& work) {
   std::atomic<int> next = 0;
@@ -86,17 +91,11 @@ void SearchInRounds(const search::Problem& problem, const SearchBudget& budget,
       state->round_size = std::min(state->round_size, left);
     }
     Round(problem, budget, state);
-    if (!timed) {
-      state->round_size = std::min(LongestRound(*state, budget), state->round_size * 2);
-      continue;
-    }
-    const int64_t took_ns = NowNs() - began_ns;
-    const int64_t longer_ns = std::max(kRoundNs, (NowNs() - start_ns) / kLaterPart);
-    const int64_t wanted_ns = std::min(longer_ns, end_ns - NowNs());
-    if (took_ns > wanted_ns) state->round_size = std::max<int64_t>(20, state->round_size / 2);
-    if (took_ns < wanted_ns / 2) {
-      state->round_size = std::min(LongestRound(*state, budget), state->round_size * 2);
-    }
+    const int64_t now_ns = NowNs();
+    const int64_t longer_ns = std::max(kRoundNs, (now_ns - start_ns) / kLaterPart);
+    state->round_size =
+        NextRoundSize(state->round_size, timed ? now_ns - began_ns : 0,
+                      std::min(longer_ns, end_ns - now_ns), LongestRound(*state, budget));
   }
 }
 

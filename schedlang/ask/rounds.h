@@ -19,11 +19,22 @@ namespace stringline {
 // Does work(0) .. work(count - 1) on all cores.
 void OnAllCores(int count, const std::function<void(int)>& work);
 
+int Cores();
+
 struct SearchBudget {
   int64_t time_ns = 10'000'000'000;
   int64_t iterations = 0;  // over all explorations; 0: as many as the time allows
   uint64_t seed = 1;
 };
+
+// The seed of one of the searches of a budget.
+inline uint64_t SeedOf(const SearchBudget& budget, int64_t which) {
+  return budget.seed * 1'000'003 + static_cast<uint64_t>(which);
+}
+
+// The iterations of an exploration in the next round, where one of `size` took so long: half as
+// many if that was longer than wanted, twice as many, up to `longest`, if it was far shorter.
+int64_t NextRoundSize(int64_t size, int64_t took_ns, int64_t wanted_ns, int64_t longest);
 
 struct SearchState {
   search::Candidates candidates;

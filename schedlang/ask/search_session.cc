@@ -9,14 +9,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/ask/free_split.h"
-#include "schedlang/ask/jitter.h"
 #include "schedlang/ask/judged_orders.h"
 #include "schedlang/ask/offload_search.h"
 #include "schedlang/ask/placed_search.h"
 #include "schedlang/ask/placed_work.h"
 #include "schedlang/base/clock.h"
 #include "schedlang/base/status.h"
-#include "schedlang/check/rules.h"
 #include "schedlang/search/exact.h"
 #include "schedlang/search/kept_orders.h"
 
@@ -146,9 +144,6 @@ class SearchRun {
       // Orders in less memory, and orders near those that fit, are searched in turn.
       const bool is_short = !fits || place->problem.capacity != place->capacity;
       if (is_short && part > 1) ImproveWhatFits(ShareOf(until, *place, part), place);
-      if (!place->value) continue;
-      ImproveByValue(
-          ShareOf(until, *place, part), [&] { return GoesOn(*place); }, place);
     }
     return absl::OkStatus();
   }
@@ -223,16 +218,8 @@ class SearchRun {
       found.plan.recompute = search::RecomputeOfPlan(place.recomputes);
     }
     found.lowered = LoweredOf(place, words);
-    Diagnostics findings;
-    if (!Check(found.lowered, CheckOptions{}, &findings)) {
-      return absl::InternalError(
-          absl::StrCat("the order that was found is wrong: ", findings.findings().front().text));
-    }
     found.costs = place.costs;
-    PriceGroups(found.lowered, &found.costs);
-    const Wiring wiring =
-        stringline::WiringOf(found.lowered, CommLayout::kEdge, found.costs.receive_buffers);
-    SL_ASSIGN_OR_RETURN(found.timeline, SimulatedStep(found.lowered, wiring, found.costs));
+    SL_RETURN_IF_ERROR(SimulateFound(request_, &found));
     found.bound = place.bound;
     found.least = std::min(LeastOf(place), least_elsewhere_);
     found.any_split = request_.any_split;
@@ -240,12 +227,7 @@ class SearchRun {
     for (size_t s = 0; s < place.recomputes.size(); ++s) {
       if (place.recomputes[s] == 1) found.recomputing.push_back(static_cast<int>(s));
     }
-    found.goal = request_.goal;
     found.value = ValueOf(place);
-    if (request_.goal.draws > 0) {
-      SL_RETURN_IF_ERROR(SetJitter(request_.jitter, &found.costs));
-      found.drawn_ns = SimulatedValues(found.plan, found.costs, found.goal);
-    }
     SL_ASSIGN_OR_RETURN(CountedBytes bytes, CountBytes(found.lowered, found.costs));
     found.bytes = std::move(bytes.ranks);
     found.iterations = place.state.iterations;
@@ -265,9 +247,7 @@ class SearchRun {
 
 }  // namespace
 
-double FoundSchedule::gap() const {
-  return least <= 0 ? 0 : static_cast<double>(value - least) / static_cast<double>(least);
-}
+double FoundSchedule::gap() const { return search::GapOf(value, least); }
 
 absl::StatusOr<FoundSchedule> SearchSchedule(const SearchRequest& request,
                                              const WatchSearch& watch) {

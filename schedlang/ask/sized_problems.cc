@@ -15,19 +15,12 @@
 #include "schedlang/base/fields.h"
 #include "schedlang/base/status.h"
 #include "schedlang/check/live_memory.h"
-#include "schedlang/check/rules.h"
 #include "schedlang/report/analysis.h"
 #include "schedlang/report/memory_curve.h"
 #include "schedlang/search/problem_of.h"
 
 namespace stringline {
 namespace {
-
-std::string NameOfSize(const std::vector<Parameter>& parameters) {
-  return absl::StrJoin(parameters, " ", [](std::string* out, const Parameter& parameter) {
-    absl::StrAppend(out, parameter.name, "=", parameter.value);
-  });
-}
 
 // The memory above the capacities, as shares of them, summed over the ranks; and the most that a
 // rank holds, as a share of all that it could. Along the words, as a search counts.
@@ -36,15 +29,10 @@ void AddMemory(const search::Problem& problem, const search::Words& words, Sizes
   for (size_t r = 0; r < words.size(); ++r) {
     int64_t held = 0, peak = 0, all = 1;
     for (const search::Group group : words[r]) {
-      int64_t during = 0, after = 0;
-      for (const search::Letter letter : {group.first, group.second}) {
-        if (letter == search::kNoLetter) continue;
-        const search::StageWork& stage =
-            problem.stages[static_cast<size_t>(search::StageOf(letter))];
-        const size_t kind = search::Index(search::KindOf(letter));
-        during += stage.during[kind];
-        after += stage.after[kind];
-        if (search::KindOf(letter) == ActionKind::kForward) all += stage.after[kind];
+      const auto [during, after] = search::MemoryOf(problem, group);
+      if (search::KindOf(group.first) == ActionKind::kForward) {  // of a pair the first
+        all += problem.stages[static_cast<size_t>(search::StageOf(group.first))]
+                   .after[search::kForwardAt];
       }
       peak = std::max({peak, held + during, held + after});
       held += after;
@@ -56,10 +44,6 @@ void AddMemory(const search::Problem& problem, const search::Words& words, Sizes
         static_cast<double>(peak - capacity) / static_cast<double>(std::max<int64_t>(1, capacity));
   }
   score->held += most;
-}
-
-double GapOf(int64_t value, int64_t bound) {
-  return bound <= 0 ? 0 : static_cast<double>(value - bound) / static_cast<double>(bound);
 }
 
 // Refuses what is said of one number of stages, or is found for one.
@@ -212,9 +196,15 @@ class RangeCheck {
 
 }  // namespace
 
+std::string NameOfSize(const std::vector<Parameter>& parameters) {
+  return absl::StrJoin(parameters, " ", [](std::string* out, const Parameter& parameter) {
+    absl::StrAppend(out, parameter.name, "=", parameter.value);
+  });
+}
+
 absl::StatusOr<std::vector<SizedProblem>> SizedProblemsOf(const AnySizeQuestion& question,
+                                                          const StepCosts& costs,
                                                           const Stop* stop) {
-  SL_ASSIGN_OR_RETURN(const StepCosts costs, FindCosts(question.search.costs));
   SL_RETURN_IF_ERROR(CheckForSizes(question, costs));
   SL_ASSIGN_OR_RETURN(const SweepPoints points,
                       Enumerate(question.ranges, question.search.parameters));
@@ -256,22 +246,15 @@ std::optional<SizesScore> ScoreOf(const std::vector<SizedProblem>& sizes, const 
   SizesScore score;
   for (const std::optional<ValueOfRanks>& one : choice) score.chosen += one ? 1 : 0;
   for (const SizedProblem& size : sizes) {
-    std::vector<Parameter> parameters;
-    for (const Parameter& one : WithChoice(text, choice, size.parameters)) {
-      const bool has =
-          std::any_of(text.schedule().parameters.begin(), text.schedule().parameters.end(),
-                      [&one](const ast::Option& option) { return option.name.text == one.name; });
-      if (has) parameters.push_back(one);
-    }
     Diagnostics findings;
-    const std::optional<Plan> plan =
-        ElaboratedPlan(text.file, "", parameters, &findings, {.stop = stop});
+    const std::optional<Plan> plan = ElaboratedPlan(
+        text.file, "", ParametersOf(text, choice, size.parameters), &findings, {.stop = stop});
     if (!plan || !IsSamePlace(*plan, size.stages)) return std::nullopt;
     const absl::StatusOr<search::Words> words = search::WordsOf(*plan);
     if (!words.ok() || !search::IsComplete(size.without_limit, *words)) return std::nullopt;
     const int64_t value = search::ValueOf(size.without_limit, *words);
     if (value >= search::kNoLimit) return std::nullopt;
-    const double gap = GapOf(value, size.bound.sum());
+    const double gap = search::GapOf(value, size.bound.sum());
     AddMemory(size.placed.problem, *words, &score);
     score.worst = std::max(score.worst, gap);
     score.sum += gap;
@@ -279,10 +262,9 @@ std::optional<SizesScore> ScoreOf(const std::vector<SizedProblem>& sizes, const 
   return score;
 }
 
-absl::StatusOr<SizesProof> ProveText(const AnySizeQuestion& question,
+absl::StatusOr<SizesProof> ProveText(const AnySizeQuestion& question, const StepCosts& costs,
                                      const std::vector<SizedProblem>& sizes,
                                      const std::string& text, const Stop* stop) {
-  SL_ASSIGN_OR_RETURN(const StepCosts costs, FindCosts(question.search.costs));
   SweepQuestion asked{.ranges = WholeRanges(question, sizes), .fixed = question.search.parameters};
   PlanRequest file{.file = "found.sched"};
   file.text = text;
@@ -319,26 +301,16 @@ absl::StatusOr<std::vector<FoundAtSize>> TextAtSizes(const std::vector<SizedProb
                       FamilyTextOf("found", Source("found.sched", text), fixed));
   std::vector<FoundAtSize> found;
   for (const SizedProblem& size : sizes) {
-    std::vector<Parameter> parameters;
-    for (const Parameter& one : size.parameters) {
-      for (const ast::Option& option : read.schedule().parameters) {
-        if (option.name.text == one.name) parameters.push_back(one);
-      }
-    }
     Diagnostics findings;
-    const std::optional<Plan> plan = ElaboratedPlan(read.file, "", parameters, &findings);
+    const std::optional<Plan> plan =
+        ElaboratedPlan(read.file, "", ParametersOf(read, {}, size.parameters), &findings);
     if (!plan) return absl::InternalError(Render(findings, read.source));
     SL_ASSIGN_OR_RETURN(const search::Words words, search::WordsOf(*plan));
     FoundAtSize at{.parameters = size.parameters, .bound = size.bound, .library = size.library};
     at.value = search::ValueOf(size.placed.problem, words);
     CostModel costs = size.placed.costs;
     const Plan lowered = LoweredPlan(*plan, CommLayout::kEdge, costs.collectives);
-    if (!Check(lowered, CheckOptions{}, &findings)) {
-      return absl::InternalError(Render(findings, read.source));
-    }
-    PriceGroups(lowered, &costs);
-    const Wiring wiring = WiringOf(lowered, CommLayout::kEdge, costs.receive_buffers);
-    SL_ASSIGN_OR_RETURN(const Timeline timeline, SimulatedStep(lowered, wiring, costs));
+    SL_ASSIGN_OR_RETURN(const Timeline timeline, CheckedTimeline(lowered, &costs));
     at.makespan = MeasureBubbles(timeline).makespan_ns;
     at.activations = MostActivationsOf(lowered);
     SL_ASSIGN_OR_RETURN(CountedBytes bytes, CountBytes(lowered, costs));

@@ -23,9 +23,11 @@ struct SizedProblem {
   search::BoundParts bound;
   LibraryValue library;
 };
-// By size. Errors: those of SearchForSizes.
+// "P=4 M=12"
+std::string NameOfSize(const std::vector<Parameter>& parameters);
+// By size, at the question's costs. Errors: those of SearchForSizes.
 absl::StatusOr<std::vector<SizedProblem>> SizedProblemsOf(const AnySizeQuestion& question,
-                                                          const Stop* stop);
+                                                          const StepCosts& costs, const Stop* stop);
 
 // Less is better: memory beyond the limits, as shares of them; the worst gap, and all gaps; the
 // memory that the fullest ranks hold, as shares of all microbatches; the parameters that are not as
@@ -47,7 +49,7 @@ std::optional<SizesScore> ScoreOf(const std::vector<SizedProblem>& sizes, const 
                                   const FamilyChoice& choice, const Stop* stop);
 
 // Errors: Cancelled where `stop` is wished.
-absl::StatusOr<SizesProof> ProveText(const AnySizeQuestion& question,
+absl::StatusOr<SizesProof> ProveText(const AnySizeQuestion& question, const StepCosts& costs,
                                      const std::vector<SizedProblem>& sizes,
                                      const std::string& text, const Stop* stop);
 

@@ -48,6 +48,15 @@ int64_t SimulatedOnce(const Plan& lowered, const Wiring& wiring, const CostModel
   return search::kNoLimit;
 }
 
+// By rank, the time of its stages' updates.
+std::vector<int64_t> UpdatesOf(const CostModel& costs, const search::Problem& problem) {
+  std::vector<int64_t> updates(static_cast<size_t>(problem.ranks), 0);
+  for (size_t s = 0; s < costs.update.size(); ++s) {
+    updates[static_cast<size_t>(problem.stages[s].rank)] += costs.update[s];
+  }
+  return updates;
+}
+
 // The draws of the goal for every action of the problem, as WithNoise draws them; and the updates
 // behind a step.
 search::Draws DrawsOf(const SearchGoal& goal, const CostModel& costs,
@@ -55,17 +64,13 @@ search::Draws DrawsOf(const SearchGoal& goal, const CostModel& costs,
   search::Draws draws;
   if (goal.objective == search::Objective::kPeriod) {
     draws.steps = kPeriodSteps;
-    draws.update.resize(static_cast<size_t>(problem.ranks));
-    for (size_t s = 0; s < costs.update.size(); ++s) {
-      draws.update[static_cast<size_t>(problem.stages[s].rank)] += costs.update[s];
-    }
+    draws.update = UpdatesOf(costs, problem);
   }
   if (goal.draws == 0) return draws;
   draws.count = goal.draws;
   Plan plan;
   for (int s = 0; s < problem.stage_count(); ++s) {
-    for (const ActionKind kind : {ActionKind::kForward, ActionKind::kBackward,
-                                  ActionKind::kInputGradient, ActionKind::kWeightGradient}) {
+    for (const ActionKind kind : search::kLetterKinds) {
       for (int m = 0; m < problem.stages[static_cast<size_t>(s)].microbatches; ++m) {
         plan.actions.push_back({.kind = kind, .stage = StageId(s), .microbatch = MicrobatchId(m)});
       }
@@ -161,10 +166,7 @@ int64_t TrueValue::Of(const search::Words& words) {
 int64_t TrueValue::BoundFrom(int64_t bound, bool others, const Stop* stop) const {
   if (goal_.objective == search::Objective::kPeriod) {
     // Every rank does its updates beside its step.
-    std::vector<int64_t> updates(static_cast<size_t>(problem_.ranks), 0);
-    for (size_t s = 0; s < costs_.update.size(); ++s) {
-      updates[static_cast<size_t>(problem_.stages[s].rank)] += costs_.update[s];
-    }
+    const std::vector<int64_t> updates = UpdatesOf(costs_, problem_);
     bound += *std::min_element(updates.begin(), updates.end());
     for (int r = 0; r < problem_.ranks && !others; ++r) {
       bound = std::max(bound, search::LeastWork(problem_, r) + updates[static_cast<size_t>(r)]);

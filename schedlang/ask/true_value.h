@@ -20,7 +20,7 @@ namespace stringline {
 // The steps of which the period is that of any but the first and the last.
 inline constexpr int kPeriodSteps = 8;
 
-// Of several draws of a step's times.
+// The draw that counts, of several draws of a step's times.
 enum class Expect : uint8_t { kMean, kWorst };
 const char* NameOf(Expect expect);  // "mean"
 
@@ -36,7 +36,7 @@ struct SearchGoal {
 // The value of a plan that is not lowered, simulated at these costs, which are for so many steps of
 // it (PlanOfGoal); kNoLimit if it never ends.
 int64_t SimulatedValue(const Plan& plan, const CostModel& costs, const SearchGoal& goal);
-// Of each draw, the time of the step; of a period a single one. A single kNoLimit once `stop`
+// The time of the step in each draw; the time of a period alone. A single kNoLimit once `stop`
 // (null: never) is wished.
 std::vector<int64_t> SimulatedValues(const Plan& plan, const CostModel& costs,
                                      const SearchGoal& goal, const Stop* stop = nullptr);

@@ -378,7 +378,8 @@ class Packer {
 
   void TryNext(int64_t from, size_t left) {
     if (left == 0) {
-      if (BytesOfBlock() < best_.bytes) best_ = {offsets_, BytesOfBlock(), 0};
+      const int64_t bytes = BytesOfBlock();
+      if (bytes < best_.bytes) best_ = {offsets_, bytes, 0};
       return;
     }
     // The values by the offset that each would have; equal ones are alike to all others.

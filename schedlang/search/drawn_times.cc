@@ -9,12 +9,6 @@
 #include <utility>
 
 namespace stringline::search {
-namespace {
-
-constexpr ActionKind kKinds[] = {ActionKind::kForward, ActionKind::kBackward,
-                                 ActionKind::kInputGradient, ActionKind::kWeightGradient};
-
-}  // namespace
 
 DrawnTimes::DrawnTimes(const Problem& problem, Draws draws)
     : problem_(problem), draws_(std::move(draws)) {
@@ -27,7 +21,7 @@ DrawnTimes::DrawnTimes(const Problem& problem, Draws draws)
   times_.resize(4 * static_cast<size_t>(all) * count);
   for (int s = 0; s < problem_.stage_count(); ++s) {
     const StageWork& stage = problem_.stages[s];
-    for (const ActionKind kind : kKinds) {
+    for (const ActionKind kind : kLetterKinds) {
       for (int m = 0; m < stage.microbatches; ++m) {
         const auto time = static_cast<double>(stage.TimeOf(kind, static_cast<size_t>(m)));
         for (size_t k = At(s, kind, m) * count, end = k + count; k < end; ++k) {
@@ -191,7 +185,7 @@ Problem DrawnTimes::With(OfDraws of) const {
       MicrobatchWork& work = each.emplace_back();
       work.activation = stage.ActivationOf(index);
       work.gradient = stage.GradientOf(index);
-      for (const ActionKind kind : kKinds) {
+      for (const ActionKind kind : kLetterKinds) {
         work.time[Index(kind)] = of(&times_[At(s, kind, m) * draws_.count]);
       }
     }

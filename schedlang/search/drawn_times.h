@@ -30,10 +30,11 @@ class DrawnTimes {
 
   // False for words that never end. Cost: linear in letters times draws times steps.
   bool Run(const Words& words);
-  // Of the last run, by draw, the end of the last rank.
+  // The end of the last rank in the last run, by draw.
   std::vector<int64_t> Makespans() const;
-  // Of the last run, as SteadyStepsOf (report/period.h) has it: the longest time of a rank for one
-  // of the steps between the first and the last, on average. There are three steps or more.
+  // The period of the last run, as SteadyStepsOf (report/period.h) has it: the longest time of a
+  // rank for one of the steps between the first and the last, on average. There are three steps or
+  // more.
   int64_t Period() const;
   // The problem, which has no pairs, with the times of a draw, or with their means over the draws,
   // rounded down.

@@ -34,8 +34,7 @@ std::vector<OfLetter> OfLetters(const Problem& problem, const UnequalTimes& uneq
   std::vector<OfLetter> letters(4 * problem.stages.size());
   for (int s = 0; s < problem.stage_count(); ++s) {
     const StageWork& work = problem.stages[s];
-    for (const ActionKind kind : {ActionKind::kForward, ActionKind::kBackward,
-                                  ActionKind::kInputGradient, ActionKind::kWeightGradient}) {
+    for (const ActionKind kind : kLetterKinds) {
       OfLetter& letter = letters[LetterOf(kind, s)];
       letter.time = work.time[Index(kind)];
       if (kind == ActionKind::kWeightGradient) continue;
@@ -439,13 +438,7 @@ bool Evaluator::KeepsCapacity() const {
   if (capacity >= kNoLimit) return true;
   int64_t held = prefix_held_[first_[window_.rank()] + window_.low];
   for (const Group group : window_.groups) {
-    int64_t during = 0, after = 0;
-    for (const Letter name : {group.first, group.second}) {
-      if (name == kNoLetter) break;
-      const StageWork& work = problem_.stages[StageOf(name)];
-      during += work.during[Index(KindOf(name))];
-      after += work.after[Index(KindOf(name))];
-    }
+    const auto [during, after] = MemoryOf(problem_, group);
     if (held + during > capacity) return false;
     held += after;
   }

@@ -13,6 +13,7 @@
 #include "schedlang/search/lower_bound.h"
 #include "schedlang/search/one_rank.h"
 #include "schedlang/search/partial.h"
+#include "schedlang/search/search.h"
 
 namespace stringline::search {
 namespace {
@@ -120,7 +121,7 @@ class Search {
  public:
   Search(const Problem& problem, int64_t bound, int64_t upper, int64_t most_nodes, const DoAll& all)
       : problem_(problem),
-        all_(all),
+        all_(all ? all : DoAll(DoInTurn)),
         relaxed_(RelaxedOf(problem, SavedOn::kForwards)),
         branching_(relaxed_),
         bound_(bound),
@@ -200,8 +201,7 @@ class Search {
       }
     };
     const auto parts = static_cast<int>((states.size() + kStatesOfPart - 1) / kStatesOfPart);
-    if (all_ && parts > 1) return all_(parts, part);
-    for (int i = 0; i < parts; ++i) part(i);
+    all_(parts, part);
   }
 
   void Expand(const State& state, const std::vector<Layer>& layers, Scratch* scratch,
@@ -306,7 +306,7 @@ class Search {
   }
 
   const Problem& problem_;
-  const DoAll& all_;
+  const DoAll all_;
   const Relaxed relaxed_;
   const Branching branching_;
   const int64_t bound_;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "schedlang/search/relaxed.h"
+
 namespace stringline::search {
 namespace {
 
@@ -13,30 +15,6 @@ int64_t LeastBack(const Problem& problem, const StageWork& stage) {
   if (problem.whole) least = stage.time[kWholeAt];
   if (problem.split) least = std::min(least, stage.time[kInputAt]);
   return least;
-}
-
-// The least rank time of a microbatch, and the area from the start of its backward until all is
-// released, while `held` is held.
-int64_t LeastTimeOf(const Problem& problem, const StageWork& stage) {
-  int64_t back = kNoLimit;
-  if (problem.whole) back = stage.time[kWholeAt];
-  if (problem.split) back = std::min(back, stage.time[kInputAt] + stage.time[kWeightAt]);
-  return stage.time[kForwardAt] + back;
-}
-Area AreaOfBack(const Problem& problem, const StageWork& stage, int64_t held) {
-  Area area = Area{kNoLimit} * std::max<int64_t>(1, held);
-  if (problem.whole) area = Area{held} * stage.time[kWholeAt];
-  if (!problem.split) return area;
-  const int64_t deferred = stage.after[kForwardAt] + stage.after[kInputAt];
-  return std::min(area, Area{held} * stage.time[kInputAt] + Area{deferred} * stage.time[kWeightAt]);
-}
-
-// True if each microbatch releases what it takes, and nothing is negative.
-bool IsKept(const Problem& problem, const StageWork& stage) {
-  const auto& [forward, whole, input, weight] = stage.after;
-  if (forward < 0 || stage.during[kWholeAt] < 0 || stage.during[kInputAt] < 0) return false;
-  if (problem.whole && forward + whole != 0) return false;
-  return !problem.split || (forward + input >= 0 && forward + input + weight == 0);
 }
 
 // The most area that recomputing saves with so much more work.
@@ -58,6 +36,15 @@ Area MostSaved(absl::Span<const HeldWork> by_worth, int64_t more) {
 
 }  // namespace
 
+Area AreaOfBack(const Problem& problem, const StageWork& stage, int64_t whole, int64_t input) {
+  const Area held = stage.after[kForwardAt];
+  Area area = held * kNoLimit;
+  if (problem.whole) area = held * whole;
+  if (!problem.split) return area;
+  const Area deferred = held + stage.after[kInputAt];
+  return std::min(area, held * input + deferred * stage.time[kWeightAt]);
+}
+
 std::vector<HeldWork> HeldWorkOf(const Problem& none, const Problem& all, bool is_divided) {
   std::vector<HeldWork> held(none.stages.size());
   for (size_t last = 0; last < none.stages.size(); ++last) {
@@ -68,14 +55,15 @@ std::vector<HeldWork> HeldWorkOf(const Problem& none, const Problem& all, bool i
       const StageWork& other = all.stages[static_cast<size_t>(s)];
       const int64_t count = stage.microbatches;
       HeldWork& own = held[static_cast<size_t>(s)];
-      const int64_t least = LeastTimeOf(none, stage);
+      const int64_t least = LeastTimeOf(none, stage.time);
       own.work = count * least;
-      own.again = count * std::max<int64_t>(0, LeastTimeOf(all, other) - least);
+      own.again = count * std::max<int64_t>(0, LeastTimeOf(all, other.time) - least);
       const int64_t way = stage.time[kForwardAt] + trip;
-      if (IsKept(none, stage) && IsKept(all, other)) {
+      if (ReleasesAll(none, stage) && ReleasesAll(all, other)) {
         const int64_t full = stage.after[kForwardAt];
         const int64_t kept = is_divided ? 0 : other.after[kForwardAt];
-        own.area = count * (Area{full} * way + AreaOfBack(none, stage, full));
+        own.area = count * (Area{full} * way +
+                            AreaOfBack(none, stage, stage.time[kWholeAt], stage.time[kInputAt]));
         own.recomputed = count * (Area{kept} * way + Area{kept} * LeastBack(all, other));
         own.recomputed = std::min(own.recomputed, own.area);
       }

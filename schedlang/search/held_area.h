@@ -28,6 +28,9 @@ struct HeldWork {
 // of a stage that recomputes keep nothing of their own between F and the backward.
 std::vector<HeldWork> HeldWorkOf(const Problem& none, const Problem& all, bool is_divided);
 
+// The area of a microbatch from the start of its B or I, which take so long, until all is released.
+Area AreaOfBack(const Problem& problem, const StageWork& stage, int64_t whole, int64_t input);
+
 // The least time that suffices for the work, the waits and the area together, of so many ranks with
 // `capacity` in all. `waits`: idle time, summed over the ranks. 0 of nothing; kNoLimit where no
 // time suffices.

@@ -211,11 +211,7 @@ class ListRun {
     return rank.held + work.during[Index(KindOf(letter))] <= rank.capacity;
   }
   bool PairHasRoom(const RankState& rank, Group pair) const {
-    int64_t during = 0;
-    for (const Letter letter : {pair.first, pair.second}) {
-      during += problem_.stages[static_cast<size_t>(StageOf(letter))].during[Index(KindOf(letter))];
-    }
-    return rank.held + during <= rank.capacity;
+    return rank.held + MemoryOf(problem_, pair).during <= rank.capacity;
   }
 
   void Perform(int r) {

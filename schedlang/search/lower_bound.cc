@@ -3,9 +3,11 @@
 #include "schedlang/search/lower_bound.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/search/held_area.h"
 #include "schedlang/search/one_rank.h"
 #include "schedlang/search/relaxed.h"
 
@@ -20,9 +22,10 @@ class Bounds {
       : problem_(problem),
         alone_(alone),
         relaxed_(RelaxedOf(problem, saved_on)),
-        letters_(RelaxedOf(alone, saved_on)),
         of_ranks_(static_cast<size_t>(problem.ranks), 0),
-        waits_(of_ranks_) {}
+        waits_(of_ranks_) {
+    if (&alone != &problem) without_pairs_ = RelaxedOf(alone, saved_on);
+  }
 
   BoundParts Best() {
     if (relaxed_.without_room >= 0) {
@@ -64,7 +67,7 @@ class Bounds {
 
   // The product of memory and time that the rank must have, at least: what microbatches hold, and
   // what stays free while the memory fills up and empties.
-  __int128 AreaOf(int rank) const { return HeldArea(rank) + FreeArea(rank); }
+  Area AreaOf(int rank) const { return HeldArea(rank) + FreeArea(rank); }
 
  private:
   // `start`: the time from which the rank's time counts.
@@ -73,7 +76,7 @@ class Bounds {
     for (int s = 0; s < problem_.stage_count(); ++s) {
       const int count = relaxed_.count(s);
       if (problem_.stages[s].rank != rank || count == 0) continue;
-      const LeastTimes& least = letters_.least[s];
+      const LeastTimes& least = letters().least[s];
       begin = std::min(begin, heads_.forward[relaxed_.at(s, 0)]);
       const size_t last = relaxed_.at(s, count - 1);
       behind = std::min(behind, problem_.split ? tails_.release[last] : tails_.back[last]);
@@ -93,27 +96,30 @@ class Bounds {
                           .behind = behind};
     using Reason = BoundParts::Reason;
     Take(base, base.sum(), Reason::kWork);
-    const Window window = BestWindow(letters_, heads_, tails_, rank);
+    const Window window = BestWindow(letters(), heads_, tails_, rank);
     const bool warms = window.begin > begin, cools = window.behind > behind;
     Take(base, window.value - start,
          warms && cools ? Reason::kBoth
          : cools        ? Reason::kCoolDown
                         : Reason::kWarmUp);
-    Take(base, InterruptedEnd(letters_, frontier_, heads_, tails_, rank, &scratch_) - start,
+    Take(base, InterruptedEnd(letters(), frontier_, heads_, tails_, rank, &scratch_) - start,
          Reason::kBoth);
     Take(base, path - start, Reason::kPath);
-    Take(base, begin - start + Area(rank) + behind, Reason::kArea);
+    Take(base, begin - start + TimeOfArea(rank) + behind, Reason::kArea);
   }
 
+  // Relaxed for the letters of the rank that is measured.
+  const Relaxed& letters() const { return without_pairs_ ? *without_pairs_ : relaxed_; }
+
   // The least time for the product of memory and time that the rank must have.
-  int64_t Area(int rank) const {
+  int64_t TimeOfArea(int rank) const {
     const int64_t capacity = problem_.capacity[rank];
     if (!relaxed_.limited[rank] || capacity <= 0) return 0;
     return static_cast<int64_t>((AreaOf(rank) + capacity - 1) / capacity);
   }
 
-  __int128 HeldArea(int rank) const {
-    __int128 area = 0;
+  Area HeldArea(int rank) const {
+    Area area = 0;
     for (const std::vector<int>& pipe : relaxed_.pipes) {
       int64_t trip = 0;  // from the end of the stage's F to the start of its back
       for (size_t i = pipe.size(); i-- > 0;) {
@@ -133,7 +139,7 @@ class Bounds {
   // F begin one after the other, and releases end so: at first and at last the memory is free in
   // part. Where there are fewer F than it takes to fill it, these times may overlap, and count for
   // nothing.
-  __int128 FreeArea(int rank) const {
+  Area FreeArea(int rank) const {
     int64_t most_held = 0, forward = kNoLimit, release = kNoLimit, count = 0;
     for (int s = 0; s < problem_.stage_count(); ++s) {
       const StageWork& stage = problem_.stages[s];
@@ -148,22 +154,17 @@ class Bounds {
     if (most_held == 0) return 0;
     const int64_t capacity = problem_.capacity[rank];
     // The sum of capacity - i * most_held for i = 1, 2 … while it is positive.
-    const __int128 steps = (capacity - 1) / most_held;
-    const __int128 per_time = steps * capacity - most_held * (steps * (steps + 1) / 2);
+    const Area steps = (capacity - 1) / most_held;
+    const Area per_time = steps * capacity - most_held * (steps * (steps + 1) / 2);
     return count > steps ? per_time * (forward + release) : 0;
   }
 
   // Memory times time of all microbatches of a stage.
-  __int128 HeldOf(int s, int64_t trip) const {
+  Area HeldOf(int s, int64_t trip) const {
     const StageWork& stage = problem_.stages[s];
     const LeastTimes& least = relaxed_.least[s];
-    const __int128 held = stage.after[kForwardAt];
-    __int128 back = kNoLimit * held;
-    if (problem_.whole) back = held * least.whole;
-    if (problem_.split) {
-      const __int128 deferred = held + stage.after[kInputAt];
-      back = std::min(back, held * least.input + deferred * stage.time[kWeightAt]);
-    }
+    const Area held = stage.after[kForwardAt];
+    const Area back = AreaOfBack(problem_, stage, least.whole, least.input);
     return (held * (least.forward + trip) + back) * stage.microbatches;
   }
 
@@ -178,7 +179,8 @@ class Bounds {
 
   const Problem& problem_;
   const Problem& alone_;
-  const Relaxed relaxed_, letters_;
+  const Relaxed relaxed_;
+  std::optional<Relaxed> without_pairs_;  // of `alone`, if that is another problem
   Frontier frontier_;
   Heads heads_;
   Tails tails_;
@@ -232,12 +234,12 @@ class PairTrade {
     return problem;
   }
 
-  // What pairs of each rank save at most, and the area that they take at least on each other. False
-  // where a pair takes less time than a part of it.
+  // Finds the most that a pair of each rank saves, and the least area that it takes on each rank.
+  // False where a pair takes less time than a part of it.
   bool FindPairs() {
     const auto stages = problem_.stages.size();
     const auto ranks = static_cast<size_t>(problem_.ranks);
-    // Of a microbatch, by rank and stage: held by the rank while the stage works on it.
+    // Memory of a microbatch that a rank holds while a stage works on it, by rank and stage.
     std::vector<int64_t> held(ranks * stages, 0);
     for (const std::vector<int>& pipe : bounds_.relaxed().pipes) {
       std::vector<int64_t> by_rank(ranks, 0);
@@ -293,12 +295,12 @@ class PairTrade {
     for (size_t r = 0; r < ranks; ++r) {
       const int rank = static_cast<int>(r);
       if (!bounds_.relaxed().limited[r]) continue;
-      __int128 area = bounds_.AreaOf(rank);
+      Area area = bounds_.AreaOf(rank);
       for (size_t q = 0; q < ranks; ++q) {
-        if (pairs[q] > 0) area += static_cast<__int128>(extra_[r * ranks + q]) * pairs[q];
+        if (pairs[q] > 0) area += static_cast<Area>(extra_[r * ranks + q]) * pairs[q];
       }
       const int64_t lasts = time - bounds_.WaitsOf(rank);
-      if (area > static_cast<__int128>(problem_.capacity[r]) * lasts) return rank;
+      if (area > static_cast<Area>(problem_.capacity[r]) * lasts) return rank;
     }
     return -1;
   }

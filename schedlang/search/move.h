@@ -29,7 +29,8 @@ struct Move {
 // True if the groups of the rank's word are those that the move's kind is for.
 bool HasGroups(const Move& move, const Group* word, const Problem& problem);
 
-// A group at its place in a word, with all that its time depends on. Of its two letters, or one:
+// A group at its place in a word, with all that its time depends on; arrays are by letter, of two
+// or one.
 struct Slot {
   int64_t time = 0;                    // of unequal microbatches the least
   std::array<int32_t, 2> needs = {};   // places of the values that it needs; -1: none

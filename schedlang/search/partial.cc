@@ -30,8 +30,7 @@ void Branching::AddKinds(int rank) {
   for (int s = 0; s < problem_.stage_count(); ++s) {
     const StageWork& stage = problem_.stages[s];
     if (stage.rank != rank) continue;
-    for (const ActionKind action : {ActionKind::kForward, ActionKind::kBackward,
-                                    ActionKind::kInputGradient, ActionKind::kWeightGradient}) {
+    for (const ActionKind action : kLetterKinds) {
       const bool is_used = action == ActionKind::kForward    ? true
                            : action == ActionKind::kBackward ? problem_.whole
                                                              : problem_.split;

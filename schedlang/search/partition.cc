@@ -21,13 +21,6 @@ int LeastOf(const Partitioning& of, int stage) {
   return stage == 0 || stage == of.stages - 1 ? of.least_at_ends : 1;
 }
 
-// The stage's least computation, over all its microbatches.
-int64_t WorkOf(const Problem& problem, const StageWork& stage) {
-  const int64_t whole = problem.whole ? stage.time[kWholeAt] : kNoLimit;
-  const int64_t split = problem.split ? stage.time[kInputAt] + stage.time[kWeightAt] : kNoLimit;
-  return stage.microbatches * (stage.time[kForwardAt] + std::min(whole, split));
-}
-
 // The badness of a balance: memory misfit first, then the busiest rank, then inequality.
 struct Balance {
   int64_t misfit = 0;
@@ -42,7 +35,7 @@ struct Balance {
 std::vector<int64_t> WorkOfRanks(const Problem& problem) {
   std::vector<int64_t> work(static_cast<size_t>(problem.ranks), 0);
   for (const StageWork& stage : problem.stages) {
-    work[static_cast<size_t>(stage.rank)] += WorkOf(problem, stage);
+    work[static_cast<size_t>(stage.rank)] += stage.microbatches * LeastTimeOf(problem, stage.time);
   }
   return work;
 }

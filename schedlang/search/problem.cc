@@ -257,6 +257,13 @@ std::string WhyTooLarge(int64_t stages, int64_t letters) {
                       letters, "; search for fewer microbatches: such an order repeats itself");
 }
 
+int64_t LeastTimeOf(const Problem& problem, const std::array<int64_t, 4>& time) {
+  const int64_t parted = time[kInputAt] + time[kWeightAt];
+  return time[kForwardAt] + (!problem.split   ? time[kWholeAt]
+                             : !problem.whole ? parted
+                                              : std::min(parted, time[kWholeAt]));
+}
+
 int64_t LeastWork(const Problem& problem, int rank) {
   // Each pair consists of an F and a B or I, so every F saves at most the largest difference.
   int64_t work = 0, most_saved = 0, forwards = 0;
@@ -265,14 +272,8 @@ int64_t LeastWork(const Problem& problem, int rank) {
     const StageWork& stage = problem.stages[static_cast<size_t>(s)];
     if (stage.rank != rank) continue;
     stages.push_back(s);
-    const auto work_of = [&problem](const std::array<int64_t, 4>& time) {
-      const int64_t parted = time[kInputAt] + time[kWeightAt];
-      return time[kForwardAt] + (!problem.split   ? time[kWholeAt]
-                                 : !problem.whole ? parted
-                                                  : std::min(parted, time[kWholeAt]));
-    };
-    if (stage.each.empty()) work += stage.microbatches * work_of(stage.time);
-    for (const MicrobatchWork& one : stage.each) work += work_of(one.time);
+    if (stage.each.empty()) work += stage.microbatches * LeastTimeOf(problem, stage.time);
+    for (const MicrobatchWork& one : stage.each) work += LeastTimeOf(problem, one.time);
     forwards += stage.microbatches;
   }
   for (const int a : stages) {
@@ -319,7 +320,6 @@ bool IsComplete(const Problem& problem, const Words& words) {
   for (int r = 0; r < problem.ranks; ++r) {
     int64_t held = 0;
     for (const Group group : words[static_cast<size_t>(r)]) {
-      int64_t during = 0, after = 0;
       if (!MayStandOn(problem, r, group)) return false;
       for (const Letter letter : {group.first, group.second}) {
         if (letter == kNoLetter) continue;
@@ -329,9 +329,8 @@ bool IsComplete(const Problem& problem, const Words& words) {
         if (IsInputSide(kind) && whole + input >= forward) return false;
         if (kind == ActionKind::kWeightGradient && weight >= input) return false;
         ++done[s][Index(kind)];
-        during += problem.stages[s].during[Index(kind)];
-        after += problem.stages[s].after[Index(kind)];
       }
+      const auto [during, after] = MemoryOf(problem, group);
       if (held + during > problem.capacity[static_cast<size_t>(r)]) return false;
       held += after;
     }

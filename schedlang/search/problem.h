@@ -68,6 +68,9 @@ std::optional<Objective> ObjectiveOf(absl::string_view name);
 // Places in the tables of StageWork, in the order of ActionKind.
 inline constexpr size_t kForwardAt = 0, kWholeAt = 1, kInputAt = 2, kWeightAt = 3;
 constexpr size_t Index(ActionKind kind) { return static_cast<size_t>(kind); }
+inline constexpr std::array<ActionKind, 4> kLetterKinds = {
+    ActionKind::kForward, ActionKind::kBackward, ActionKind::kInputGradient,
+    ActionKind::kWeightGradient};
 
 // A message between ranks; zero if both stages are on one rank.
 struct MessageTime {
@@ -138,6 +141,22 @@ struct Problem {
 std::vector<int64_t> PairTimes(const Problem& problem,
                                const std::function<int64_t(int a, int b)>& time);
 
+// The change of held memory by a group's letters together: while it runs, and from its end on.
+struct GroupMemory {
+  int64_t during = 0;
+  int64_t after = 0;
+};
+inline GroupMemory MemoryOf(const Problem& problem, Group group) {
+  GroupMemory memory;
+  for (const Letter letter : {group.first, group.second}) {
+    if (letter == kNoLetter) break;
+    const StageWork& work = problem.stages[static_cast<size_t>(StageOf(letter))];
+    memory.during += work.during[Index(KindOf(letter))];
+    memory.after += work.after[Index(KindOf(letter))];
+  }
+  return memory;
+}
+
 // The most letters of the problem's words.
 int64_t LettersOf(const Problem& problem);
 
@@ -147,6 +166,9 @@ std::string WhyTooLarge(int64_t stages, int64_t letters);
 
 // The number of stages before the stage in its pipe.
 int DepthOf(const Problem& problem, int stage);
+
+// The least time of a microbatch of these times (StageWork::time): its F, and its B or I and W.
+int64_t LeastTimeOf(const Problem& problem, const std::array<int64_t, 4>& time);
 
 // A lower bound on the rank's computation: its actions alone, or in pairs if shorter.
 int64_t LeastWork(const Problem& problem, int rank);
@@ -168,6 +190,11 @@ Times TimesOf(const Problem& problem, const Words& words, int steps = 1);
 // The value of the problem's objective; kNoLimit for words that never end. Cost: that of TimesOf,
 // and for kPeriod some four times as much.
 int64_t ValueOf(const Problem& problem, const Words& words);
+
+// By how much a value is above a bound, as a share of the bound; 0 where there is none.
+inline double GapOf(int64_t value, int64_t bound) {
+  return bound <= 0 ? 0 : static_cast<double>(value - bound) / static_cast<double>(bound);
+}
 
 // True if all groups of the words are allowed, every letter occurs as often as required, on its
 // rank, behind its needs, and no rank exceeds its capacity. Accepts any words.

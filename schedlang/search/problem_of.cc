@@ -25,9 +25,6 @@ MessageTime TimeOfMessage(const Plan& stages, const CostModel& costs, ActionKind
   return {hop.latency_ns, hop.transfer_ns};
 }
 
-constexpr ActionKind kKinds[] = {ActionKind::kForward, ActionKind::kBackward,
-                                 ActionKind::kInputGradient, ActionKind::kWeightGradient};
-
 // The stage's times for the microbatch; for the usual one if that is none.
 MicrobatchWork WorkOf(const Plan& stages, const CostModel& costs, int stage,
                       MicrobatchId microbatch) {
@@ -54,7 +51,7 @@ Plan EveryGroup(const Plan& stages) {
       if (stages.stages[s].rank.value == r) here.emplace_back(static_cast<int32_t>(s));
     }
     for (const StageId a : here) {
-      for (const ActionKind kind : kKinds) plan.actions.push_back({.kind = kind, .stage = a});
+      for (const ActionKind kind : kLetterKinds) plan.actions.push_back({.kind = kind, .stage = a});
       for (const StageId b : here) {
         for (const ActionKind back : {ActionKind::kBackward, ActionKind::kInputGradient}) {
           plan.actions.push_back({.kind = ActionKind::kForward, .stage = a});
@@ -81,7 +78,7 @@ absl::Status CheckPairs(const CostModel& costs, const Limits& limits) {
   const std::vector<int64_t>* const of[] = {&costs.forward, nullptr, &costs.input_gradient,
                                             &costs.weight_gradient};
   const bool whole = limits.whole && costs.forward_backward.empty();
-  for (const ActionKind kind : kKinds) {
+  for (const ActionKind kind : kLetterKinds) {
     if (kind == ActionKind::kBackward || costs.by_parts[Index(kind)]) continue;
     if (kind == ActionKind::kWeightGradient && !whole) continue;
     const std::vector<int64_t>& takes = *of[Index(kind)];

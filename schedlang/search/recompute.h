@@ -41,7 +41,7 @@ struct RecomputeClimb {
   std::vector<std::vector<int64_t>> choices = {};
   // A choice to begin with, and its orders; without stages: the choices that are alike for all.
   RecomputeTrial begin = {};
-  // Where no change gains by short searches, longer ones are tried, up to so many moves.
+  // Longer searches, of up to so many moves, are tried where no change gains by short ones.
   int64_t most_moves = kShortMoves;
 };
 

@@ -109,21 +109,10 @@ void FindRows(const Problem& problem, Relaxed* relaxed) {
   }
 }
 
-// True if the rank's stages release exactly what they take, and nothing is negative.
-bool IsKept(const Problem& problem, int rank) {
-  for (const StageWork& stage : problem.stages) {
-    if (stage.rank != rank) continue;
-    const auto& after = stage.after;
-    if (after[kForwardAt] < 0 || after[kForwardAt] > stage.during[kForwardAt]) return false;
-    if (problem.whole && (after[kForwardAt] + after[kWholeAt] != 0 || stage.during[kWholeAt] < 0))
-      return false;
-    if (!problem.split) continue;
-    if (after[kForwardAt] + after[kInputAt] < 0 ||
-        after[kForwardAt] + after[kInputAt] + after[kWeightAt] != 0)
-      return false;
-    if (stage.during[kInputAt] < 0) return false;
-  }
-  return true;
+bool ReleaseAll(const Problem& problem, int rank) {
+  return std::all_of(problem.stages.begin(), problem.stages.end(), [&](const StageWork& stage) {
+    return stage.rank != rank || ReleasesAll(problem, stage);
+  });
 }
 
 int64_t LeastDuringBack(const Problem& problem, int stage) {
@@ -205,7 +194,7 @@ void FindRoom(const Problem& problem, Relaxed* relaxed) {
   relaxed->least_behind.assign(stages, relaxed->most);
   relaxed->least_release_behind = relaxed->least_behind;
   for (int r = 0; r < problem.ranks; ++r) {
-    relaxed->limited.push_back(problem.capacity[r] < kNoLimit && IsKept(problem, r));
+    relaxed->limited.push_back(problem.capacity[r] < kNoLimit && ReleaseAll(problem, r));
   }
   for (const std::vector<int>& row : relaxed->rows) {
     if (relaxed->count(row[0]) == 0) continue;
@@ -214,6 +203,14 @@ void FindRoom(const Problem& problem, Relaxed* relaxed) {
 }
 
 }  // namespace
+
+bool ReleasesAll(const Problem& problem, const StageWork& stage) {
+  const auto& [forward, whole, input, weight] = stage.after;
+  if (forward < 0 || forward > stage.during[kForwardAt]) return false;
+  if (problem.whole && (forward + whole != 0 || stage.during[kWholeAt] < 0)) return false;
+  if (!problem.split) return true;
+  return forward + input >= 0 && forward + input + weight == 0 && stage.during[kInputAt] >= 0;
+}
 
 Relaxed RelaxedOf(const Problem& problem, SavedOn saved_on) {
   Relaxed relaxed;

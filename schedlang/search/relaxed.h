@@ -83,6 +83,9 @@ struct Relaxed {
   int count(int stage) const { return problem->stages[static_cast<size_t>(stage)].microbatches; }
 };
 
+// True if microbatches release exactly what they take of the stage, and nothing is negative.
+bool ReleasesAll(const Problem& problem, const StageWork& stage);
+
 // `problem` must outlive the result.
 Relaxed RelaxedOf(const Problem& problem, SavedOn saved_on);
 

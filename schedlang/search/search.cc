@@ -181,10 +181,7 @@ Candidates Explore(const Problem& problem, Candidates begin, int64_t bound, cons
   return begin;
 }
 
-double Found::gap() const {
-  if (bound <= 0 || value >= kNoLimit) return 0;
-  return static_cast<double>(value - bound) / static_cast<double>(bound);
-}
+double Found::gap() const { return value >= kNoLimit ? 0 : GapOf(value, bound); }
 
 Found FindOrders(const Problem& problem, const std::vector<Words>& begin, const Effort& effort) {
   constexpr int64_t kRounds = 12;

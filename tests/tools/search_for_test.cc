@@ -62,7 +62,7 @@ Json Confirmed(const std::string& line, const std::string& costs, const std::str
 }
 
 TEST(SearchForTest, ReachesTheBoundOfEverySizeWithinAnyMemory) {
-  // Where F, I and W take equally long, blocks of a V reach the bound with each memory between a
+  // Blocks of a V reach the bound where F, I and W take equally long, with each memory between a
   // third of 1F1B's and all of it.
   for (const char* const memory : {"P", "P+2", "3*P/2", "2*P"}) {
     const Json found =
@@ -300,7 +300,7 @@ TEST(FamilyTexts, AreRightForEveryValueOfTheirParameters) {
                                         most ? 1 : 1 + static_cast<int64_t>(random() % 2),
                                         static_cast<int64_t>(random() % 6)});
         }
-        const auto parameters = WithChoice(text, choice, {{"P", p}, {"M", m}});
+        const auto parameters = ParametersOf(text, choice, {{"P", p}, {"M", m}});
         Diagnostics findings;
         std::optional<Plan> plan = ElaboratedPlan(text.file, "", parameters, &findings);
         ASSERT_TRUE(plan) << TextWith(text, choice) << p << " " << m

@@ -253,7 +253,7 @@ TEST(HeldAreaTest, IsNoMoreThanAnyWholeChoiceNeeds) {
     }
     const int64_t least = LeastTimeToHold(held, static_cast<int>(ranks), capacity, waits);
     ASSERT_LE(least, best) << "seed " << seed << ", case " << i;
-    // Where nothing may recompute the bound is what is needed.
+    // The bound is the need itself where nothing may recompute.
     for (HeldWork& one : held) one.recomputed = one.area;
     ASSERT_EQ(LeastTimeToHold(held, static_cast<int>(ranks), capacity, waits), none)
         << "seed " << seed << ", case " << i;
