@@ -84,7 +84,7 @@ absl::Status CheckBuckets(const Plan& plan, const std::vector<int64_t>& buckets)
 CollectiveChoice CollectivesOf(const CostSpec& spec, Sharding sharding, const CostModel& model) {
   CollectiveChoice choice;
   if (spec.formula) {
-    choice = CollectivesFor(sharding, spec.formula->model.copies * spec.formula->model.expert);
+    choice = CollectivesFor(sharding, CopiesOf(spec.formula->model));
   } else if (spec.sharding) {
     choice = CollectivesFor(sharding, /*copies=*/2);
   }
@@ -350,8 +350,11 @@ class CostResolver {
   void AddShared(StageId id, const ModelShape& model, const StageFormula& stage,
                  const MeshLinks& links, std::map<std::string, std::vector<int64_t>>* values) {
     const auto share_from = [&](Sharding least, int64_t bytes) {
-      const int64_t shares = sharding() >= least ? model.shard : 1;
-      return (bytes + shares - 1) / shares;
+      if (sharding() < least || stage.parameters == 0) return bytes;
+      const int64_t of_experts = bytes / stage.parameters * stage.expert_parameters;
+      const int64_t shares = SharesOf(model, false), of_each = SharesOf(model, true);
+      if (shares == of_each) return (bytes + shares - 1) / shares;
+      return (bytes - of_experts + shares - 1) / shares + (of_experts + of_each - 1) / of_each;
     };
     const auto memory = [values](MemoryClass memory_class, int64_t bytes) {
       (*values)[KeyOf(memory_class)].push_back(bytes);
@@ -362,10 +365,10 @@ class CostResolver {
     unreduced_.push_back(gradients - share_from(Sharding::kGradients, gradients));
     memory(MemoryClass::kOptimizer,
            share_from(Sharding::kOptimizer, OptimizerBytes(model, stage.parameters)));
-    if (HasUpdates(plan_)) {
-      const int64_t parameters = share_from(Sharding::kOptimizer, stage.parameters);
-      (*values)["UPDATE"].push_back(UpdateNs(model, spec_.formula->machine, parameters));
-    }
+    const int64_t update_ns =
+        UpdateNs(model, spec_.formula->machine, share_from(Sharding::kOptimizer, stage.parameters));
+    if (HasUpdates(plan_)) (*values)["UPDATE"].push_back(update_ns);
+    model_.behind_step.push_back(update_ns);
     if (!HasCopies(model)) return;
     const CollectiveTimes times = TimesOfCollectives(plan_, id, model, sharding(), stage, links);
     (*values)["reduce"].push_back(times.reduce_ns);
@@ -375,6 +378,9 @@ class CostResolver {
       (*values)["unshard"].push_back(times.gather_ns);
     } else if (sharding() != Sharding::kNone) {
       model_.gather_updated.push_back(times.update_ns);
+      // Megatron gathers buckets beside the next step's forwards; the first has nothing beside it.
+      const bool hidden = model.layout == MeshLayout::kMegatron;
+      model_.behind_step.back() += times.update_ns / (hidden ? times.buckets : 1);
     }
   }
 

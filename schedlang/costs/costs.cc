@@ -26,6 +26,7 @@
 #include "schedlang/base/yaml.h"
 #include "schedlang/costs/cost_keys.h"
 #include "schedlang/costs/model_keys.h"
+#include "schedlang/costs/read_machine.h"
 #include "schedlang/costs/read_microbatches.h"
 #include "schedlang/costs/read_shape.h"
 
@@ -145,23 +146,8 @@ absl::Status ReadMachine(const std::string& name, const YAML::Node& value, const
     machine->name = value.Scalar();
     return absl::OkStatus();
   }
-  if (name == "flops") {
-    if (value.IsScalar() && absl::SimpleAtod(value.Scalar(), &machine->flops) &&
-        machine->flops > 0 && machine->flops < 1e21) {
-      return absl::OkStatus();
-    }
-    return absl::InvalidArgumentError("flops: expected a number a second, as 989e12");
-  }
-  if (name == "efficiency" || name == "memory_bandwidth") {
-    const bool share = name == "efficiency";
-    const CostKey key = {name.c_str(), share ? CostUnit::kShare : CostUnit::kBandwidth, false, ""};
-    if (!value.IsScalar()) return absl::InvalidArgumentError(name + ": expected a value");
-    SL_ASSIGN_OR_RETURN(const int64_t number, ParseCost(key, value.Scalar()));
-    if (number == 0) return absl::InvalidArgumentError(name + ": expected more than 0");
-    (share ? machine->efficiency : machine->memory_bandwidth) =
-        static_cast<double>(number) * (share ? 1e-6 : 1);
-    return absl::OkStatus();
-  }
+  SL_ASSIGN_OR_RETURN(const bool of_speed, ReadMachineKey(name, value, machine));
+  if (of_speed) return absl::OkStatus();
   if (name != "memory" || !value.IsScalar()) return AddYaml(value, name, {}, error, links);
   const absl::StatusOr<int64_t> bytes = ParseWithUnit(CostUnit::kBytes, value.Scalar());
   if (!bytes.ok()) {
@@ -245,8 +231,9 @@ absl::StatusOr<CostSpec> WithMachine(ReadFile file, const KeyError& error) {
   SL_RETURN_IF_ERROR(ForEachEntry(machine, [&](const std::string& key, const YAML::Node& value) {
     return ReadMachine(key, value, InFile(file.hardware), &file.formula.machine, &links);
   }));
-  if (file.formula.machine.flops <= 0) {
-    return absl::InvalidArgumentError(absl::StrCat(file.hardware, ": flops are not given"));
+  const absl::Status known = CheckSpeed(file.formula.machine, file.formula.model.precision);
+  if (!known.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(file.hardware, ": ", known.message()));
   }
   if (!links.microbatches.empty()) {
     return absl::InvalidArgumentError(

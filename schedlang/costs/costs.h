@@ -218,6 +218,9 @@ struct CostModel {
   // parameters are gathered in no timeline (data_parallel.h); an UPDATE contains that.
   std::vector<int64_t> update;
   std::vector<int64_t> gather_updated;
+  // By stage, the time that a step without UPDATE takes behind its timeline: the optimizer's step,
+  // and what nothing hides of gathering updated parameters. Empty: not known.
+  std::vector<int64_t> behind_step;
   OwnCosts own;
   MicrobatchShares shares;          // in all of the above but collectives and updates
   CollectiveChoice collectives;     // a plan's collectives, unless the plan says them itself

@@ -118,6 +118,43 @@ class StageCopies {
   std::vector<int32_t> holders_;  // ranks of the pipeline that hold the stage, in any pipe
 };
 
+// A group of Megatron's layout: so many ranks, `step` apart.
+struct EvenGroup {
+  int64_t count = 1;
+  int64_t step = 1;
+
+  int64_t InNode(const MeshLinks& links) const {
+    if (links.node_ranks == 0) return 1;
+    return std::clamp<int64_t>(links.node_ranks / step, 1, count);
+  }
+  // The link of a ring over the group, its latency the mean of the ring's hops.
+  RingLink Link(const MeshLinks& links) const {
+    const int64_t near = InNode(links);
+    if (links.node_ranks > 0 && near == count) return links.inside;
+    RingLink link = links.between;
+    if (near == 1) return link;
+    const int64_t nodes = (count + near - 1) / near;
+    link.latency_ns =
+        ((count - nodes) * links.inside.latency_ns + (nodes - 1) * links.between.latency_ns) /
+        (count - 1);
+    if (link.bandwidth > 0) link.bandwidth *= near;
+    if (links.inside.bandwidth > 0) {
+      link.bandwidth = link.bandwidth == 0 ? links.inside.bandwidth
+                                           : std::min(link.bandwidth, links.inside.bandwidth);
+    }
+    return link;
+  }
+};
+EvenGroup CopiesOfDense(const ModelShape& model) {
+  return {model.copies * model.sequence, model.tensor};
+}
+EvenGroup CopiesOfExperts(const ModelShape& model) {
+  return {model.tensor * model.sequence * model.copies / model.expert, model.expert};
+}
+EvenGroup FirstOf(EvenGroup group, int64_t count) {
+  return {std::min(group.count, count), group.step};
+}
+
 int64_t CallsOf(int64_t bytes, int64_t bucket) { return (bytes + bucket - 1) / bucket; }
 
 }  // namespace
@@ -130,10 +167,51 @@ double RingNs(int64_t bytes, int64_t calls, int64_t ranks, const RingLink& link)
   return (n - 1) * (static_cast<double>(calls * link.latency_ns) + transfer_ns);
 }
 
+int64_t SharesOf(const ModelShape& model, bool experts) {
+  if (model.layout == MeshLayout::kOwn || !experts) return model.shard;
+  return std::clamp<int64_t>(model.shard * model.tensor / model.expert, 1,
+                             CopiesOfExperts(model).count);
+}
+
+namespace {
+
+CollectiveTimes TimesOfMegatron(const ModelShape& model, Sharding sharding,
+                                const StageFormula& part, int64_t holders, const MeshLinks& links) {
+  double gather_ns = 0, reduce_ns = 0;
+  int64_t buckets = 0;
+  for (const bool experts : {false, true}) {
+    const int64_t parameters =
+        experts ? part.expert_parameters : part.parameters - part.expert_parameters;
+    if (parameters == 0) continue;
+    const EvenGroup all = experts ? CopiesOfExperts(model) : CopiesOfDense(model);
+    const int64_t bytes = parameters * kGradientBytes, calls = CallsOf(bytes, model.bucket);
+    buckets += calls;
+    const EvenGroup shares = FirstOf(all, SharesOf(model, experts));
+    const int64_t replicas = all.count / shares.count * holders;
+    gather_ns += RingNs(parameters * model.bytes, calls, shares.count, shares.Link(links));
+    if (sharding == Sharding::kNone) {
+      reduce_ns += 2 * RingNs(bytes, calls, all.count * holders, all.Link(links));
+      continue;
+    }
+    const EvenGroup between = {replicas, all.step * shares.count};
+    reduce_ns += RingNs(bytes, calls, shares.count, shares.Link(links)) +
+                 2 * RingNs(bytes / shares.count, calls, replicas, between.Link(links));
+  }
+  const bool gathers = sharding == Sharding::kParameters;
+  const bool updates = sharding != Sharding::kNone && !gathers;
+  return {gathers ? std::llround(gather_ns) : 0, std::llround(reduce_ns),
+          updates ? std::llround(gather_ns) : 0, std::max<int64_t>(buckets, 1)};
+}
+
+}  // namespace
+
 CollectiveTimes TimesOfCollectives(const Plan& plan, StageId stage, const ModelShape& model,
                                    Sharding sharding, const StageFormula& part,
                                    const MeshLinks& links) {
   const StageCopies copies(plan, stage, model, links);
+  if (model.layout == MeshLayout::kMegatron) {
+    return TimesOfMegatron(model, sharding, part, copies.holders(), links);
+  }
   const RingLink of_shares = copies.LinkOfShares();
   double gather_ns = 0, reduce_ns = 0;
   int64_t buckets = 0;
@@ -161,15 +239,34 @@ CollectiveTimes TimesOfCollectives(const Plan& plan, StageId stage, const ModelS
 
 LayerLinks LinksOfLayers(const Plan& plan, StageId stage, const ModelShape& model,
                          const MeshLinks& links) {
+  if (model.layout == MeshLayout::kMegatron) {
+    const EvenGroup experts = {model.expert, 1};
+    return {EvenGroup{model.tensor, 1}.Link(links), links.between,
+            EvenGroup{model.sequence, model.tensor}.Link(links),
+            links.node_ranks > 0 ? links.inside : links.between, experts.InNode(links)};
+  }
   return StageCopies(plan, stage, model, links).LinksOfLayers(plan.stage(stage).rank.value);
 }
 
+int64_t CopiesOf(const ModelShape& model) {
+  return model.copies * (model.layout == MeshLayout::kOwn ? model.expert : model.sequence);
+}
+
 int64_t CopiesOf(const Plan& plan, StageId stage, const ModelShape& model) {
-  return StageCopies(plan, stage, model, {}).holders() * model.copies * model.expert;
+  return StageCopies(plan, stage, model, {}).holders() * CopiesOf(model);
 }
 
 std::optional<std::pair<int64_t, int64_t>> NodesApart(const Plan& plan, RankId from, RankId to,
                                                       const ModelShape& model, int64_t node_ranks) {
+  if (model.layout == MeshLayout::kMegatron) {
+    const int64_t ranks = model.tensor * model.sequence * model.copies;
+    for (int64_t i = 0; i < ranks; ++i) {
+      const std::pair<int64_t, int64_t> nodes((from.value * ranks + i) / node_ranks,
+                                              (to.value * ranks + i) / node_ranks);
+      if (nodes.first != nodes.second) return nodes;
+    }
+    return std::nullopt;
+  }
   for (int64_t c = 0; c < model.copies * model.expert; ++c) {
     const Nodes a = NodesOf(plan, model, node_ranks, c, from.value);
     const Nodes b = NodesOf(plan, model, node_ranks, c, to.value);

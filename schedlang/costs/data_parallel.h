@@ -12,6 +12,15 @@
 //
 // Where pipes hold replicas of a stage (Plan::pipes), their ranks are copies, too.
 //
+// Megatron's layout (`mesh: {layout: megatron}`; Megatron-LM, parallel_state.py, its default order
+// tp-cp-ep-dp-pp) puts neighbours in the pipeline furthest apart: rank t of T tensor-parallel ones,
+// of place s of S that share a sequence, of copy d of D, at stage rank r, is ((r D + d) S + s) T +
+// t. Experts are whole on the ranks, each `expert` of the T S D consecutive ones have all of them,
+// and state is shared out over all copies of it: S D for what is not of experts, T S D / `expert`
+// for experts. Its distributed optimizer (`sharding: optimizer`) scatters gradients, too. Groups
+// are taken to begin where nodes do. Where a node has more than one rank of a group, each of them
+// has a port: a ring between nodes has min(w inside, ranks in the node times w between).
+//
 // The times are those of a ring of n ranks, which passes n - 1 times B / n bytes on:
 //
 //   gather, reduce-scatter  (n - 1) (l + B / (n w))
@@ -81,11 +90,21 @@ CollectiveTimes TimesOfCollectives(const Plan& plan, StageId stage, const ModelS
 struct LayerLinks {
   RingLink tensor;
   RingLink experts;
+  // The rest is Megatron's: links among the ranks that share sequences, the links of one node, and
+  // how many of the ranks that share out experts are on one.
+  RingLink sequence;
+  RingLink inside;
+  int64_t experts_near = 1;
 };
 LayerLinks LinksOfLayers(const Plan& plan, StageId stage, const ModelShape& model,
                          const MeshLinks& links);
 
-// The number of copies of the stage's parameters, those of pipes among them.
+// Over how many ranks the state of a stage's parameters is shared out: of its experts, or of all
+// others.
+int64_t SharesOf(const ModelShape& model, bool experts);
+
+// The number of copies of a stage's parameters on the mesh, and with those of pipes.
+int64_t CopiesOf(const ModelShape& model);
 int64_t CopiesOf(const Plan& plan, StageId stage, const ModelShape& model);
 
 // The nodes between which a message of two ranks of the pipeline goes, on the first coordinate

@@ -4,21 +4,41 @@
 // network, gated (llama) or not (gpt), dense or of experts (moe); the first stage also the
 // embedding, the last one the head. With T tokens a microbatch, h the width, q of all queries, k of
 // all keys and values together, c the context, g matrices of f hidden channels at the network's
-// entry (2 if gated, or 1; f of the experts of a token), and u = T h bytes, a layer takes
+// entry (2 if gated, or 1; f of the experts of a token), n networks' inputs (1; of experts top_k,
+// and 1 more with a shared one), and u = T h bytes, a layer takes
 //
 //   F  2 T (h (2q + k) + (g + 1) h f) + 2 T c q    floating point operations: products, attention
 //   I  the same products, and 2.5 times the attention (flash attention computes its scores again)
 //   W  the products alone
 //
-// at `efficiency` of the machine's rate, and what norms, residuals, rotations and the gate move, at
-// its memory's bandwidth: (10 + 2 q/h + 2 k/h + (g + 1) f/h) u in F, twice that in I. It keeps for
-// I (2 + q/h + k/h + g f/h) u, for W (2 + q/h + f/h) u, and from I to W (2 + q/h + k/h + g f/h) u:
-// every matrix product's input, and the gradient of its output. Everything is divided by the
-// tensor-parallel ranks. Of slice i of K the products are a K-th, and the attention, to the keys of
-// all slices so far, (2 i + 1) / K^2. Collectives inside layers are in part_formula.h. The bytes
-// that a router moves are not counted, nor is the embedding's work.
+// and what norms, residuals, rotations and the gate move, at its memory's bandwidth: (10 + 2 q/h +
+// 2 k/h + (g + 1) f/h) u in F, twice that in I; a layer of experts also 6 top_k u for the rows that
+// go to experts and come back, and the head 4 T V bytes of logits. It keeps for I (2 + q/h + k/h +
+// g f/h) u, for W (1 + n + q/h + f/h) u, and from I to W (2 + q/h + k/h + g f/h) u: every matrix
+// product's input, and the gradient of its output; the head keeps its input and the logits.
+// Everything is divided by the tensor-parallel ranks, and by those that share a sequence. Of slice
+// i of K the products are a K-th, and the attention, to the keys of all slices so far, (2 i + 1) /
+// K^2. Collectives inside layers are in part_formula.h. The embedding's work is not counted.
+//
+// Latent attention (DeepSeek-AI 2024, DeepSeek-V2, section 2.1), with heads of d channels, r more
+// of positions, and v of values: products h (q_rank + kv_rank + r), q_rank heads (d + r), kv_rank
+// heads (d + v), heads v h; attention T c heads (d + r + v). With a window of w every second layer
+// attends to w keys: 4 T w q. Attention that is not fused computes with masked keys, too, and moves
+// its scores, in 2 bytes, seven times in F: by both products, scaling and softmax, and dropout.
+// Further predicted tokens (DeepSeek-V3, section 2.2) are layers of the last stage, each with a
+// product 2h x h and the head once more.
+//
+// Speed: a product of m x k by k x n takes 2 m k n operations at `efficiency` of the precision's
+// rate, but no less time than its bytes. A machine that says `processors` also waits for the last
+// tiles: products are cut into tiles of 128 x 256 (or 128 x 128 at nine tenths of the rate), one a
+// processor at a time, as libraries of matrix products do it (NVIDIA, Matrix Multiplication
+// Background User's Guide, on wave quantization). Precisions of 8 and 4 bits read a product's
+// operands in 16 bits and write them narrow, 4 bytes an element, in F its input and in I its
+// output's gradient; attention, norms and the head stay in 16 bits (NVIDIA, Transformer Engine
+// User Guide). The inputs kept for W are narrow, and attention's result is kept beside its own.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -27,6 +47,14 @@
 #include "schedlang/costs/model_keys.h"
 
 namespace stringline {
+
+// The precision of matrix products; the rest computes in 16 bits, or all in fp32.
+enum class Precision : uint8_t { kFp32, kBf16, kFp8, kMxfp8, kNvfp4 };
+inline constexpr const char* kPrecisions[] = {"fp32", "bf16", "fp8", "mxfp8", "nvfp4"};
+inline bool IsNarrow(Precision precision) { return precision >= Precision::kFp8; }
+
+// How the ranks of a mesh are laid out (data_parallel.h).
+enum class MeshLayout : uint8_t { kOwn, kMegatron };
 
 // As the keys of the same names in model_keys.def say; 0: not said.
 struct ModelShape {
@@ -40,8 +68,13 @@ struct ModelShape {
   int64_t head_dim = 0;
   int64_t hidden = 0;  // in a dense layer; gpt: 4 times the width
   int64_t experts = 0, top_k = 0, expert_hidden = 0, shared_hidden = 0, first_dense = 0;
-  int64_t microbatch = 1;     // sequences
-  int64_t tensor = 1;         // ranks that share every layer
+  int64_t top_groups = 0;                                        // experts' groups of a token
+  int64_t q_rank = 0, kv_rank = 0, rope_dim = 0, value_dim = 0;  // of latent attention
+  int64_t window = 0;                                            // in every second layer
+  int64_t predicted = 0;                                         // further tokens
+  int64_t microbatch = 1;                                        // sequences
+  int64_t tensor = 1;                                            // ranks that share every layer
+  int64_t sequence = 1;       // ranks that share every sequence, mesh.context
   int64_t pipeline = 0;       // ranks of the pipeline
   int64_t copies = 1;         // pipelines in the data direction, mesh.data
   int64_t expert = 1;         // for each of them, the number of ranks that share out the experts
@@ -49,16 +82,43 @@ struct ModelShape {
   int64_t replicate = 0;      // in place of `shard`: mesh.data / shard; 0: not given
   int64_t bucket = 25 << 20;  // bytes of gradients that are reduced at once
   int64_t bytes = 2;          // per weight and per activation's element
+  Precision precision = Precision::kBf16;
+  MeshLayout layout = MeshLayout::kOwn;
+  // The layers of every stage that keep only their input and do their F again; and whether the
+  // others do what is cheap again: norms, the gate, and latent attention's last products.
+  int64_t recomputed_layers = 0;
+  bool recomputes_cheap = false;
+  bool writes_scores = false;  // attention is not fused: all scores go through memory
   friend bool operator==(const ModelShape&, const ModelShape&) = default;
+};
+
+// The speed of matrix products in a precision, and what was fitted beside it to runs of
+// Megatron-LM: both count in its layout alone.
+struct ProductSpeed {
+  double flops = 0;         // a second, dense
+  double efficiency = 0.5;  // for products that fill the machine
+  double hidden = 0;        // the share of collectives inside layers that computation hides
+  // A layer of experts takes so much longer, a third of it in F and the rest in I: the host's waits
+  // for numbers of rows, and many small kernels.
+  int64_t experts_ns = 0;
+  friend bool operator==(const ProductSpeed&, const ProductSpeed&) = default;
 };
 
 struct MachineSpeed {
   std::string name;
-  double flops = 0;             // a second, dense, in the element type
+  double flops = 0;             // a second, dense, of bf16 or fp32
   double memory_bandwidth = 0;  // bytes a second
   double efficiency = 0.5;      // for matrix products
+  double hidden = 0;            // as in ProductSpeed, as is the next
+  int64_t experts_ns = 0;
+  double memory_efficiency = 1;        // the share of the bandwidth that is reached
+  double attention = 0;                // for attention, of `flops`; 0: as for products
+  double attention_gradient = 0;       // the same in I
+  int64_t processors = 0;              // that compute a tile each; 0: tiles are not counted
+  std::array<ProductSpeed, 3> narrow;  // fp8, mxfp8, nvfp4
   friend bool operator==(const MachineSpeed&, const MachineSpeed&) = default;
 };
+ProductSpeed SpeedOf(const MachineSpeed& machine, Precision precision);
 
 // Times of computation, in nanoseconds.
 struct ComputeTimes {
@@ -98,7 +158,15 @@ HalvesFormula HalvesOf(const ModelShape& model, const MachineSpeed& machine, con
 // The number of the stage's layers without experts.
 int64_t DenseLayersOf(const ModelShape& model, const StagePart& part);
 
-// Bytes of an activation between two layers.
+// The layers of a stage, with those of further predicted tokens; and the share of them that do
+// their F again.
+int64_t LayersOf(const ModelShape& model, const StagePart& part);
+double RecomputedShare(const ModelShape& model, const StagePart& part);
+
+// Bytes of a layer's keys and values on a rank.
+double KeyBytes(const ModelShape& model);
+
+// Bytes of an activation between two layers, on the ranks that share a layer.
 int64_t ActivationBytes(const ModelShape& model);
 
 // Bytes of it that a rank sends to the next stage: tensor-parallel ranks send a share each

@@ -3,7 +3,8 @@
 // Beside the map `model`, run files and cost files share `data: {microbatch: …}`, sequences of a
 // microbatch; `mesh: {pipeline: …, data: …, expert: …, shard: …}`, ranks of a pipeline and copies
 // of it; `sharding`, the state shared by copies (sharding.h); `bucket`, bytes of gradients
-// reduced at once; and `precision`, bf16 or fp32.
+// reduced at once; and `precision`, bf16 or fp32. Cost files know more: narrow precisions, ranks
+// that share sequences (`mesh: {context: …}`), Megatron's layout of a mesh, layers that recompute.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +21,22 @@ namespace model_key {
 inline constexpr char kSkips[] = "skips";                   // in run files, of a gpt
 inline constexpr char kEncoderLayers[] = "encoder_layers";  // in run files, of an encoder_decoder
 inline constexpr char kSource[] = "source";                 // the same
-inline constexpr char kMicrobatch[] = "microbatch";         // in `data`
-inline constexpr char kPipeline[] = "pipeline";             // in `mesh`, as are the next five
+inline constexpr char kQRank[] = "q_rank";                  // in cost files, as are the next five
+inline constexpr char kKvRank[] = "kv_rank";
+inline constexpr char kRopeDim[] = "rope_dim";
+inline constexpr char kValueDim[] = "value_dim";
+inline constexpr char kWindow[] = "window";
+inline constexpr char kPredicted[] = "predicted";
+inline constexpr char kMicrobatch[] = "microbatch";  // in `data`
+inline constexpr char kPipeline[] = "pipeline";      // in `mesh`, as are the next six
 inline constexpr char kData[] = "data";
 inline constexpr char kExpert[] = "expert";
 inline constexpr char kTensor[] = "tensor";        // in cost files: ranks that share every layer
 inline constexpr char kShard[] = "shard";          // over how many of `data` state is shared out,
 inline constexpr char kReplicate[] = "replicate";  // or the number of replicas of each share
+inline constexpr char kLayout[] = "layout";        // in cost files: own or megatron
+inline constexpr char kScoresOf[] = "attention_scores";       // in cost files: fused or written
+inline constexpr char kLayerRecompute[] = "layer_recompute";  // in cost files
 inline constexpr char kPrecision[] = "precision";
 inline constexpr char kSharding[] = "sharding";
 inline constexpr char kBucket[] = "bucket";

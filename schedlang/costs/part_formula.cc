@@ -1,5 +1,6 @@
 #include "schedlang/costs/part_formula.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace stringline {
@@ -10,9 +11,37 @@ struct LayerCollectives {
   double dispatch = 0, combine = 0;
   double input_again = 0;   // gathering the input of attention again,
   double inside_again = 0;  // and that of the feed-forward network
+  double keys = 0;          // passing keys and values on, in F
 };
 
 bool SharesExperts(const ModelShape& model) { return model.kind == kMoeModel && model.expert > 1; }
+
+// Rows of a rank to the ranks that have their experts whole, or back.
+double ExchangeNs(const ModelShape& model, const LayerLinks& links) {
+  const auto k = static_cast<double>(model.top_k);
+  const auto near = static_cast<double>(links.experts_near);
+  const double nodes = static_cast<double>(model.expert) / near;
+  const auto row_ns = [&](const RingLink& link) {
+    return link.bandwidth == 0
+               ? 0
+               : static_cast<double>(ActivationBytes(model)) / static_cast<double>(model.tensor) *
+                     1e9 / static_cast<double>(link.bandwidth);
+  };
+  double ns = k * (near - 1) / near * row_ns(links.inside);
+  if (nodes <= 1) return ns + static_cast<double>(links.inside.latency_ns);
+  double met = nodes * (1 - std::pow(1 - 1 / nodes, k));
+  if (model.top_groups > 0) met = std::min(met, static_cast<double>(model.top_groups));
+  ns += met * (nodes - 1) / nodes * row_ns(links.experts);
+  return ns + static_cast<double>(links.experts.latency_ns + links.inside.latency_ns);
+}
+
+// The share of layers without experts.
+double DenseShare(const ModelShape& model, const StagePart& part) {
+  const auto predicted = static_cast<double>(LayersOf(model, part) - part.layers);
+  const double dense =
+      static_cast<double>(DenseLayersOf(model, part)) + (model.kind == kMoeModel ? 0 : predicted);
+  return dense / static_cast<double>(LayersOf(model, part));
+}
 
 LayerCollectives CollectivesOf(const ModelShape& model, const LayerLinks& links, bool of_experts) {
   const auto gather_ns = [&](int64_t bytes) {
@@ -20,26 +49,34 @@ LayerCollectives CollectivesOf(const ModelShape& model, const LayerLinks& links,
   };
   const int64_t activation = ActivationBytes(model);
   const double around = gather_ns(activation);
+  const double keys = RingNs(std::llround(KeyBytes(model) * static_cast<double>(model.sequence)),
+                             /*calls=*/1, model.sequence, links.sequence);
   double inside = around, exchange = 0;
   if (of_experts && SharesExperts(model)) {
-    const int64_t rows = model.top_k * activation;
-    inside = gather_ns(rows) + (model.shared_hidden > 0 ? gather_ns(activation) : 0);
-    exchange = RingNs(rows / model.tensor, /*calls=*/1, model.expert, links.experts);
+    const double shared = model.shared_hidden > 0 ? gather_ns(activation) : 0;
+    if (model.layout == MeshLayout::kMegatron) {
+      inside = shared;
+      exchange = ExchangeNs(model, links);
+    } else {
+      const int64_t rows = model.top_k * activation;
+      inside = gather_ns(rows) + shared;
+      exchange = RingNs(rows / model.tensor, /*calls=*/1, model.expert, links.experts);
+    }
   }
-  return {around + exchange + inside, inside + exchange + around, around, inside};
+  return {around + exchange + inside, inside + exchange + around, around, inside, keys};
 }
 
 }  // namespace
 
 bool HasCollectivesInside(const ModelShape& model) {
-  return model.tensor > 1 || SharesExperts(model);
+  return model.tensor > 1 || model.sequence > 1 || SharesExperts(model);
 }
 
 PartCosts PartsOf(const ModelShape& model, const MachineSpeed& machine, const StagePart& part,
                   const LayerLinks& links) {
   const HalvesFormula halves = HalvesOf(model, machine, part);
   PartCosts parts;
-  parts.layers = part.layers;
+  parts.layers = LayersOf(model, part);
   const auto set = [&](Part forward, Part input, Part weight, const ComputeTimes& times) {
     parts.ns[forward] = times.forward_ns;
     parts.ns[input] = times.input_gradient_ns;
@@ -50,18 +87,22 @@ PartCosts PartsOf(const ModelShape& model, const MachineSpeed& machine, const St
   set(kFPost, kBPost, kWPost, halves.head);
   const LayerCollectives dense = CollectivesOf(model, links, /*of_experts=*/false);
   const LayerCollectives mixed = CollectivesOf(model, links, /*of_experts=*/true);
-  if (part.layers > 0) {
-    const double dense_share =
-        static_cast<double>(DenseLayersOf(model, part)) / static_cast<double>(part.layers);
+  if (parts.layers > 0) {
+    const double dense_share = DenseShare(model, part);
+    const bool megatron = model.layout == MeshLayout::kMegatron;
+    const double seen = megatron ? 1 - SpeedOf(machine, model.precision).hidden : 1;
     const auto mean = [&](double LayerCollectives::*ns) {
-      return dense_share * dense.*ns + (1 - dense_share) * mixed.*ns;
+      return seen * (dense_share * dense.*ns + (1 - dense_share) * mixed.*ns);
     };
-    const double dispatch = mean(&LayerCollectives::dispatch);
+    const double keys = mean(&LayerCollectives::keys), again = RecomputedShare(model, part);
+    const double dispatch = mean(&LayerCollectives::dispatch) + keys;
     const double combine = mean(&LayerCollectives::combine);
     parts.ns[kFDispatch] = std::llround(dispatch);
     parts.ns[kFCombine] = std::llround(combine);
-    parts.ns[kBDispatch] = std::llround(dispatch + mean(&LayerCollectives::input_again));
-    parts.ns[kBCombine] = std::llround(combine + mean(&LayerCollectives::inside_again));
+    parts.ns[kBDispatch] =
+        std::llround((1 + again) * dispatch + keys + mean(&LayerCollectives::input_again));
+    parts.ns[kBCombine] =
+        std::llround((1 + again) * combine + mean(&LayerCollectives::inside_again));
   }
   if (part.head) {
     parts.ns[kFPost] += std::llround(dense.input_again);

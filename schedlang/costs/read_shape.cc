@@ -36,12 +36,21 @@ constexpr ShapeField kModelFields[] = {
     {model_key::kExpertHidden, &ModelShape::expert_hidden},
     {model_key::kSharedHidden, &ModelShape::shared_hidden},
     {model_key::kFirstDense, &ModelShape::first_dense},
+    {model_key::kTopGroups, &ModelShape::top_groups},
+};
+// Keys of llama and moe models that only cost files know.
+constexpr ShapeField kCostFields[] = {
+    {model_key::kQRank, &ModelShape::q_rank},     {model_key::kKvRank, &ModelShape::kv_rank},
+    {model_key::kRopeDim, &ModelShape::rope_dim}, {model_key::kValueDim, &ModelShape::value_dim},
+    {model_key::kWindow, &ModelShape::window},    {model_key::kPredicted, &ModelShape::predicted},
 };
 constexpr ShapeField kDataFields[] = {{model_key::kMicrobatch, &ModelShape::microbatch}};
 constexpr ShapeField kMeshFields[] = {
     {model_key::kPipeline, &ModelShape::pipeline},   {model_key::kData, &ModelShape::copies},
     {model_key::kExpert, &ModelShape::expert},       {model_key::kShard, &ModelShape::shard},
-    {model_key::kReplicate, &ModelShape::replicate}, {model_key::kTensor, &ModelShape::tensor}};
+    {model_key::kReplicate, &ModelShape::replicate}, {model_key::kTensor, &ModelShape::tensor},
+    {model_key::kContext, &ModelShape::sequence}};
+constexpr int64_t kAllLayers = 1'000'000;
 // Keys of a run file's `data` for the text.
 constexpr const char* kTextKeys[] = {"text", "tokens", "dtype"};
 
@@ -94,6 +103,42 @@ absl::Status CheckComplete(const ModelShape& shape) {
   return absl::OkStatus();
 }
 
+// Latent attention has vectors of keys and values, and heads of a size of their own.
+absl::Status CheckLatent(const ModelShape& shape) {
+  const std::pair<const char*, int64_t> others[] = {{model_key::kQRank, shape.q_rank},
+                                                    {model_key::kRopeDim, shape.rope_dim},
+                                                    {model_key::kValueDim, shape.value_dim}};
+  for (const auto& [name, value] : others) {
+    if (value == 0 || shape.kv_rank > 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.", name, ": is of latent attention, which needs model.kv_rank"));
+  }
+  if (shape.kv_rank > 0 && (shape.head_dim == 0 || shape.kv_heads > 0)) {
+    return absl::InvalidArgumentError(
+        "model.kv_rank: latent attention needs model.head_dim, the channels of a head without "
+        "positions, and takes no model.kv_heads");
+  }
+  return absl::OkStatus();
+}
+
+// The key `layer_recompute`.
+absl::Status ReadLayerRecompute(const YAML::Node& value, ModelShape* shape) {
+  const std::string word = value.IsScalar() ? value.Scalar() : "";
+  shape->recomputes_cheap = word == "selective";
+  shape->recomputed_layers = 0;
+  if (word == "none" || word == "selective") return absl::OkStatus();
+  if (word == "full") {
+    shape->recomputed_layers = kAllLayers;
+    return absl::OkStatus();
+  }
+  if (absl::SimpleAtoi(word, &shape->recomputed_layers) && shape->recomputed_layers > 0 &&
+      shape->recomputed_layers < kAllLayers) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      "layer_recompute: expected none, selective, full, or a number of layers of each stage");
+}
+
 absl::Status ReadModel(const YAML::Node& map, ModelShape* shape) {
   if (const YAML::Node kind = map[model_key::kKind]) {
     std::vector<std::string> names;
@@ -105,10 +150,21 @@ absl::Status ReadModel(const YAML::Node& map, ModelShape* shape) {
   for (const ModelKey& key : ModelKeys()) {
     if (key.kinds & shape->kind) known.push_back(key.name);
   }
+  const bool more = (shape->kind & kDecoderModel) != 0;
+  for (const ShapeField& field : kCostFields) {
+    if (more) known.push_back(field.name);
+  }
   for (const auto& entry : map) {
     const std::string name = entry.first.IsScalar() ? entry.first.Scalar() : "";
     if (std::find(known.begin(), known.end(), name) == known.end()) {
       return NoKey("model", name, known);
+    }
+    const auto* const alone = std::find_if(std::begin(kCostFields), std::end(kCostFields),
+                                           [&](const ShapeField& row) { return name == row.name; });
+    if (alone != std::end(kCostFields)) {
+      SL_RETURN_IF_ERROR(
+          ReadSize(absl::StrCat("model.", name), entry.second, 1, &(shape->*alone->value)));
+      continue;
     }
     const auto* const key = std::find_if(ModelKeys().begin(), ModelKeys().end(),
                                          [&](const ModelKey& row) { return name == row.name; });
@@ -119,7 +175,8 @@ absl::Status ReadModel(const YAML::Node& map, ModelShape* shape) {
           ReadSize(absl::StrCat("model.", name), entry.second, key->least, &(shape->*field.value)));
     }
   }
-  return CheckComplete(*shape);
+  SL_RETURN_IF_ERROR(CheckComplete(*shape));
+  return CheckLatent(*shape);
 }
 
 // A section of sizes from 1, and of keys that change no cost.
@@ -142,13 +199,33 @@ absl::Status ReadSizes(const std::string& section, const YAML::Node& map,
   return absl::OkStatus();
 }
 
+absl::Status ReadMeshMap(const YAML::Node& map, ModelShape* shape) {
+  if (const YAML::Node layout = map[model_key::kLayout]) {
+    SL_ASSIGN_OR_RETURN(const int word, ReadWord("mesh.layout", layout, {"own", "megatron"}));
+    shape->layout = static_cast<MeshLayout>(word);
+  }
+  constexpr const char* kOthers[] = {model_key::kLayout};
+  return ReadSizes("mesh", map, kMeshFields, kOthers, shape);
+}
+
 }  // namespace
 
 absl::StatusOr<bool> ReadShapeSection(const std::string& name, const YAML::Node& value,
                                       ModelShape* shape) {
   if (name == model_key::kPrecision) {
-    SL_ASSIGN_OR_RETURN(const int word, ReadWord(name, value, {"bf16", "fp32"}));
-    shape->bytes = word == 0 ? 2 : 4;
+    SL_ASSIGN_OR_RETURN(const int word,
+                        ReadWord(name, value, {std::begin(kPrecisions), std::end(kPrecisions)}));
+    shape->precision = static_cast<Precision>(word);
+    shape->bytes = shape->precision == Precision::kFp32 ? 4 : 2;
+    return true;
+  }
+  if (name == model_key::kScoresOf) {
+    SL_ASSIGN_OR_RETURN(const int word, ReadWord(name, value, {"fused", "written"}));
+    shape->writes_scores = word == 1;
+    return true;
+  }
+  if (name == model_key::kLayerRecompute) {
+    SL_RETURN_IF_ERROR(ReadLayerRecompute(value, shape));
     return true;
   }
   if (name == model_key::kBucket) {
@@ -167,7 +244,7 @@ absl::StatusOr<bool> ReadShapeSection(const std::string& name, const YAML::Node&
   if (!value.IsMap()) return absl::InvalidArgumentError(absl::StrCat(name, ": expected a map"));
   if (name == "model") SL_RETURN_IF_ERROR(ReadModel(value, shape));
   if (name == "data") SL_RETURN_IF_ERROR(ReadSizes(name, value, kDataFields, kTextKeys, shape));
-  if (name == "mesh") SL_RETURN_IF_ERROR(ReadSizes(name, value, kMeshFields, {}, shape));
+  if (name == "mesh") SL_RETURN_IF_ERROR(ReadMeshMap(value, shape));
   return true;
 }
 
@@ -184,7 +261,7 @@ absl::Status ReadMesh(absl::string_view text, ModelShape* shape) {
   // Either key replaces the other.
   if (map[model_key::kShard]) shape->replicate = 0;
   if (map[model_key::kReplicate]) shape->shard = 0;
-  return ReadSizes("mesh", map, kMeshFields, {}, shape);
+  return ReadMeshMap(map, shape);
 }
 
 absl::Status ResolveMesh(Sharding sharding, ModelShape* shape) {
@@ -193,22 +270,37 @@ absl::Status ResolveMesh(Sharding sharding, ModelShape* shape) {
     return absl::InvalidArgumentError(
         absl::StrCat(key, " is ", part, ", which does not divide ", what, ", ", whole));
   };
-  if (shape->shard > 0) {
-    SL_RETURN_IF_ERROR(divides("mesh.shard", shape->shard, "mesh.data", shape->copies));
+  const bool megatron = shape->layout == MeshLayout::kMegatron;
+  if (shape->sequence > 1 && !megatron) {
+    return absl::InvalidArgumentError(
+        "mesh.context: ranks that share sequences need 'mesh: {layout: megatron}'");
   }
+  if (shape->sequence > 1) {
+    SL_RETURN_IF_ERROR(divides("mesh.context", shape->sequence, "model.context", shape->context));
+  }
+  const int64_t copies = shape->copies * (megatron ? shape->sequence : 1);
+  const char* const of =
+      megatron && shape->sequence > 1 ? "mesh.data times mesh.context" : "mesh.data";
+  if (shape->shard > 0) SL_RETURN_IF_ERROR(divides("mesh.shard", shape->shard, of, copies));
   if (shape->replicate > 0) {
-    SL_RETURN_IF_ERROR(divides("mesh.replicate", shape->replicate, "mesh.data", shape->copies));
-    const int64_t shard = shape->copies / shape->replicate;
+    SL_RETURN_IF_ERROR(divides("mesh.replicate", shape->replicate, of, copies));
+    const int64_t shard = copies / shape->replicate;
     if (shape->shard > 0 && shape->shard != shard) {
-      return absl::InvalidArgumentError(absl::StrCat("mesh.shard is ", shape->shard,
-                                                     ", but mesh.data / mesh.replicate is ", shard,
+      return absl::InvalidArgumentError(absl::StrCat("mesh.shard is ", shape->shard, ", but ", of,
+                                                     " / mesh.replicate is ", shard,
                                                      "; one of the two is enough"));
     }
     shape->shard = shard;
   }
-  if (shape->shard == 0) shape->shard = shape->copies;
+  if (shape->shard == 0) shape->shard = copies;
   if (shape->kind == kMoeModel) {
     SL_RETURN_IF_ERROR(divides("mesh.expert", shape->expert, "model.experts", shape->experts));
+    if (megatron) {
+      SL_RETURN_IF_ERROR(divides("mesh.expert", shape->expert,
+                                 "the ranks of a pipeline's stage (mesh.tensor times mesh.context "
+                                 "times mesh.data)",
+                                 shape->tensor * copies));
+    }
   }
   if (sharding == Sharding::kNone || shape->shard > 1) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(

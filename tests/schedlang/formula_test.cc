@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -70,6 +71,8 @@ struct LayerByMatrices {
   std::vector<Matrix> matrices;
   double expert_parameters = 0;
   double inner = 0, out = 0;  // channels of a token
+  double inputs = 1;          // rows that enter networks, of a token
+  double to_experts = 0;      // rows of a token that go to experts
 
   double Held() const {
     double sum = 0;
@@ -107,6 +110,8 @@ LayerByMatrices LayerOf(const ModelShape& model, bool of_experts) {
   add_network(static_cast<double>(model.expert_hidden), here, static_cast<double>(model.top_k));
   layer.expert_parameters = here * 3 * width * static_cast<double>(model.expert_hidden);
   add_network(static_cast<double>(model.shared_hidden), 1, 1);
+  layer.to_experts = static_cast<double>(model.top_k);
+  layer.inputs = layer.to_experts + (model.shared_hidden > 0 ? 1 : 0);
   layer.matrices.push_back({width, static_cast<double>(model.experts)});  // the router
   return layer;
 }
@@ -120,7 +125,7 @@ StageFormula FormulaByMatrices(const ModelShape& model, const MachineSpeed& mach
   const double unit = tokens * width * static_cast<double>(model.bytes);
   const double table = width * static_cast<double>(model.vocabulary);
   double parameters = 0, of_experts = 0, products = 0, attention = 0, moved = 0;
-  double for_input = 0, for_weight = 0;
+  double for_input = 0, for_weight = 0, stash = 0;
   for (int64_t k = part.first_layer; k < part.first_layer + part.layers; ++k) {
     const LayerByMatrices layer = LayerOf(model, model.kind == kMoeModel && k >= model.first_dense);
     const double queries = layer.matrices[0].columns, keys = 2 * layer.matrices[1].columns;
@@ -128,10 +133,11 @@ StageFormula FormulaByMatrices(const ModelShape& model, const MachineSpeed& mach
     of_experts += layer.expert_parameters;
     products += 2 * tokens * layer.Used();
     attention += 2 * tokens * static_cast<double>(model.context) * queries;
-    moved +=
-        unit * (10 + 2 * queries / width + 2 * keys / width + (layer.inner + layer.out) / width);
+    moved += unit * (10 + 2 * queries / width + 2 * keys / width +
+                     (layer.inner + layer.out) / width + 6 * layer.to_experts);
     for_input += unit * (2 + queries / width + keys / width + layer.inner / width);
-    for_weight += unit * (2 + queries / width + layer.out / width);
+    stash += unit * (2 + queries / width + keys / width + layer.inner / width);
+    for_weight += unit * (1 + layer.inputs + queries / width + layer.out / width);
   }
   if (part.embedding) parameters += table;
   if (part.embedding && model.kind == kGptModel) {
@@ -140,6 +146,10 @@ StageFormula FormulaByMatrices(const ModelShape& model, const MachineSpeed& mach
   if (part.head) {
     parameters += table;
     products += 2 * tokens * table;
+    const auto vocabulary = static_cast<double>(model.vocabulary);
+    moved += 4 * tokens * vocabulary;
+    for_input += tokens * vocabulary * static_cast<double>(model.bytes);
+    for_weight += unit;
   }
   const auto ns = [&](double flops, double bytes) {
     double seconds = flops / tensor / machine.flops / machine.efficiency;
@@ -152,7 +162,8 @@ StageFormula FormulaByMatrices(const ModelShape& model, const MachineSpeed& mach
   stage.weight_gradient_ns = ns(products, 0);
   stage.parameters = std::llround(parameters / tensor);
   stage.expert_parameters = std::llround(of_experts / tensor);
-  stage.saved_for_i = stage.stash = std::llround(for_input / tensor);
+  stage.saved_for_i = std::llround(for_input / tensor);
+  stage.stash = std::llround(stash / tensor);
   stage.saved_for_w = std::llround(for_weight / tensor);
   return stage;
 }
@@ -204,6 +215,131 @@ TEST(Formula, AddsUpLayersMatrixByMatrix) {
   }
 }
 
+// A product of a layer on one rank: so many alike.
+struct Product {
+  double m = 0, k = 0, n = 0;
+  double alike = 1;
+  bool in_16_bits = false;
+};
+
+// The times of products, attention and moved bytes, written out for one layer of a machine that
+// counts tiles.
+struct LayerTimes {
+  double forward = 0, input = 0, weight = 0;
+};
+LayerTimes TimesInTurn(const std::vector<Product>& products, double attention, double moved,
+                       const MachineSpeed& machine, bool narrow) {
+  LayerTimes times;
+  const double per_byte = 1e9 / (machine.memory_bandwidth * machine.memory_efficiency);
+  for (const Product& p : products) {
+    const bool is_narrow = narrow && !p.in_16_bits;
+    const double rate = is_narrow ? machine.narrow[0].flops * machine.narrow[0].efficiency
+                                  : machine.flops * machine.efficiency;
+    const auto time_of = [&](double rows, double columns) {
+      double best = 0;
+      for (const auto& [high, wide, speed] :
+           {std::tuple(128, 256, 1.0), std::tuple(256, 128, 1.0), std::tuple(128, 128, 0.9)}) {
+        const double tiles = p.alike * std::ceil(rows / high) * std::ceil(columns / wide);
+        const double turns = std::ceil(tiles / static_cast<double>(machine.processors));
+        const double places = turns * static_cast<double>(machine.processors) * high * wide;
+        best = std::max(best, speed * p.alike * rows * columns / places);
+      }
+      const double bytes = 2 * p.alike * (p.m * p.k + p.k * p.n + p.m * p.n);
+      return std::max(2e9 * p.alike * p.m * p.k * p.n / rate / best, bytes * per_byte);
+    };
+    times.forward += time_of(p.m, p.n) + (is_narrow ? 4 * p.alike * p.m * p.k * per_byte : 0);
+    times.input += time_of(p.m, p.k) + (is_narrow ? 4 * p.alike * p.m * p.n * per_byte : 0);
+    times.weight += time_of(p.k, p.n);
+  }
+  times.forward += attention / (machine.flops * machine.attention) * 1e9 + moved * per_byte;
+  times.input +=
+      2.5 * attention / (machine.flops * machine.attention_gradient) * 1e9 + 2 * moved * per_byte;
+  return times;
+}
+
+// DeepSeek-V3's layer of experts on two tensor-parallel ranks: latent attention, whole experts on
+// each of 64 ranks, fp8.
+TEST(Formula, TimesOfALayerAreThoseOfItsProductsInTurn) {
+  ModelShape model = {.kind = kMoeModel, .layers = 4, .width = 7168, .heads = 128, .context = 4096};
+  model.head_dim = model.value_dim = 128;
+  model.q_rank = 1536;
+  model.kv_rank = 512;
+  model.rope_dim = 64;
+  model.experts = 256;
+  model.top_k = 8;
+  model.expert_hidden = model.shared_hidden = 2048;
+  model.tensor = 2;
+  model.copies = 64;
+  model.expert = 64;
+  model.layout = MeshLayout::kMegatron;
+  model.precision = Precision::kFp8;
+  MachineSpeed machine = {"a machine", 989e12, 3.35e12, 0.7};
+  machine.processors = 132;
+  machine.memory_efficiency = 0.9;
+  machine.attention = 0.6;
+  machine.attention_gradient = 0.5;
+  machine.narrow[0] = {1979e12, 0.55, 0.5, 3'000'000};
+  const double tokens = 4096;
+  const std::vector<Product> products = {
+      {tokens, 7168, 1536 + 512 + 64},
+      {tokens, 1536, 64 * (128 + 64)},
+      {tokens, 512, 64 * (128 + 128)},
+      {tokens, 64 * 128, 7168},
+      {tokens / 2, 7168, 256, 1, true},
+      {tokens * 8 / 2 / 4, 7168, 2 * 2048, 4},
+      {tokens * 8 / 2 / 4, 2048, 7168, 4},
+      {tokens, 7168, 2 * 1024},
+      {tokens, 1024, 7168},
+  };
+  const double attention = tokens * 4096 * 64 * (128 + 64 + 128);
+  const double rows = tokens * 2 / 2;  // bytes of a channel of all tokens, on a rank
+  const double moved = rows * (10 * 7168 + 2 * 128 * (128 + 64) + 2 * 128 * (128 + 64 + 128) +
+                               8 * (3 * 2048 + 6 * 7168) + 3 * 2048);
+  const LayerTimes layer = TimesInTurn(products, attention, moved, machine, true);
+  const StageFormula stage = FormulaOf(model, machine, {.first_layer = 1, .layers = 1});
+  EXPECT_NEAR(static_cast<double>(stage.forward_ns), layer.forward + 1e6, 2);
+  EXPECT_NEAR(static_cast<double>(stage.input_gradient_ns), layer.input + 2e6, 2);
+  EXPECT_NEAR(static_cast<double>(stage.weight_gradient_ns), layer.weight, 2);
+  // The published total: 671 billion parameters, of 61 layers of which three are dense.
+  model.layers = 61;
+  model.vocabulary = 129280;
+  model.first_dense = 3;
+  model.hidden = 18432;
+  model.tensor = model.expert = model.copies = 1;
+  const StageFormula whole = FormulaOf(model, machine, {0, 61, true, true});
+  EXPECT_NEAR(static_cast<double>(whole.parameters), 671e9, 1e9);
+  // A full recomputation keeps the layers' inputs, and does F again for I.
+  model.recomputed_layers = 1;
+  const StageFormula kept = FormulaOf(model, machine, {3, 1, false, false});
+  model.recomputed_layers = 0;
+  const StageFormula usual = FormulaOf(model, machine, {3, 1, false, false});
+  EXPECT_EQ(kept.saved_for_i + kept.saved_for_w, 4096 * 7168 * 2);
+  EXPECT_NEAR(kept.input_gradient_ns, usual.input_gradient_ns + usual.forward_ns, 2);
+  EXPECT_EQ(kept.weight_gradient_ns, usual.weight_gradient_ns);
+}
+
+// A window makes half of the layers' attention linear in the context; ranks that share a sequence
+// share all of a layer's work.
+TEST(Formula, WindowsAndSharedSequencesTakeLessAttention) {
+  ModelShape model = kLlama8B;
+  MachineSpeed machine = kMachine;
+  machine.memory_bandwidth = 0;
+  const auto scores = [&] {
+    const StageFormula stage = FormulaOf(model, machine, {.layers = 1});
+    return stage.forward_scores * static_cast<double>(stage.forward_ns);
+  };
+  const double whole = scores();
+  model.window = 128;
+  EXPECT_NEAR(scores(), whole * (1 + 2 * 128.0 / 8192) / 2, 2);
+  model.window = 0;
+  const StageFormula alone = FormulaOf(model, machine, {.layers = 1});
+  model.sequence = 4;
+  const StageFormula shared = FormulaOf(model, machine, {.layers = 1});
+  EXPECT_NEAR(shared.forward_ns, alone.forward_ns / 4.0, 1);
+  EXPECT_NEAR(shared.saved_for_i, alone.saved_for_i / 4.0, 1);
+  EXPECT_EQ(shared.parameters, alone.parameters);
+}
+
 // Experts shared out over more copies: fewer of their parameters on each, and nothing else changes.
 TEST(Formula, ExpertsThatAreSharedOutTakeNoWorkFromARank) {
   ModelShape model = {.kind = kMoeModel, .layers = 2, .width = 64, .heads = 4, .context = 32};
@@ -233,9 +369,10 @@ TEST(Formula, StagesGetTheirOwnLayers) {
   std::ofstream(path) << "model: {kind: moe, layers: 7, width: 64, heads: 4, context: 32, experts: "
                          "8, top_k: 2,\n  expert_hidden: 48, first_dense: 3, hidden: 96}\n"
                       << "hardware: " STRINGLINE_SOURCE_DIR "/schedlang/costs/hardware/h100.yaml\n";
-  const auto spec = ReadCostFile(path);
+  auto spec = ReadCostFile(path);
   unlink(path.c_str());
   ASSERT_TRUE(spec.ok()) << spec.status();
+  spec->formula->machine = kMachine;
   const std::string pipes = "pipe a M=1 stages 0 1 2\npipe b M=1 stages 2 1 0\n";
   const std::string ranks =
       "rank 0: a[0]F0 b[2]F0 b[2]B0 a[0]B0\nrank 1: a[1]F0 b[1]F0 b[1]B0 a[1]B0\n"
@@ -288,7 +425,7 @@ TEST(Formula, EveryHardwareFileIsRead) {
         0);
     ++files;
   }
-  EXPECT_EQ(files, 4);
+  EXPECT_EQ(files, 9);
 }
 
 struct BadFormula {
@@ -309,14 +446,15 @@ constexpr BadFormula kBadFormulas[] = {
     {"hardware: nowhere.yaml\n", ": a formula needs both 'model' and 'hardware'"},
     {"model: {layers: 3, width: 8, heads: 2, vocabulary: 9, context: 4}\n",
      ": a formula needs both 'model' and 'hardware'"},
-    {"precision: fp16\n", ":1: precision: expected bf16 or fp32"},
+    {"precision: fp16\n", ":1: precision: expected fp32 or bf16 or fp8 or mxfp8 or nvfp4"},
     {"sharding: 2\n", ":1: sharding: expected none or optimizer or gradients or parameters"},
     {"bucket: 0\n", ":1: bucket: expected a number of bytes (25MiB)"},
     {"bucket: big\n", ":1: bucket: 'big' is not a number of bytes (16MiB, 2GB)"},
     {"optimizer: sharded\n",
      ":1: 'optimizer' is said by 'sharding': none, optimizer, gradients or parameters"},
     {"mesh: {copies: 2}\n",
-     ":1: unknown key 'mesh.copies' (there are pipeline, data, expert, shard, replicate, tensor)"},
+     ":1: unknown key 'mesh.copies' (there are layout, pipeline, data, expert, shard, replicate, "
+     "tensor, context)"},
     {"data: {batch: 3}\n",
      ":1: unknown key 'data.batch' (there are text, tokens, dtype, microbatch)"},
     // Old names, and names of run files only
