@@ -295,8 +295,10 @@ class CostResolver {
   }
 
   // Adds the formula's values for keys that are not given.
-  void AddFormula(const CostFormula& formula) {
+  void AddFormula(CostFormula formula) {
     const ModelShape& model = formula.model;
+    formula.machine.host_bandwidth = static_cast<double>(One("host.bandwidth"));
+    forwards_ns_ = 0;
     std::map<std::string, std::vector<int64_t>> values;
     const auto memory = [&values](MemoryClass memory_class, int64_t bytes) {
       values[KeyOf(memory_class)].push_back(bytes);
@@ -378,9 +380,13 @@ class CostResolver {
       (*values)["unshard"].push_back(times.gather_ns);
     } else if (sharding() != Sharding::kNone) {
       model_.gather_updated.push_back(times.update_ns);
-      // Megatron gathers buckets beside the next step's forwards; the first has nothing beside it.
-      const bool hidden = model.layout == MeshLayout::kMegatron;
-      model_.behind_step.back() += times.update_ns / (hidden ? times.buckets : 1);
+      // Megatron gathers bucket by bucket beside the next step's first forwards, those of the
+      // stages before among them.
+      forwards_ns_ += stage.forward_ns;
+      const bool hides = model.layout == MeshLayout::kMegatron;
+      model_.behind_step.back() +=
+          hides ? std::max(times.update_ns / times.buckets, times.update_ns - forwards_ns_)
+                : times.update_ns;
     }
   }
 
@@ -549,6 +555,7 @@ class CostResolver {
   std::vector<int64_t> message_;
   std::vector<int64_t> unreduced_;      // by stage, as in StageMemory
   std::vector<StageFormula> formulas_;  // by stage; empty without a formula
+  int64_t forwards_ns_ = 0;             // of the stages that AddShared has seen
   bool gradients_given_ = false;        // not by the formula
   bool usual_ = false;                  // no costs of computations are given
   std::vector<double> shares_;  // each stage's share of a cost given for a rank or the model

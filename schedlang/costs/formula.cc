@@ -87,6 +87,11 @@ double Tokens(const ModelShape& model) {
   return static_cast<double>(model.microbatch * model.context);
 }
 
+// A rank's share of a microbatch's tokens, of those that it computes with others a part.
+double TokensOfRank(const ModelShape& model) {
+  return Tokens(model) / static_cast<double>(model.sequence * model.tensor);
+}
+
 // Nanoseconds.
 struct Times {
   double forward = 0, input = 0, weight = 0;
@@ -308,6 +313,39 @@ double RecomputedShare(const ModelShape& model, double layers) {
   return layers == 0 ? 0 : std::min(1.0, static_cast<double>(model.recomputed_layers) / layers);
 }
 
+// Further layers of a stage, whose values wait on the host.
+double HostedShare(const ModelShape& model, double layers) {
+  if (layers == 0) return 0;
+  const double hosted = static_cast<double>(model.hosted_layers) / layers;
+  return std::min(hosted, 1 - RecomputedShare(model, layers));
+}
+
+// A layer's bytes of a microbatch on all ranks that share it: for I, for W, and from I to W.
+struct Kept {
+  double for_input = 0, for_weight = 0, stash = 0;
+  double kept() const { return for_input + for_weight; }  // of an F
+};
+Kept KeptOf(const ModelShape& model, const LayerSizes& network) {
+  const AttentionSizes sizes = AttentionOf(model);
+  const auto h = static_cast<double>(model.width), wide = static_cast<double>(model.bytes);
+  const double narrow = model.precision == Precision::kNvfp4 ? 0.5 : 1;
+  const double kept = IsNarrow(model.precision) ? narrow : wide;
+  const bool cheap = model.recomputes_cheap, latent = IsLatent(model);
+  Kept layer;
+  layer.for_input = wide * (2 * h + network.inner + 2 * sizes.low);
+  if (!cheap || !latent) layer.for_input += wide * (sizes.queries + sizes.keys);
+  if (IsNarrow(model.precision)) layer.for_input += wide * sizes.result;
+  layer.for_weight = kept * sizes.result;
+  if (model.writes_scores) {  // the softmax, its dropout's mask and result
+    layer.for_input += 5 * static_cast<double>(model.context * model.heads);
+  }
+  // A row that goes to an expert is kept there; what the gate gave is made again, as norms are.
+  const double alone = network.inputs > 1 ? network.inputs : 0;
+  layer.for_weight += kept * (cheap ? alone * h : h + network.inputs * h + network.out);
+  layer.stash = kept * (2 * h + sizes.queries + sizes.keys + network.inner);
+  return layer;
+}
+
 // The times of a layer, as the mean of a stage's, and of its head.
 struct Halves {
   Times attention, network, head;
@@ -333,36 +371,22 @@ Halves TimesOfHalves(const ModelShape& model, const MachineSpeed& machine, const
     halves.attention.input += again * halves.attention.forward;
     halves.network.input += again * halves.network.forward;
     if (model.recomputes_cheap) halves.network.input += (1 - again) * cheap_ns;
+    const double hosted = HostedShare(model, layers);
+    if (hosted > 0) {
+      const Kept of_dense = KeptOf(model, DenseLayer(model));
+      const Kept of_mixed = KeptOf(model, ExpertLayer(model));
+      const double copy_ns = TokensOfRank(model) *
+                             (dense * of_dense.kept() + experts * of_mixed.kept()) /
+                             machine.host_bandwidth * 1e9;
+      const Times layer = halves.attention + halves.network;
+      halves.network.forward += hosted * std::max(0.0, copy_ns - layer.forward);
+      halves.network.input += hosted * std::max(0.0, copy_ns - layer.input - layer.weight);
+    }
   }
   if (part.head) {
     halves.head = (1 + counts.predicted) * work.Head() + counts.predicted * work.EntryOfPredicted();
   }
   return halves;
-}
-
-// A layer's bytes of a microbatch on all ranks that share it: for I, for W, and from I to W.
-struct Kept {
-  double for_input = 0, for_weight = 0, stash = 0;
-};
-Kept KeptOf(const ModelShape& model, const LayerSizes& network) {
-  const AttentionSizes sizes = AttentionOf(model);
-  const auto h = static_cast<double>(model.width), wide = static_cast<double>(model.bytes);
-  const double narrow = model.precision == Precision::kNvfp4 ? 0.5 : 1;
-  const double kept = IsNarrow(model.precision) ? narrow : wide;
-  const bool cheap = model.recomputes_cheap, latent = IsLatent(model);
-  Kept layer;
-  layer.for_input = wide * (2 * h + network.inner + 2 * sizes.low);
-  if (!cheap || !latent) layer.for_input += wide * (sizes.queries + sizes.keys);
-  if (IsNarrow(model.precision)) layer.for_input += wide * sizes.result;
-  layer.for_weight = kept * sizes.result;
-  if (model.writes_scores) {  // the softmax, its dropout's mask and result
-    layer.for_input += 5 * static_cast<double>(model.context * model.heads);
-  }
-  // A row that goes to an expert is kept there; what the gate gave is made again, as norms are.
-  const double alone = network.inputs > 1 ? network.inputs : 0;
-  layer.for_weight += kept * (cheap ? alone * h : h + network.inputs * h + network.out);
-  layer.stash = kept * (2 * h + sizes.queries + sizes.keys + network.inner);
-  return layer;
 }
 
 }  // namespace
@@ -379,8 +403,7 @@ ProductSpeed SpeedOf(const MachineSpeed& machine, Precision precision) {
 }
 
 double KeyBytes(const ModelShape& model) {
-  return Tokens(model) / static_cast<double>(model.sequence * model.tensor) *
-         AttentionOf(model).keys * static_cast<double>(model.bytes);
+  return TokensOfRank(model) * AttentionOf(model).keys * static_cast<double>(model.bytes);
 }
 
 int64_t LayersOf(const ModelShape& model, const StagePart& part) {
@@ -389,6 +412,10 @@ int64_t LayersOf(const ModelShape& model, const StagePart& part) {
 
 double RecomputedShare(const ModelShape& model, const StagePart& part) {
   return RecomputedShare(model, CountsOf(model, part).all());
+}
+
+double HostedShare(const ModelShape& model, const StagePart& part) {
+  return HostedShare(model, CountsOf(model, part).all());
 }
 
 int64_t MessageBytes(const ModelShape& model) {
@@ -446,7 +473,7 @@ StageFormula FormulaOf(const ModelShape& model, const MachineSpeed& machine,
   stage.parameters = std::llround(weights / share);
   stage.expert_parameters = std::llround(counts.experts * mixed.experts / share);
 
-  const double tokens = Tokens(model) / static_cast<double>(model.sequence) / share;
+  const double tokens = TokensOfRank(model);
   const double recomputed = RecomputedShare(model, counts.all());
   const Kept of_dense = KeptOf(model, dense), of_mixed = KeptOf(model, mixed);
   const auto kept = [&](double Kept::*bytes) {
@@ -455,11 +482,12 @@ StageFormula FormulaOf(const ModelShape& model, const MachineSpeed& machine,
   const auto bytes = static_cast<double>(model.bytes);
   const double inputs = tokens * recomputed * counts.all() * h * bytes;
   const double of_head = part.head ? tokens * (1 + counts.predicted) * bytes : 0;
-  stage.saved_for_i = std::llround((1 - recomputed) * kept(&Kept::for_input) + inputs +
+  const double stays = 1 - recomputed - HostedShare(model, counts.all());
+  stage.saved_for_i = std::llround(stays * kept(&Kept::for_input) + inputs +
                                    of_head * static_cast<double>(model.vocabulary));
-  stage.saved_for_w = std::llround((1 - recomputed) * kept(&Kept::for_weight) + of_head * h);
-  stage.stash = std::llround(kept(&Kept::stash) + recomputed * kept(&Kept::for_weight));
-  stage.keys = std::llround(tokens * (1 - recomputed) * counts.all() * sizes.keys * bytes);
+  stage.saved_for_w = std::llround(stays * kept(&Kept::for_weight) + of_head * h);
+  stage.stash = std::llround(kept(&Kept::stash) + (1 - stays) * kept(&Kept::for_weight));
+  stage.keys = std::llround(tokens * stays * counts.all() * sizes.keys * bytes);
   return stage;
 }
 

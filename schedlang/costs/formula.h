@@ -28,6 +28,10 @@
 // Further predicted tokens (DeepSeek-V3, section 2.2) are layers of the last stage, each with a
 // product 2h x h and the head once more.
 //
+// Layers that recompute do their F again at the beginning of their I, and keep u. Layers whose
+// values wait on the host copy them there beside their own F, and back beside I and W; a copy that
+// takes longer than these makes them longer.
+//
 // Speed: a product of m x k by k x n takes 2 m k n operations at `efficiency` of the precision's
 // rate, but no less time than its bytes. A machine that says `processors` also waits for the last
 // tiles: products are cut into tiles of 128 x 256 (or 128 x 128 at nine tenths of the rate), one a
@@ -87,6 +91,7 @@ struct ModelShape {
   // The layers of every stage that keep only their input and do their F again; and whether the
   // others do what is cheap again: norms, the gate, and latent attention's last products.
   int64_t recomputed_layers = 0;
+  int64_t hosted_layers = 0;  // further layers whose values wait on the host
   bool recomputes_cheap = false;
   bool writes_scores = false;  // attention is not fused: all scores go through memory
   friend bool operator==(const ModelShape&, const ModelShape&) = default;
@@ -114,6 +119,7 @@ struct MachineSpeed {
   double memory_efficiency = 1;        // the share of the bandwidth that is reached
   double attention = 0;                // for attention, of `flops`; 0: as for products
   double attention_gradient = 0;       // the same in I
+  double host_bandwidth = 0;           // to the host, each way
   int64_t processors = 0;              // that compute a tile each; 0: tiles are not counted
   std::array<ProductSpeed, 3> narrow;  // fp8, mxfp8, nvfp4
   friend bool operator==(const MachineSpeed&, const MachineSpeed&) = default;
@@ -162,6 +168,7 @@ int64_t DenseLayersOf(const ModelShape& model, const StagePart& part);
 // their F again.
 int64_t LayersOf(const ModelShape& model, const StagePart& part);
 double RecomputedShare(const ModelShape& model, const StagePart& part);
+double HostedShare(const ModelShape& model, const StagePart& part);
 
 // Bytes of a layer's keys and values on a rank.
 double KeyBytes(const ModelShape& model);

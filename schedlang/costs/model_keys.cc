@@ -43,6 +43,7 @@ constexpr struct {
     {"mesh.layout", "is for cost files; a run has its own layout"},
     {"attention_scores", "is for cost files; a run's attention is fused"},
     {"layer_recompute", "is for cost files; a run recomputes whole stages, as its schedule says"},
+    {"layer_offload", "is for cost files; a run copies what its schedule says to the host"},
     {"mesh.tensor", "is for cost files; a run does not share a layer among ranks"},
     {"optimizer", "is said by 'sharding': none, optimizer, gradients or parameters"},
 };

@@ -37,6 +37,7 @@ inline constexpr char kReplicate[] = "replicate";  // or the number of replicas 
 inline constexpr char kLayout[] = "layout";        // in cost files: own or megatron
 inline constexpr char kScoresOf[] = "attention_scores";       // in cost files: fused or written
 inline constexpr char kLayerRecompute[] = "layer_recompute";  // in cost files
+inline constexpr char kLayerOffload[] = "layer_offload";      // in cost files
 inline constexpr char kPrecision[] = "precision";
 inline constexpr char kSharding[] = "sharding";
 inline constexpr char kBucket[] = "bucket";

@@ -121,22 +121,19 @@ absl::Status CheckLatent(const ModelShape& shape) {
   return absl::OkStatus();
 }
 
-// The key `layer_recompute`.
-absl::Status ReadLayerRecompute(const YAML::Node& value, ModelShape* shape) {
+// "full", or a number of layers of each stage.
+absl::Status ReadLayers(const char* key, const char* others, const YAML::Node& value,
+                        int64_t* layers) {
   const std::string word = value.IsScalar() ? value.Scalar() : "";
-  shape->recomputes_cheap = word == "selective";
-  shape->recomputed_layers = 0;
-  if (word == "none" || word == "selective") return absl::OkStatus();
-  if (word == "full") {
-    shape->recomputed_layers = kAllLayers;
+  if (word == "all") {
+    *layers = kAllLayers;
     return absl::OkStatus();
   }
-  if (absl::SimpleAtoi(word, &shape->recomputed_layers) && shape->recomputed_layers > 0 &&
-      shape->recomputed_layers < kAllLayers) {
+  if (absl::SimpleAtoi(word, layers) && *layers >= 0 && *layers < kAllLayers) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      "layer_recompute: expected none, selective, full, or a number of layers of each stage");
+      absl::StrCat(key, ": expected ", others, "all, or a number of layers of each stage"));
 }
 
 absl::Status ReadModel(const YAML::Node& map, ModelShape* shape) {
@@ -225,7 +222,14 @@ absl::StatusOr<bool> ReadShapeSection(const std::string& name, const YAML::Node&
     return true;
   }
   if (name == model_key::kLayerRecompute) {
-    SL_RETURN_IF_ERROR(ReadLayerRecompute(value, shape));
+    shape->recomputes_cheap = value.IsScalar() && value.Scalar() == "selective";
+    if (shape->recomputes_cheap) return true;
+    SL_RETURN_IF_ERROR(
+        ReadLayers(model_key::kLayerRecompute, "selective, ", value, &shape->recomputed_layers));
+    return true;
+  }
+  if (name == model_key::kLayerOffload) {
+    SL_RETURN_IF_ERROR(ReadLayers(model_key::kLayerOffload, "", value, &shape->hosted_layers));
     return true;
   }
   if (name == model_key::kBucket) {

@@ -123,6 +123,10 @@ TEST(ModelKeys, OnlyOneTakesThemAndTheOtherSaysWhy) {
     const char* why;
   } const refused[] = {
       {"mesh: {tensor: 2}\n", "'mesh.tensor' is for cost files"},
+      {"mesh: {layout: megatron}\n", "'mesh.layout' is for cost files"},
+      {"layer_recompute: all\n", "'layer_recompute' is for cost files"},
+      {"layer_offload: 2\n", "'layer_offload' is for cost files"},
+      {"attention_scores: written\n", "'attention_scores' is for cost files"},
   };
   for (const auto& row : refused) {
     EXPECT_TRUE(AsCosts(model + row.text).ok());

@@ -16,6 +16,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "schedlang/costs/costs.h"
+#include "schedlang/costs/part_formula.h"
 #include "schedlang/lower/collectives.h"
 #include "schedlang/lower/lower.h"
 #include "schedlang/report/collective_waits.h"
@@ -288,6 +289,92 @@ TEST(DataParallel, AMessageCrossesWhereAnyCopyAtAnyPlaceDoes) {
       }
     }
   }
+}
+
+// Megatron's layout, rank by rank: groups are the ranks that differ in one direction alone, and a
+// ring between nodes has the ports of all its ranks in a node. Nodes and groups are powers of two.
+TEST(DataParallel, MegatronsGroupsAreThoseOfItsRankNumbers) {
+  const MeshLinks links = {.between = {0, 50}, .inside = {0, 450}, .node_ranks = 8};
+  for (uint64_t seed = 1; seed <= 2000; ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    std::mt19937_64 random(seed);
+    const auto power = [&](int most) {
+      return int64_t{1} << std::uniform_int_distribution<int>(0, most)(random);
+    };
+    ModelShape mesh = Mesh(power(4), 1, 0, 1'000'000'000);
+    mesh.layout = MeshLayout::kMegatron;
+    mesh.tensor = power(3);
+    mesh.sequence = power(2);
+    mesh.shard = mesh.copies * mesh.sequence;
+    const int64_t of_stage = mesh.tensor * mesh.sequence * mesh.copies;
+    do {
+      mesh.expert = power(6);
+    } while (mesh.expert > of_stage);
+    std::map<int64_t, std::vector<int64_t>> dense, experts;  // nodes of the groups of stage 0
+    for (int64_t rank = 0; rank < of_stage; ++rank) {
+      dense[rank % mesh.tensor].push_back(rank / 8);
+      experts[rank % mesh.expert].push_back(rank / 8);
+    }
+    const auto ring_ns = [&](const std::map<int64_t, std::vector<int64_t>>& groups, double bytes) {
+      const std::vector<int64_t>& nodes = groups.begin()->second;
+      const auto n = static_cast<double>(nodes.size());
+      const std::set<int64_t> different(nodes.begin(), nodes.end());
+      const double in_node = n / static_cast<double>(different.size());
+      const double rate = different.size() == 1 ? 450 : std::min(450.0, 50 * in_node);
+      return (n - 1) * bytes / n / rate * 1e9;
+    };
+    StageFormula part;
+    part.parameters = 64 * 1000;
+    part.expert_parameters = 64 * 300;
+    const CollectiveTimes times =
+        TimesOfCollectives(TwoRanks(), StageId(0), mesh, Sharding::kOptimizer, part, links);
+    const double sums = ring_ns(dense, 4.0 * 64 * 700) + ring_ns(experts, 4.0 * 64 * 300);
+    EXPECT_NEAR(static_cast<double>(times.reduce_ns), sums, 1e-6 * sums + 1);
+    EXPECT_NEAR(static_cast<double>(times.update_ns), sums / 2, 1e-6 * sums + 1);
+    EXPECT_EQ(SharesOf(mesh, false), static_cast<int64_t>(dense.begin()->second.size()));
+    EXPECT_EQ(SharesOf(mesh, true), static_cast<int64_t>(experts.begin()->second.size()));
+    EXPECT_EQ(CopiesOf(mesh), mesh.copies * mesh.sequence);
+    // Two ranks of the pipeline are `of_stage` apart.
+    bool apart = false;
+    for (int64_t i = 0; i < of_stage; ++i) apart = apart || i / 8 != (of_stage + i) / 8;
+    EXPECT_EQ(NodesApart(TwoRanks(), RankId(0), RankId(1), mesh, 8).has_value(), apart);
+  }
+}
+
+// 64 ranks of eight nodes share experts out: of a token's eight rows, those to other nodes go once
+// to each node that they meet, and are passed on inside.
+TEST(DataParallel, MegatronsExpertsSendARowOnceToANode) {
+  ModelShape model = {.kind = kMoeModel, .layers = 1, .width = 1000, .heads = 10, .context = 1024};
+  model.experts = 256;
+  model.top_k = 8;
+  model.expert_hidden = 10;
+  model.copies = 64;
+  model.expert = 64;
+  model.layout = MeshLayout::kMegatron;
+  const MeshLinks links = {
+      .between = {10'000, 50'000'000'000}, .inside = {5'000, 450'000'000'000}, .node_ranks = 8};
+  const auto dispatch_ns = [&] {
+    const LayerLinks of_layers = LinksOfLayers(TwoRanks(), StageId(0), model, links);
+    const MachineSpeed machine = {"a machine", 1e15, 3e12, 0.5};
+    return static_cast<double>(PartsOf(model, machine, {.layers = 1}, of_layers).ns[kFDispatch]);
+  };
+  // A simulation of the rows of many tokens, each to eight different experts of 256.
+  std::mt19937_64 random(7);
+  double nodes_met = 0;
+  constexpr int kTokens = 20'000;
+  for (int t = 0; t < kTokens; ++t) {
+    std::set<uint64_t> experts, nodes;
+    while (experts.size() < 8) experts.insert(random() % 256);
+    for (const uint64_t expert : experts) nodes.insert(expert / 32);
+    nodes_met += static_cast<double>(nodes.size()) / kTokens;
+  }
+  const double row_bytes = 1024.0 * 1000 * 2;
+  const double inside = 8 * row_bytes * 7 / 8 / 450, between = row_bytes * 7 / 8 / 50;
+  EXPECT_NEAR(dispatch_ns(), 15'000 + inside + nodes_met * between, 0.02 * nodes_met * between);
+  model.top_groups = 4;
+  EXPECT_NEAR(dispatch_ns(), 15'000 + inside + 4 * between, 2);
+  model.expert = 8;
+  EXPECT_NEAR(dispatch_ns(), 5'000 + inside, 2);
 }
 
 TEST(DataParallel, NothingIsFasterForSmallerBucketsOrSlowerLinks) {

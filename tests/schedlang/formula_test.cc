@@ -316,6 +316,17 @@ TEST(Formula, TimesOfALayerAreThoseOfItsProductsInTurn) {
   EXPECT_EQ(kept.saved_for_i + kept.saved_for_w, 4096 * 7168 * 2);
   EXPECT_NEAR(kept.input_gradient_ns, usual.input_gradient_ns + usual.forward_ns, 2);
   EXPECT_EQ(kept.weight_gradient_ns, usual.weight_gradient_ns);
+  // On the host the values cost no time as long as their copies take less than F.
+  model.hosted_layers = 1;
+  machine.host_bandwidth = 1e15;
+  const StageFormula fast = FormulaOf(model, machine, {3, 1, false, false});
+  EXPECT_EQ(fast.saved_for_i + fast.saved_for_w, 0);
+  EXPECT_EQ(fast.forward_ns, usual.forward_ns);
+  machine.host_bandwidth = 1e10;
+  const StageFormula slow = FormulaOf(model, machine, {3, 1, false, false});
+  const auto held = static_cast<double>(usual.saved_for_i + usual.saved_for_w);
+  EXPECT_NEAR(static_cast<double>(slow.forward_ns), held / 10, 2);
+  EXPECT_NEAR(static_cast<double>(slow.input_gradient_ns + slow.weight_gradient_ns), held / 10, 2);
 }
 
 // A window makes half of the layers' attention linear in the context; ranks that share a sequence
@@ -446,6 +457,13 @@ constexpr BadFormula kBadFormulas[] = {
     {"hardware: nowhere.yaml\n", ": a formula needs both 'model' and 'hardware'"},
     {"model: {layers: 3, width: 8, heads: 2, vocabulary: 9, context: 4}\n",
      ": a formula needs both 'model' and 'hardware'"},
+    {"model: {kind: llama, layers: 2, width: 64, heads: 4, context: 32, hidden: 9, rope_dim: 8}\n",
+     ":1: model.rope_dim: is of latent attention, which needs model.kv_rank"},
+    {"layer_recompute: some\n",
+     ":1: layer_recompute: expected selective, all, or a number of layers of each stage"},
+    {"layer_offload: -1\n", ":1: layer_offload: expected all, or a number of layers of each stage"},
+    {"attention_scores: no\n", ":1: attention_scores: expected fused or written"},
+    {"mesh: {layout: mine}\n", ":1: mesh.layout: expected own or megatron"},
     {"precision: fp16\n", ":1: precision: expected fp32 or bf16 or fp8 or mxfp8 or nvfp4"},
     {"sharding: 2\n", ":1: sharding: expected none or optimizer or gradients or parameters"},
     {"bucket: 0\n", ":1: bucket: expected a number of bytes (25MiB)"},
