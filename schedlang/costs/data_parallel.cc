@@ -1,3 +1,5 @@
+// A stage's copies are laid out one by one in our own layout; in Megatron's every group is so many
+// ranks at even steps. Rings and their links follow from that.
 #include "schedlang/costs/data_parallel.h"
 
 #include <algorithm>

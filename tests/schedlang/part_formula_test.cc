@@ -212,6 +212,29 @@ TEST(PartFormula, PlansGetPartsWithKnownLinksAndTensorParallelRanks) {
   EXPECT_EQ(across->parts[1].ns[kFDispatch], 4'400'000);
 }
 
+// Four ranks share a sequence of 1024 tokens: keys and values of 256 tokens, 2 x 256 channels of 2
+// bytes, go round three times, and their gradients with them. What is hidden of it takes no time; a
+// layer that recomputes passes them on once more.
+TEST(PartFormula, KeysGoRoundAmongTheRanksOfASequence) {
+  ModelShape model = {.kind = kLlamaModel, .layers = 1, .width = 1024, .heads = 8, .context = 1024};
+  model.kv_heads = 2;
+  model.hidden = 64;
+  model.sequence = 4;
+  model.layout = MeshLayout::kMegatron;
+  LayerLinks links;
+  links.sequence = {1'000, 1'000'000'000};
+  MachineSpeed machine = kFastMachine;
+  const int64_t ring = 3 * (1'000 + 256 * 2 * 256 * 2);
+  PartCosts parts = PartsOf(model, machine, {.layers = 1}, links);
+  EXPECT_EQ(parts.ns[kFDispatch], ring);
+  EXPECT_EQ(parts.ns[kBDispatch], 2 * ring);
+  EXPECT_EQ(parts.ns[kFCombine] + parts.ns[kBCombine], 0);
+  model.recomputed_layers = 1;
+  EXPECT_EQ(PartsOf(model, machine, {.layers = 1}, links).ns[kBDispatch], 3 * ring);
+  machine.hidden = 0.5;
+  EXPECT_EQ(PartsOf(model, machine, {.layers = 1}, links).ns[kFDispatch], ring / 2);
+}
+
 // A machine whose links are not said: nothing is counted between ranks, as ever.
 TEST(PartFormula, UnknownLinksGiveNoParts) {
   const std::string machine = absl::StrCat(testing::TempDir(), "/no_links_", getpid(), ".yaml");
