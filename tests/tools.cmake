@@ -19,6 +19,7 @@ stringline_test(tools_test
     tools/golden_test.cc
     tools/json_keys_test.cc
     tools/library_table_test.cc
+    tools/links_test.cc
     tools/lint_agrees_test.cc
     tools/lsp_completion_test.cc
     tools/lsp_names_test.cc
