@@ -19,7 +19,6 @@ stringline_test(tools_test
     tools/golden_test.cc
     tools/json_keys_test.cc
     tools/library_table_test.cc
-    tools/links_test.cc
     tools/lint_agrees_test.cc
     tools/lsp_completion_test.cc
     tools/lsp_names_test.cc
@@ -68,6 +67,7 @@ stringline_test(tools_test
     tools/use_test.cc
     tools/write_file_test.cc
     tools/ready_test.cc
+    tools/links_test.cc
   LIBRARIES stringline_tool stringline_check_rows nlohmann_json::nlohmann_json)
 # Some tests run the tool itself.
 add_dependencies(tools_test stringline)

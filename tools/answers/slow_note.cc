@@ -12,21 +12,21 @@ std::string SlowNote(const StepCosts& costs) {
   std::vector<std::string> notes;
   for (const SlowRank& slow : costs.slow) {
     notes.push_back(absl::StrFormat("rank %d computes %g %% longer", slow.rank,
-                                    static_cast<double>(slow.share) * 1e-4));
+                                    static_cast<double>(slow.share) / 1e4));
   }
   for (const SlowLink& slow : costs.slow_links) {
     notes.push_back(absl::StrFormat("messages over %s take %g %% longer", Print(slow.link),
-                                    static_cast<double>(slow.share) * 1e-4));
+                                    static_cast<double>(slow.share) / 1e4));
   }
   return absl::StrJoin(notes, ", ");
 }
 
 void AddSlow(const StepCosts& costs, Json* json) {
   for (const SlowRank& slow : costs.slow) {
-    (*json)["slow"][absl::StrCat(slow.rank)] = static_cast<double>(slow.share) * 1e-6;
+    (*json)["slow"][absl::StrCat(slow.rank)] = static_cast<double>(slow.share) / 1e6;
   }
   for (const SlowLink& slow : costs.slow_links) {
-    (*json)["slow"][Print(slow.link)] = static_cast<double>(slow.share) * 1e-6;
+    (*json)["slow"][Print(slow.link)] = static_cast<double>(slow.share) / 1e6;
   }
 }
 
