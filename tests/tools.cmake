@@ -67,6 +67,7 @@ stringline_test(tools_test
     tools/use_test.cc
     tools/write_file_test.cc
     tools/ready_test.cc
+    tools/links_test.cc
   LIBRARIES stringline_tool stringline_check_rows nlohmann_json::nlohmann_json)
 # Some tests run the tool itself.
 add_dependencies(tools_test stringline)

@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -73,16 +74,23 @@ absl::StatusOr<int> RankOf(const char* field, const std::string& key) {
   return FieldError(field, absl::StrCat("expected a rank, got '", key, "'"));
 }
 
-void ReadSlow(Fields* fields, std::vector<SlowRank>* slow) {
+void ReadSlow(Fields* fields, CostRequest* costs) {
   const Json* const json = fields->Take("slow");
   if (json == nullptr) return;
-  if (!json->is_object()) return fields->Keep(Expected("slow", "shares by rank", *json));
+  if (!json->is_object()) return fields->Keep(Expected("slow", "shares by rank or link", *json));
   for (const auto& [key, value] : json->items()) {
+    const absl::StatusOr<int64_t> share = ShareOf(EntryOf("slow", key), value);
+    if (absl::StrContains(key, '-') && key[0] != '-') {
+      const absl::StatusOr<RankLink> link = ParseRankLink(key);
+      if (!link.ok()) return fields->Keep(FieldError("slow", link.status().message()));
+      if (!share.ok()) return fields->Keep(share.status());
+      costs->slow_links.push_back({*link, *share});
+      continue;
+    }
     const absl::StatusOr<int> rank = RankOf("slow", key);
     if (!rank.ok()) return fields->Keep(rank.status());
-    const absl::StatusOr<int64_t> share = ShareOf(EntryOf("slow", key), value);
     if (!share.ok()) return fields->Keep(share.status());
-    slow->push_back({*rank, *share});
+    costs->slow.push_back({*rank, *share});
   }
 }
 
@@ -248,7 +256,7 @@ void ReadPlan(Fields* fields, PlanRequest* plan) {
 
 void ReadCosts(Fields* fields, CostRequest* costs) {
   if (const Json* const json = fields->Take("costs")) ReadCostSource(*json, costs, fields);
-  ReadSlow(fields, &costs->slow);
+  ReadSlow(fields, costs);
   fields->ReadWord("work", {"stage", "rank", "model"}, &costs->work);
   fields->Read("mesh", &costs->copies.mesh);
   fields->Read("sharding", &costs->copies.sharding);

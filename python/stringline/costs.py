@@ -15,7 +15,8 @@ Costs = Union[Mapping[str, Any], str, "os.PathLike[str]", None]
 
 - A dict: ``{"F": 18522, "I": "18.1ms", "W": 9337, "p2p": 601}``. A plain number is microseconds;
   ``"2ms"`` and ``"16MiB"`` have units; a list is a value for each stage, that of ``microbatch`` for
-  each microbatch; keys with a dot may be a dict: ``{"node": {"ranks": 8}}``. It may also say a
+  each microbatch; keys with a dot may be a dict: ``{"node": {"ranks": 8}}``, or
+  ``{"links": {"3-4": {"p2p": "80us"}}}`` for the messages between ranks 3 and 4. It may also say a
   model's shape and ``hardware``, as cost files.
 - A text, as ``"F=18522,I=18086"``, or that of a cost file.
 - The path of a cost file (YAML).
@@ -23,8 +24,9 @@ Costs = Union[Mapping[str, Any], str, "os.PathLike[str]", None]
   B 2 ms, messages no time.
 """
 
-Slow = Mapping[int, str | float]
-"""Ranks that compute more slowly, by rank: ``{3: "10%"}`` or ``{3: 0.1}``."""
+Slow = Mapping[int | str, str | float]
+"""Ranks that compute more slowly, by rank: ``{3: "10%"}`` or ``{3: 0.1}``; and links between two ranks
+whose messages take longer: ``{"3-4": "50%"}``, or ``{"3->4": 0.5}`` for one direction."""
 
 Memory = Union[str, int, Sequence[str | int], Mapping[int, str | int]]
 """Most bytes that ranks may hold: ``"80GB"`` all, ``["80GB", "40GB"]`` each, ``{3: "40GB"}`` some."""
@@ -86,11 +88,16 @@ def _source_of(costs: Costs) -> dict[str, Any]:
         return {"file": path_of(costs)}
     if not isinstance(costs, str):
         raise TypeError(f"costs: expected a dict, a text or a path, got {type(costs).__name__}")
-    if "\n" in costs or re.match(r"\s*[\w.]+:\s", costs):
+    if "\n" in costs or re.match(r"\s*[\w.>-]+:\s", costs):
         return {"yaml": costs}
-    if re.match(r"\s*[\w.]+\s*=", costs):
+    if re.match(r"\s*[\w.>-]+\s*=", costs):
         return {"text": costs}
     return {"file": path_of(costs)}
+
+
+def _part(part: int | str) -> str:
+    """A rank, or a link as ``"3-4"``."""
+    return part if isinstance(part, str) and "-" in part else str(whole("slow", part))
 
 
 def request_of(
@@ -106,8 +113,8 @@ def request_of(
     request = fields(work=work, mesh=mesh, sharding=sharding, bucket=bucket)
     if slow:
         request["slow"] = {
-            str(whole("slow", rank)): share if isinstance(share, str) else float(share)
-            for rank, share in slow.items()
+            _part(part): share if isinstance(share, str) else float(share)
+            for part, share in slow.items()
         }
     if costs is not None:
         request["costs"] = _source_of(costs)

@@ -241,7 +241,8 @@ class Plan:
             layout: as for ``check``.
             messages: ``"early"`` (the default), or ``"as-written"``: messages in the plan's own
                 order, as in torch's runtime.
-            slow: ranks that compute more slowly: ``{3: "10%"}``.
+            slow: ranks that compute more slowly: ``{3: "10%"}``; links whose messages take longer:
+                ``{"3-4": "50%"}``.
             work: the unit of the costs: ``"stage"``, ``"rank"`` or ``"model"``.
             mesh, sharding, bucket: copies of the pipeline: ``"data=16,shard=8"``, ``"parameters"``,
                 ``"25MiB"``.

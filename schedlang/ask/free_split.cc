@@ -66,6 +66,14 @@ bool AreOfParts(const CostModel& costs) {
   return true;
 }
 
+// Costs of layers in line: no rank is slow there, as a slow one only takes longer; and links are
+// those of ranks.
+StepCosts CostsOfLayers(const StepCosts& costs) {
+  StepCosts of_layers{costs.spec, {}};
+  of_layers.spec.links.clear();
+  return of_layers;
+}
+
 // Lower bounds for the times of each layer, the embedding and the head. Stages are rounded to whole
 // nanoseconds, and so is each piece: a piece counts as 1 ns less for each kind of action, or for
 // each part. Where parts overlap, layers of a stage hide each other's communication: then a piece
@@ -77,8 +85,7 @@ std::vector<int64_t> PiecesOf(const SearchRequest& request, const StepCosts& cos
   const std::vector<int64_t> recomputes = request.recompute == SearchRecompute::kAny
                                               ? std::vector<int64_t>(line.stages.size(), 0)
                                               : RecomputingOf(request, line);
-  // No rank is slow here: a slow one only takes longer.
-  const auto placed = ProblemWithin(Unlimited(request), {costs.spec, {}}, line, recomputes);
+  const auto placed = ProblemWithin(Unlimited(request), CostsOfLayers(costs), line, recomputes);
   if (!placed.ok()) return {};
   const CostModel& priced = placed->costs;
   const bool overlap = !priced.parts.empty() && (request.limits.pairs || stages.chunks > 1);
@@ -116,7 +123,7 @@ std::vector<search::HeldWork> HeldByPieces(const SearchRequest& request, const S
   unlimited.memory = std::numeric_limits<int64_t>::max() / 8;
   const Plan line = LayersInLine(stages, layers);
   const auto problem = [&](int64_t recomputes) {
-    return ProblemWithin(unlimited, costs, line,
+    return ProblemWithin(unlimited, CostsOfLayers(costs), line,
                          std::vector<int64_t>(line.stages.size(), recomputes));
   };
   const auto none = problem(0), all = problem(may_recompute ? 1 : 0);

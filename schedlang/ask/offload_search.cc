@@ -450,8 +450,11 @@ absl::StatusOr<FoundSchedule> SearchCopies(const SearchRequest& request, const S
 absl::StatusOr<FoundSchedule> SearchWork(const SearchRequest& request, const WatchSearch& watch,
                                          const PlainSearch& plain) {
   SL_ASSIGN_OR_RETURN(const StepCosts costs, FindCosts(request.costs));
-  return request.offload == SearchOffload::kNone ? SearchPlainly(request, costs, plain)
-                                                 : SearchCopies(request, costs, watch, plain);
+  absl::StatusOr<FoundSchedule> found = request.offload == SearchOffload::kNone
+                                            ? SearchPlainly(request, costs, plain)
+                                            : SearchCopies(request, costs, watch, plain);
+  if (found.ok()) found->asked = costs;
+  return found;
 }
 
 }  // namespace stringline

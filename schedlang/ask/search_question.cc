@@ -152,12 +152,16 @@ absl::StatusOr<SearchRequest> SearchRequestOf(const SearchQuestion& question, co
   }
   SearchRequest request{.costs = question.costs, .memory = question.memory, .stop = stop};
   SL_RETURN_IF_ERROR(FindStages(question, &request));
+  request.costs.for_places = request.stages.size() > 1;
   SL_ASSIGN_OR_RETURN(const StepCosts costs, FindCosts(request.costs));
   if (request.stages.size() > 1 && !costs.spec.IsOfModel()) {
     return absl::InvalidArgumentError(
         "`place=any` compares models cut into more and fewer stages: give costs of the whole model "
         "(`work=model`), or a model's shape (`costs=FILE.yaml`)");
   }
+  std::vector<const Plan*> places;
+  for (const Plan& stages : request.stages) places.push_back(&stages);
+  SL_RETURN_IF_ERROR(CheckLinksOfSome(costs, places));
   SL_RETURN_IF_ERROR(FindGoal(question, costs, &request));
   search::Limits& limits = request.limits;
   limits.activations = question.activations;

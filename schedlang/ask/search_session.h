@@ -64,6 +64,7 @@ struct FoundSchedule {
   Plan plan;                        // not lowered, named "found"
   Plan lowered;                     // proven by the checker
   CostModel costs;
+  StepCosts asked;           // the costs before they were resolved
   Timeline timeline;         // simulated, with all known costs
   search::BoundParts bound;  // why no order is below bound.sum()
   int64_t least = 0;         // no order is below; more than bound.sum() if found by trying

@@ -309,7 +309,7 @@ absl::StatusOr<Session> OpenStep(const PlanRequest& request, const CostRequest& 
     return OpenSimulated(request, costs, messages);
   }
   if (!request.parameters.empty() || !request.schedule.empty() || costs.IsGiven() ||
-      !costs.slow.empty()) {
+      !costs.slow.empty() || !costs.slow_links.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         request.file, ": a timeline is drawn as it is; parameters and costs are for schedules"));
   }
@@ -470,8 +470,37 @@ absl::StatusOr<ResolvedCheck> ResolveCheck(const CheckRequest& request, const Pl
   return ResolvedCheck{std::move(options), collectives};
 }
 
+namespace {
+
+absl::Status SlowError(const RankLink& link, absl::string_view message) {
+  return FieldError(absl::StrCat("slow[", Print(link), "]"), message);
+}
+
+absl::Status CheckSlowOnce(const StepCosts& costs) {
+  for (size_t i = 0; i < costs.slow.size(); ++i) {
+    for (size_t k = 0; k < i; ++k) {
+      if (costs.slow[k].rank != costs.slow[i].rank) continue;
+      return FieldError(absl::StrCat("slow[", costs.slow[i].rank, "]"),
+                        absl::StrCat("rank ", costs.slow[i].rank, " is given twice"));
+    }
+  }
+  for (size_t i = 0; i < costs.slow_links.size(); ++i) {
+    for (size_t k = 0; k < i; ++k) {
+      const RankLink& other = costs.slow_links[k].link;
+      if (!costs.slow_links[i].link.Meets(other)) continue;
+      return SlowError(costs.slow_links[i].link,
+                       absl::StrCat("link ", Print(costs.slow_links[i].link),
+                                    " is given twice, also as ", Print(other)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::StatusOr<StepCosts> FindCosts(const CostRequest& request) {
-  StepCosts costs{{}, request.slow};
+  StepCosts costs{{}, request.slow, request.slow_links};
+  SL_RETURN_IF_ERROR(CheckSlowOnce(costs));
   if (!request.text.empty()) {
     SL_ASSIGN_OR_RETURN(costs.spec, ParseCosts(request.text));
   } else if (request.table) {
@@ -485,7 +514,29 @@ absl::StatusOr<StepCosts> FindCosts(const CostRequest& request) {
   if (const auto work = ReadWorkScope(request.work)) costs.spec.work = *work;
   SL_RETURN_IF_ERROR(ChangeCopies(request.copies, &costs.spec));
   if (request.for_several) costs.spec.unless_own.clear();
+  costs.spec.spares_links = request.for_several || request.for_places;
   return costs;
+}
+
+absl::Status CheckLinksOfSome(const StepCosts& costs, absl::Span<const Plan* const> plans) {
+  const auto in_one = [&](const RankLink& link) {
+    absl::Status last = absl::OkStatus();
+    for (const Plan* const plan : plans) {
+      last = CheckLink(*plan, link);
+      if (last.ok()) break;
+    }
+    return last;
+  };
+  for (const LinkCost& cost : costs.spec.links) {
+    const absl::Status checked = in_one(cost.link);
+    if (checked.ok()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(cost.place, ": ", checked.message()));
+  }
+  for (const SlowLink& slow : costs.slow_links) {
+    const absl::Status checked = in_one(slow.link);
+    if (!checked.ok()) return SlowError(slow.link, checked.message());
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<CostModel> ResolveCosts(const StepCosts& costs, const Plan& plan) {
@@ -499,7 +550,15 @@ absl::StatusOr<CostModel> ResolveCosts(const StepCosts& costs, const Plan& plan)
     model = WithSlowRank(plan, std::move(model), RankId(slow.rank),
                          static_cast<double>(slow.share) * 1e-6);
   }
-  if (!costs.slow.empty()) SL_RETURN_IF_ERROR(CheckStepLength(plan, model));
+  for (const SlowLink& slow : costs.slow_links) {
+    if (costs.spec.spares_links && !CheckLink(plan, slow.link).ok()) continue;
+    const absl::Status checked = CheckSlowLink(plan, model, slow.link);
+    if (!checked.ok()) return SlowError(slow.link, checked.message());
+    model = WithSlowLink(plan, std::move(model), slow.link, static_cast<double>(slow.share) * 1e-6);
+  }
+  if (!costs.slow.empty() || !costs.slow_links.empty()) {
+    SL_RETURN_IF_ERROR(CheckStepLength(plan, model));
+  }
   return model;
 }
 

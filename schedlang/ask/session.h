@@ -59,6 +59,11 @@ struct SlowRank {
   int64_t share = 0;  // additional computing time, in millionths
 };
 
+struct SlowLink {
+  RankLink link;
+  int64_t share = 0;  // additional time of its messages, in millionths
+};
+
 // Costs as text, or else as a table, or else from a file, or else none: then those of the plan's
 // order, or UnitCosts (ResolveCosts).
 struct CostRequest {
@@ -66,12 +71,14 @@ struct CostRequest {
   std::string file;
   std::optional<std::string> file_text = {};  // read in the place of the file
   std::vector<SlowRank> slow;
+  std::vector<SlowLink> slow_links = {};
   std::string work;  // scope of the costs, "stage", "rank" or "model"; "": as the file says
   CopiesRequest copies;
   std::optional<CostTable> table = {};
-  // For several plans, of which one may have own actions that another has not: the keys that none
-  // has are refused by the caller (DropOwnKeys).
+  // For several plans, of which one may have own actions or links that another has not: the keys
+  // that none has are refused by the caller (DropOwnKeys, CheckLinksOfSome).
   bool for_several = false;
+  bool for_places = false;  // the same of links alone
 
   bool IsGiven() const {
     return !text.empty() || table || !file.empty() || file_text || copies.IsGiven();
@@ -82,6 +89,7 @@ struct CostRequest {
 struct StepCosts {
   CostSpec spec;
   std::vector<SlowRank> slow;
+  std::vector<SlowLink> slow_links = {};
 };
 
 // The earliest start of a send or a receive, beside the limits of its queue and value.
@@ -224,9 +232,13 @@ absl::StatusOr<MemoryLimit> HostLimitOf(const MemoryLimit& said, const CostModel
 absl::StatusOr<ResolvedCheck> ResolveCheck(const CheckRequest& request, const Plan& plan,
                                            const CostModel* costs = nullptr);
 
-// Costs for any plan. Errors: those of ParseCosts and ReadCostFile.
+// Costs for any plan. Errors: those of ParseCosts and ReadCostFile; a slow rank or link given
+// twice.
 absl::StatusOr<StepCosts> FindCosts(const CostRequest& request);
-// Costs for this plan. Errors: those of ResolveCosts; a slow rank that the plan does not have.
+// InvalidArgument for a link of the costs over which none of these plans sends a message.
+absl::Status CheckLinksOfSome(const StepCosts& costs, absl::Span<const Plan* const> plans);
+// Costs for this plan. Errors: those of ResolveCosts; a slow rank or link that the plan does not
+// have; a slow link whose messages take no time.
 absl::StatusOr<CostModel> ResolveCosts(const StepCosts& costs, const Plan& plan);
 absl::StatusOr<CostModel> CostsFor(const CostRequest& request, const Plan& plan);
 

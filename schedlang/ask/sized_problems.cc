@@ -59,6 +59,11 @@ absl::Status CheckForSizes(const AnySizeQuestion& question, const StepCosts& cos
     return absl::InvalidArgumentError(
         "`ranges` and unequal microbatches (microbatch): sizes have different numbers of them");
   }
+  if (!costs.spec.links.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("`ranges` and ", costs.spec.links[0].place,
+                     ": sizes may have different links; give one p2p and bandwidth for all"));
+  }
   if (search.memory.is_of_each) {
     return absl::InvalidArgumentError(
         "`ranges` and `memory` of each rank: sizes have different numbers of ranks; give one limit "
@@ -66,8 +71,9 @@ absl::Status CheckForSizes(const AnySizeQuestion& question, const StepCosts& cos
   }
   const char* const other = !search.jitter.empty() || search.seeds > 0 ? "jitter"
                             : !search.expect.empty()                   ? "expect"
-                            : !search.costs.slow.empty()               ? "slow"
-                                                                       : nullptr;
+                            : !search.costs.slow.empty() || !search.costs.slow_links.empty()
+                                ? "slow"
+                                : nullptr;
   if (other != nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat("`ranges` and `", other,

@@ -69,6 +69,9 @@ std::vector<CopiesChange> ChangesOf(const Session& step) {
       auto& values = changes.back().asked.spec.values;
       if (const auto found = values.find(key); found != values.end()) found->second[0] *= 2;
     }
+    for (LinkCost& link : changes.back().asked.spec.links) {
+      if (link.part == LinkCost::Part::kBandwidth) link.value *= 2;
+    }
   }
   const int resident = step.written ? step.written->gathers_ahead + 1 : 0;
   if (step.costs->collectives.gathers && MostStagesOfARank(*step.plan) > resident) {

@@ -12,6 +12,7 @@
 #include "schedlang/costs/costs.h"
 #include "schedlang/costs/data_parallel.h"
 #include "schedlang/costs/host_copies.h"
+#include "schedlang/costs/messages.h"
 #include "schedlang/costs/microbatch_shares.h"
 #include "schedlang/costs/own_costs.h"
 #include "schedlang/costs/part_formula.h"
@@ -94,19 +95,6 @@ CollectiveChoice CollectivesOf(const CostSpec& spec, Sharding sharding, const Co
   return choice;
 }
 
-// Each edge of stages that are no chain may have a size of its own, in place of `message`.
-absl::Status CheckEdgesHaveSizes(const Plan& plan, const CostSpec& spec) {
-  const bool chain = plan.graph.is_chain();
-  const std::vector<Edge>& edges = plan.graph.edges();
-  const auto lacks = std::find_if(edges.begin(), edges.end(), [&](const Edge& edge) {
-    return spec.values.count(EdgeKey(edge)) == 0;
-  });
-  if (!chain && lacks == edges.end()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("bandwidth: needs the size of a message ('message=16MiB'",
-                   chain ? "" : absl::StrCat(", or '", EdgeKey(*lacks), "=16MiB'"), ")"));
-}
-
 class CostResolver {
  public:
   CostResolver(const CostSpec& spec, const Plan& plan) : spec_(spec), plan_(plan) {}
@@ -137,7 +125,8 @@ class CostResolver {
     SL_RETURN_IF_ERROR(ResolvePairsOfOrder());
     SL_RETURN_IF_ERROR(CheckPairs());
     PriceGroups(plan_, &model_);
-    SL_RETURN_IF_ERROR(ResolveMessages());
+    SL_ASSIGN_OR_RETURN(message_, PerStage("message"));
+    SL_RETURN_IF_ERROR(AddMessages(plan_, spec_, message_, &model_));
     SL_RETURN_IF_ERROR(ResolveMemory());
     model_.capacity = One("memory.capacity");
     model_.host_capacity = One("host.capacity");
@@ -159,6 +148,7 @@ class CostResolver {
         {.bandwidth = One("bandwidth"),
          .host_bandwidth = One("host.bandwidth"),
          .host_sharing = One("host.sharing", 1),
+         .of_some = spec_.links.empty() ? "" : spec_.links[0].place,
          .is_usual = usual_},
         [this](const std::string& key) { return PerStage(key); }, &model_));
     SL_ASSIGN_OR_RETURN(const std::vector<int64_t> attention, PerStage("attention"));
@@ -487,41 +477,6 @@ class CostResolver {
 
   bool& ByParts(ActionKind kind) { return model_.by_parts[static_cast<int>(kind)]; }
 
-  absl::Status ResolveMessages() {
-    model_.hop = One("p2p");
-    SL_ASSIGN_OR_RETURN(message_, PerStage("message"));
-    const int64_t node = One("node.ranks");
-    const ModelShape copies = spec_.formula ? spec_.formula->model : ModelShape();
-    if (!Has("bandwidth") && node == 0) return absl::OkStatus();
-    if (Has("bandwidth") && message_.empty()) SL_RETURN_IF_ERROR(CheckEdgesHaveSizes(plan_, spec_));
-    std::map<std::pair<int64_t, int64_t>, int32_t> links;  // by the nodes that they lead between
-    const auto hop = [&](StageId from, StageId to, int64_t bytes) {
-      const RankId a = plan_.stage(from).rank, b = plan_.stage(to).rank;
-      std::optional<std::pair<int64_t, int64_t>> apart;
-      if (node > 0) apart = NodesApart(plan_, a, b, copies, node);
-      const bool inside = node > 0 && !apart;
-      const int64_t bandwidth = inside ? One("node.bandwidth", One("bandwidth")) : One("bandwidth");
-      const int64_t latency = inside ? One("node.p2p", model_.hop) : model_.hop;
-      const double seconds =
-          bandwidth == 0 ? 0 : static_cast<double>(bytes) / static_cast<double>(bandwidth);
-      const bool shared = apart && One("node.sharing") > 0;
-      const auto next = static_cast<int32_t>(links.size());
-      const int32_t link = shared ? links.emplace(*apart, next).first->second : -1;
-      return Hop{latency, std::llround(seconds * 1e9), link};
-    };
-    for (const Edge& edge : plan_.graph.edges()) {
-      model_.activation_hops.push_back(hop(edge.from, edge.to, BytesOver(edge)));
-      model_.gradient_hops.push_back(hop(edge.to, edge.from, BytesOver(edge)));
-    }
-    return absl::OkStatus();
-  }
-
-  // The bytes of an activation that moves over the edge: of its own, or of its sender.
-  int64_t BytesOver(const Edge& edge) const {
-    const int64_t of_sender = message_.empty() ? 0 : message_[edge.from.value];
-    return One(EdgeKey(edge), of_sender);
-  }
-
   absl::Status ResolveMemory() {
     for (int c = 0; c < static_cast<int>(MemoryClass::kMessages); ++c) {
       const auto memory_class = static_cast<MemoryClass>(c);
@@ -538,7 +493,7 @@ class CostResolver {
       model_.memory[s][MemoryClass::kMessages] = message_[s];
     if (!model_.memory.empty() && !plan_.graph.is_chain()) {
       for (const Edge& edge : plan_.graph.edges()) {
-        model_.memory.emplace_back()[MemoryClass::kMessages] = BytesOver(edge);
+        model_.memory.emplace_back()[MemoryClass::kMessages] = BytesOver(spec_, message_, edge);
       }
     }
     // Gradient bytes in the cost file replace the formula's, including unreduced ones.

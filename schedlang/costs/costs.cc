@@ -36,6 +36,7 @@ namespace {
 std::string UnknownCost(absl::string_view name) {
   std::vector<std::string> names;
   for (const CostKey& key : CostKeys()) names.emplace_back(key.name);
+  names.push_back(absl::StrCat("links", name.substr(std::min(name.find('.'), name.size()))));
   const std::string close = ClosestName(name, names);
   return absl::StrCat("unknown cost '", name, "'",
                       close.empty() ? " ('stringline sim --help' lists them)"
@@ -93,9 +94,31 @@ absl::Status AddMicrobatches(const std::string& name, const YAML::Node& value,
   return absl::OkStatus();
 }
 
+// The map `links`, a link in it, or a value of one.
+absl::Status AddLinks(const YAML::Node& value, const std::string& name, const KeyError& error,
+                      CostSpec* spec) {
+  if (value.IsScalar()) {
+    const std::string place(error(value.Mark().line, name).message());
+    return AddLinkCost(name, value.Scalar(), place, &spec->links);
+  }
+  if (!value.IsMap() || value.size() == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": expected links with their times, as links: {3-4: {p2p: 80us}}"));
+  }
+  for (const auto& entry : value) {
+    if (!entry.first.IsScalar()) {
+      return absl::InvalidArgumentError(absl::StrCat(name, ": a key is not a word"));
+    }
+    SL_RETURN_IF_ERROR(
+        AddLinks(entry.second, absl::StrCat(name, ".", entry.first.Scalar()), error, spec));
+  }
+  return absl::OkStatus();
+}
+
 // A key of the file, and the keys in a map below it: `node: {ranks: 8}` is node.ranks.
 absl::Status AddYaml(const YAML::Node& value, const std::string& name,
                      const std::filesystem::path& folder, const KeyError& error, CostSpec* spec) {
+  if (IsLinkKey(name)) return AddLinks(value, name, error, spec);
   if (value.IsMap()) {
     for (const auto& entry : value) {
       if (!entry.first.IsScalar()) {
@@ -241,6 +264,11 @@ absl::StatusOr<CostSpec> WithMachine(ReadFile file, const KeyError& error) {
                      ": is of a step, not of a machine; give it in the "
                      "cost file"));
   }
+  if (!links.links.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(links.links[0].place,
+                     ": is of a pipeline's ranks, not of a machine; give it in the cost file"));
+  }
   file.spec.values.merge(links.values);  // keys of the cost file itself stay
   file.spec.unless_own.merge(links.unless_own);
   file.spec.formula = std::move(file.formula);
@@ -283,6 +311,8 @@ absl::StatusOr<CostSpec> ParseCosts(absl::string_view text) {
     if (IsMicrobatchKey(name)) {
       SL_ASSIGN_OR_RETURN(const YAML::Node list, LoadYaml(Source(name, std::string(value))));
       SL_RETURN_IF_ERROR(AddMicrobatches(name, list, {}, on_line, &spec));
+    } else if (IsLinkKey(name)) {
+      SL_RETURN_IF_ERROR(AddLinkCost(name, value, name, &spec.links));
     } else {
       SL_ASSIGN_OR_RETURN(const CostKey key, KeyOf(name, -1, on_line, &spec));
       if (absl::ConsumePrefix(&value, "[")) value.remove_suffix(1);

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "schedlang/costs/formula.h"
+#include "schedlang/costs/link_costs.h"
 #include "schedlang/costs/overlapped.h"
 #include "schedlang/costs/work_shares.h"
 #include "schedlang/plan/group_order.h"
@@ -54,6 +55,8 @@ inline constexpr int64_t kFactorOne = 1'000'000;
 struct CostSpec {
   std::map<std::string, std::vector<int64_t>> values;
   UnequalMicrobatches microbatches;
+  std::vector<LinkCost> links = {};  // of messages between two ranks, in place of the values above
+  bool spares_links = false;  // of several plans: one that sends nothing over a link may be priced
   std::optional<CostFormula> formula;
   WorkScope work = WorkScope::kStage;
   std::optional<Sharding> sharding;  // nothing: not said
@@ -283,7 +286,8 @@ inline Hop HopOf(const Plan& plan, const CostModel& costs, const Action& send) {
 // W; F, B, I and W default to the sums of their parts, which otherwise are stretched to the given
 // total. Errors: a missing cost that the plan needs (a D and a U take the bytes over
 // host.bandwidth, unless costs say D and U, and as long as an F where no costs are given); a list
-// whose length is not a number of stages; a bandwidth without the size of messages.
+// whose length is not a number of stages; a bandwidth without the size of messages; a link over
+// which the plan sends nothing, unless the spec spares it.
 absl::StatusOr<CostModel> ResolveCosts(const CostSpec& spec, const Plan& plan);
 
 // True for a group of `plan` that takes the time of its parts, side by side: an F beside a B or I

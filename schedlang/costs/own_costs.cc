@@ -38,7 +38,23 @@ std::vector<int64_t> OverLink(const Plan& plan, const OwnLinks& links, const Own
   return times;
 }
 
+// Copies to other ranks take the times of all links alike.
+absl::Status CheckLinksOf(const OwnAction& row, const OwnLinks& links) {
+  if (links.of_some.empty() || !MovesAway(row)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(links.of_some, ": ", row.name,
+                   " of the schedule's own copies to another rank, too, over whichever link; give ",
+                   row.name, " a time"));
+}
+
 }  // namespace
+
+bool MovesAway(const OwnAction& row) {
+  bool away = false;
+  ForEachOf((row.gives | row.frees) & kOwnValues,
+            [&away](StageValue value) { away = away || IsAway(value); });
+  return away;
+}
 
 void DropOwnKeys(const Plan& plan, UnknownKeys* unknown) {
   std::erase_if(*unknown, [&plan](const auto& entry) {
@@ -65,7 +81,10 @@ absl::Status AddOwnCosts(const Plan& plan, const OwnLinks& links, const CostsOfK
     if (times.empty() && links.is_usual) {
       times = IsOwnNetwork(row.kind) ? std::vector<int64_t>(plan.stages.size(), 0) : costs->forward;
     }
-    if (times.empty() && IsCopy(row.kind)) times = OverLink(plan, links, row, *costs);
+    if (times.empty() && IsCopy(row.kind)) {
+      SL_RETURN_IF_ERROR(CheckLinksOf(row, links));
+      times = OverLink(plan, links, row, *costs);
+    }
     const auto listed =
         std::find_if(plan.actions.begin(), plan.actions.end(),
                      [&row](const Action& action) { return action.kind == row.kind; });

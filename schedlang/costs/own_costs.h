@@ -19,11 +19,15 @@ void DropOwnKeys(const Plan& plan, UnknownKeys* unknown);
 // The error of the first that is left.
 absl::Status CheckNoneLeft(const UnknownKeys& unknown);
 
+// True for an action that copies to another rank.
+bool MovesAway(const OwnAction& row);
+
 // Bytes a second of the links over which own copies go; 0: not said.
 struct OwnLinks {
   int64_t bandwidth = 0;       // to another rank
   int64_t host_bandwidth = 0;  // to the host, which `host_sharing` ranks in order share
   int64_t host_sharing = 1;
+  std::string of_some;    // the key of a link with times of its own, which copies do not know; ""
   bool is_usual = false;  // no computation has a cost
 };
 

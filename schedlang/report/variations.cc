@@ -7,6 +7,8 @@
 #include <functional>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/base/status.h"
+#include "schedlang/costs/own_costs.h"
 #include "schedlang/plan/effects.h"
 #include "schedlang/plan/parts.h"
 
@@ -132,6 +134,21 @@ void ForHops(CostModel* costs, const std::function<void(Hop*)>& change) {
   }
 }
 
+// The messages over the link, of which each now has a time of its own.
+void ForHopsOver(const Plan& plan, const RankLink& link, CostModel* costs,
+                 const std::function<void(Hop*)>& change) {
+  const std::vector<Edge>& edges = plan.graph.edges();
+  if (costs->activation_hops.empty()) {
+    costs->activation_hops.assign(edges.size(), {costs->hop, 0});
+    costs->gradient_hops = costs->activation_hops;
+  }
+  for (const Edge& edge : edges) {
+    const RankId a = plan.stage(edge.from).rank, b = plan.stage(edge.to).rank;
+    if (link.Has(a, b)) change(&costs->activation_hops[static_cast<size_t>(edge.id)]);
+    if (link.Has(b, a)) change(&costs->gradient_hops[static_cast<size_t>(edge.id)]);
+  }
+}
+
 bool AnyHop(const CostModel& costs, int64_t Hop::*part) {
   bool any = false;
   for (const auto* const hops : {&costs.activation_hops, &costs.gradient_hops}) {
@@ -254,6 +271,32 @@ CostModel WithSlowRank(const Plan& plan, CostModel costs, RankId rank, double sh
     }
   }
   PriceGroups(plan, &costs);
+  return costs;
+}
+
+absl::Status CheckSlowLink(const Plan& plan, const CostModel& costs, const RankLink& link) {
+  SL_RETURN_IF_ERROR(CheckLink(plan, link));
+  for (const OwnAction& row : plan.rows.actions) {
+    if (!MovesAway(row)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        row.name, " of the schedule's own copies to another rank, too, and its time is not known ",
+        "by link"));
+  }
+  CostModel known = costs;
+  bool takes_time = false;
+  ForHopsOver(plan, link, &known, [&](Hop* hop) { takes_time = takes_time || hop->all_ns() > 0; });
+  if (takes_time) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("messages over ", Print(link),
+                                                 " take no time, so none takes longer; give costs "
+                                                 "with p2p, or with bandwidth and message"));
+}
+
+CostModel WithSlowLink(const Plan& plan, CostModel costs, const RankLink& link, double share) {
+  ForHopsOver(plan, link, &costs, [share](Hop* hop) {
+    for (int64_t* const ns : {&hop->latency_ns, &hop->transfer_ns}) {
+      *ns = std::llround(static_cast<double>(*ns) * (1 + share));
+    }
+  });
   return costs;
 }
 

@@ -1,4 +1,5 @@
-// Costs with small changes: what-if costs, slow ranks, and durations drawn anew for every step.
+// Costs with small changes: what-if costs, slow ranks and links, and durations drawn anew for every
+// step.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,12 @@ std::vector<Variation> WhatIf(const Plan& plan, const CostModel& costs);
 
 // All computations of the rank take `share` longer (0.1: a tenth).
 CostModel WithSlowRank(const Plan& plan, CostModel costs, RankId rank, double share);
+
+// Messages over the link take `share` longer: their latency and their transfer. Error: no message
+// of the plan goes over it, or they take no time; or the schedule has copies to other ranks, whose
+// links are not known.
+absl::Status CheckSlowLink(const Plan& plan, const CostModel& costs, const RankLink& link);
+CostModel WithSlowLink(const Plan& plan, CostModel costs, const RankLink& link, double share);
 
 // Every computation's duration drawn at random: its cost, times a factor of its own and one of its
 // microbatch, of normal distributions around 1 with the standard deviations costs.jitter and

@@ -127,6 +127,11 @@ def test_options_are_those_of_the_command_line():
     words = ("zb_v", *NAMES, *COST, "--layout", "pair", "--slow", "1=10%", "--slow", "2=25%",
              "--work", "model")
     assert str(step) == said("sim", *words)
+    linked = plan.simulate({**COSTS, "links": {"1-0": {"p2p": "80us"}}}, slow={"0->1": 0.5})
+    assert str(linked) == str(plan.simulate("links.0-1.p2p=80us," + COST_WORDS, slow={"0->1": "50%"}))
+    assert str(linked) == said("sim", "zb_v", *NAMES, "--cost", COST_WORDS + ",links.0-1.p2p=80us",
+                               "--slow", "0->1=50%")
+    assert dict(linked.summary)["slow"] == {"0->1": 0.5}
     proof = plan.check(layout="updown", buffers=2, lazy=True, activations=9)
     assert str(proof) == said("check", "zb_v", *NAMES, "--layout", "updown", "--buffers", "2",
                               "--lazy", "--activations", "9")

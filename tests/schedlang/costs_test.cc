@@ -64,6 +64,33 @@ const Bad kBad[] = {
     {"bandwidth=25", "bandwidth: '25' is not a bandwidth (25GB/s)"},
     {"jitter=many", "jitter: 'many' is not a share (5% or 0.05)"},
     {"node.ranks=1.5", "node.ranks: '1.5' is not a whole number"},
+    {"links.3-4.p2p=-80us",
+     "links.3-4.p2p: '-80us' is not a time (a number of microseconds, or one with ns, us, ms or "
+     "s)"},
+    {"links.3-4.bandwidth=-1GB/s", "links.3-4.bandwidth: '-1GB/s' is not a bandwidth (25GB/s)"},
+    {"links.3-4.bandwidth=0GB/s", "links.3-4.bandwidth: expected more than 0"},
+    {"links.3-4.p2p=[1,2]",
+     "links.3-4.p2p: '[1,2]' is not a time (a number of microseconds, or one with ns, us, ms or "
+     "s)"},
+    {"links.3-4.p2q=1", "links.3-4.p2q: a link has no 'p2q'; did you mean 'p2p'?"},
+    {"links.3-4.speed=1",
+     "links.3-4.speed: a link has no 'speed'; p2p and bandwidth are what it may have"},
+    {"links.3-3.p2p=1",
+     "links.3-3.p2p: '3-3' leads from a rank to itself, and messages go to another"},
+    {"links.3.p2p=1",
+     "links.3.p2p: '3' is no link: write its two ranks as 3-4, or as 3->4 for one direction"},
+    {"links.A-B.p2p=1",
+     "links.A-B.p2p: 'A-B' is no link: write its two ranks as 3-4, or as 3->4 for one direction"},
+    {"links.3--4.p2p=1",
+     "links.3--4.p2p: '3--4' is no link: write its two ranks as 3-4, or as 3->4 for one "
+     "direction"},
+    {"links.3-4=80us",
+     "links.3-4: expected a link's p2p or bandwidth, as links: {3-4: {p2p: 80us}}"},
+    {"links.3-4.p2p=1,links.4-3.p2p=2",
+     "links.4-3.p2p: is given twice; links.3-4.p2p says it, too"},
+    {"links.4->3.p2p=1,links.3-4.p2p=2",
+     "links.3-4.p2p: is given twice; links.4->3.p2p says it, too"},
+    {"link.3-4.p2p=1", "unknown cost 'link.3-4.p2p'; did you mean 'links.3-4.p2p'?"},
 };
 
 TEST(Costs, BadTextIsOneError) {
@@ -134,6 +161,97 @@ TEST(Costs, MessagesTakeBytesByBandwidth) {
   EXPECT_EQ(hop(ActionKind::kSendBackward, 3).transfer_ns, 300'000);
   EXPECT_EQ(ResolveCosts(*ParseCosts("F=1,B=1,bandwidth=1GB/s"), plan).status().message(),
             "bandwidth: needs the size of a message ('message=16MiB')");
+}
+
+// A link's own times come before those of all links and of nodes, each for itself.
+TEST(Costs, LinksHaveTimesOfTheirOwn) {
+  const Plan plan = PlanFromText(
+      "plan x P=4 M=1\nstages 0 1 2 3\nrank 0: 0F0 0B0\nrank 1: 1F0 1B0\nrank 2: 2F0 2B0\n"
+      "rank 3: 3F0 3B0\n");
+  using Times = std::vector<std::pair<int64_t, int64_t>>;
+  const auto times = [&](const CostSpec& spec, bool back) {
+    const auto model = ResolveCosts(spec, plan);
+    EXPECT_TRUE(model.ok()) << model.status();
+    Times times;
+    for (const Hop& hop : back ? model->gradient_hops : model->activation_hops) {
+      times.emplace_back(hop.latency_ns, hop.transfer_ns);
+    }
+    return times;
+  };
+  const std::string all = "F=1,B=1,p2p=5us,message=1MB,bandwidth=1GB/s,";
+  const CostSpec one = *ParseCosts(all +
+                                   "node.ranks=2,node.p2p=1us,node.bandwidth=10GB/s,"
+                                   "links.1-0.p2p=80us,links.1->2.bandwidth=4GB/s");
+  EXPECT_EQ(times(one, false), (Times{{80'000, 100'000}, {5'000, 250'000}, {1'000, 100'000}}));
+  EXPECT_EQ(times(one, true), (Times{{80'000, 100'000}, {5'000, 1'000'000}, {1'000, 100'000}}));
+  const CostSpec latency = *ParseCosts("F=1,B=1,p2p=5us,links.2-3.p2p=0");
+  EXPECT_EQ(times(latency, true), (Times{{5'000, 0}, {5'000, 0}, {0, 0}}));
+  const CostSpec bytes = *ParseCosts("F=1,B=1,message=1MB,links.2->3.bandwidth=1GB/s");
+  EXPECT_EQ(times(bytes, false), (Times{{0, 0}, {0, 0}, {0, 1'000'000}}));
+  EXPECT_EQ(times(bytes, true), (Times{{0, 0}, {0, 0}, {0, 0}}));
+
+  const auto file =
+      ReadCostFile(WriteFile("F: 1\nB: 1\np2p: 5us\nmessage: 1MB\nbandwidth: 1GB/s\n"
+                             "node: {ranks: 2, p2p: 1us, bandwidth: 10GB/s}\n"
+                             "links:\n  1-0: {p2p: 80us}\n  1->2: {bandwidth: 4GB/s}\n"));
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(times(*file, false), times(one, false));
+  EXPECT_EQ(times(*file, true), times(one, true));
+  const auto table = ReadCosts(CostTable{
+      {"F", 1}, {"B", 1}, {"p2p", 5}, {"links", CostTable{{"2-3", CostTable{{"p2p", 0}}}}}});
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_EQ(times(*table, true), times(latency, true));
+}
+
+// Messages of a link with a bandwidth of its own share it with no others of the two nodes.
+TEST(Costs, LinksWithABandwidthAreSharedByTheirOwnMessages) {
+  const Plan plan = PlanFromText(
+      "plan x P=4 M=1\nstages 0 2 1 3 0\nrank 0: 0F0 4F0 4B0 0B0\nrank 1: 2F0 2B0\n"
+      "rank 2: 1F0 1B0\nrank 3: 3F0 3B0\n");
+  const auto links = [&](const std::string& more) {
+    const auto model = ResolveCosts(
+        *ParseCosts("F=1,B=1,message=1MB,bandwidth=1GB/s,node.ranks=2,node.sharing=1" + more),
+        plan);
+    EXPECT_TRUE(model.ok()) << model.status();
+    std::vector<int32_t> links;
+    for (const Hop& hop : model->activation_hops) links.push_back(hop.link);
+    return links;
+  };
+  const std::vector<int32_t> alike = links(""), own = links(",links.0-2.bandwidth=2GB/s");
+  EXPECT_EQ(alike[0], alike[2]);  // 0 -> 2 and 1 -> 3
+  EXPECT_EQ(alike[1], alike[3]);  // 2 -> 1 and 3 -> 0
+  EXPECT_NE(own[0], own[2]);
+  EXPECT_EQ(own[1], own[3]);
+  for (const int32_t link : own) EXPECT_GE(link, 0);
+  EXPECT_EQ(links(",links.0-2.p2p=9us"), alike);
+}
+
+TEST(Costs, LinksThatThePlanDoesNotHaveAreRefused) {
+  const Plan plan = PlanFromText(
+      "plan x P=3 M=1\nstages 0 1 2\nrank 0: 0F0 0B0\nrank 1: 1F0 1B0\nrank 2: 2F0 2B0\n");
+  const auto refusal = [&](const absl::StatusOr<CostSpec>& spec) {
+    return std::string(spec.ok() ? ResolveCosts(*spec, plan).status().message()
+                                 : spec.status().message());
+  };
+  EXPECT_EQ(refusal(ParseCosts("F=1,B=1,links.1-3.p2p=80us")),
+            "links.1-3.p2p: there is no rank 3; the plan has 3");
+  EXPECT_EQ(refusal(ParseCosts("F=1,B=1,links.0-2.p2p=80us")),
+            "links.0-2.p2p: no message of this plan goes over 0-2; messages go over 0-1, 1-2");
+  EXPECT_EQ(refusal(ParseCosts("F=1,B=1,links.0-1.bandwidth=1GB/s")),
+            "links.0-1.bandwidth: needs the size of a message ('message=16MiB')");
+  const std::string path = WriteFile("F: 1\nB: 1\nlinks:\n  0-1: {p2p: 1us}\n  0-2: {p2p: 1us}\n");
+  EXPECT_EQ(refusal(ReadCostFile(path)),
+            path +
+                ":5: links.0-2.p2p: no message of this plan goes over 0-2; messages go over "
+                "0-1, 1-2");
+  for (const char* const empty : {"links: {}\n", "links: [3-4]\n"}) {
+    WriteFile(empty);
+    EXPECT_EQ(refusal(ReadCostFile(path)),
+              path + ":1: links: expected links with their times, as links: {3-4: {p2p: 80us}}");
+  }
+  WriteFile("links: 80us\n");
+  EXPECT_EQ(refusal(ReadCostFile(path)),
+            path + ":1: links: expected a link's p2p or bandwidth, as links: {3-4: {p2p: 80us}}");
 }
 
 // Words for the parts of a dense layer are the parts'.

@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "schedlang/report/period.h"
 #include "tools/answers/order_note.h"
+#include "tools/answers/slow_note.h"
 #include "tools/view/words.h"
 
 namespace stringline {
@@ -50,6 +51,7 @@ Json BubblesAsJson(const Session& step, const Bubbles& bubbles, const Analysis& 
     json["period_bubble"] = steady->bubble;
   }
   if (step.costs) AddOrderedFor(*step.plan, *step.costs, &json);
+  if (step.asked) AddSlow(*step.asked, &json);
   return json;
 }
 
@@ -60,6 +62,8 @@ void PrintBubbles(const Session& step, const Bubbles& bubbles, std::ostream& out
   out << TitleOf(timeline) << ": " << ComputeEvents(timeline) << " actions on " << timeline.ranks()
       << (timeline.ranks() == 1 ? " rank" : " ranks") << "\n";
   if (!note.empty()) out << note << "\n";
+  const std::string slow = step.asked ? SlowNote(*step.asked) : "";
+  if (!slow.empty()) out << slow << "\n";
   out << "\n";
   const bool alike =
       bubbles.ranks[bubbles.busiest].busy_ns == bubbles.ranks[bubbles.idlest].busy_ns;

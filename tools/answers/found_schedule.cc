@@ -16,6 +16,7 @@
 #include "schedlang/write/write_schedule.h"
 #include "tools/answers/balance_line.h"
 #include "tools/answers/ready_lines.h"
+#include "tools/answers/slow_note.h"
 #include "tools/io/json.h"
 #include "tools/view/words.h"
 
@@ -177,6 +178,7 @@ Json FoundAsJson(const FoundSchedule& found) {
     json["expect"] = NameOf(found.goal.expect);
     json["jitter"] = DrawsAsJson(found.costs, found.drawn_ns);
   }
+  AddSlow(found.asked, &json);
   if (const auto balance = BalanceOf(found)) AddBalance(*balance, &json);
   return json;
 }
@@ -187,6 +189,8 @@ void PrintFound(const FoundSchedule& found, std::ostream& out) {
       << "bound    " << PrintBound(found) << "\n";
   out << "simulated: makespan " << PrintTime(bubbles.makespan_ns) << ", span "
       << PrintTime(bubbles.span_ns) << ", " << PrintBubble(bubbles) << "\n";
+  const std::string slow = SlowNote(found.asked);
+  if (!slow.empty()) out << slow << "\n";
   if (found.goal.draws > 0) PrintDraws(found.costs, found.drawn_ns, out);
   if (found.places.size() > 1) {
     out << "stages live on " << found.place << ", the best of " << absl::StrJoin(found.places, ", ")

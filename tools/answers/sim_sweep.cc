@@ -7,6 +7,7 @@
 #include "schedlang/base/clock.h"
 #include "schedlang/base/status.h"
 #include "tools/answers/order_note.h"
+#include "tools/answers/slow_note.h"
 
 namespace stringline {
 
@@ -57,10 +58,12 @@ Json SimSweepAsJson(const SimSweepReport& report, SpellField spell) {
     }
     points.push_back(std::move(point));
   }
-  return {{"ok", true},
-          {"points", std::move(points)},
-          {"elapsed_s", report.elapsed_s},
-          {"steps_per_second", static_cast<double>(report.steps.size()) / report.elapsed_s}};
+  Json json = {{"ok", true},
+               {"points", std::move(points)},
+               {"elapsed_s", report.elapsed_s},
+               {"steps_per_second", static_cast<double>(report.steps.size()) / report.elapsed_s}};
+  AddSlow(report.costs, &json);
+  return json;
 }
 
 }  // namespace stringline

@@ -49,6 +49,7 @@ absl::Status CheckKeys(const Flags& flags, const std::vector<Session>& sides) {
   SL_ASSIGN_OR_RETURN(const CostRequest costs, CostRequestOf(flags));
   SL_ASSIGN_OR_RETURN(StepCosts found, FindCosts(costs));
   for (const Session& side : sides) DropOwnKeys(*side.plan, &found.spec.unless_own);
+  SL_RETURN_IF_ERROR(CheckLinksOfSome(found, {&*sides[0].plan, &*sides[1].plan}));
   return CheckNoneLeft(found.spec.unless_own);
 }
 

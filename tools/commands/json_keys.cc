@@ -155,6 +155,7 @@ constexpr JsonKey kStep[] = {
     {"overfull[].peak", "bytes", "the most"},
     {"overfull[].at_us", "us", "when that is"},
     {"overfull[].from_us", "us", "since when it is too much"},
+    {"slow.*", "share", "with `--slow`: by rank and link, how much longer they take"},
 };
 
 constexpr JsonShape kShapes[] = {
@@ -328,6 +329,7 @@ constexpr JsonKey kSimFor[] = {
     {"points[].schedules[].wrong", "text", "the same"},
     {"elapsed_s", "s", ""},
     {"steps_per_second", "number", ""},
+    {"slow.*", "share", "with `--slow`: by rank and link, how much longer they take"},
 };
 
 constexpr JsonKey kReport[] = {
@@ -409,6 +411,7 @@ constexpr JsonKey kSearch[] = {
     {"balance_us.equal", "us", "with unequal microbatches: the makespan with equal ones"},
     {"balance_us.longest_first", "us", "with the same ones, sorted so"},
     {"balance_us.shortest_first", "us", "with the same ones, sorted so"},
+    {"slow.*", "share", "with `--slow`: by rank and link, how much longer they take"},
 };
 
 constexpr JsonKey kSearchFor[] = {
@@ -567,6 +570,7 @@ constexpr JsonKey kRehearse[] = {
     {"verdict", "text",
      "`right`, `wrong`, or `disturbed`: a control was off by more than 3 %, so the prediction is "
      "not judged"},
+    {"slow.*", "share", "with `--slow`: by rank and link, how much longer they take"},
 };
 
 constexpr JsonKey kBench[] = {

@@ -12,6 +12,7 @@
 #include "schedlang/costs/cost_keys.h"
 #include "schedlang/sim/simulate.h"
 #include "tools/answers/order_note.h"
+#include "tools/answers/slow_note.h"
 #include "tools/commands/command.h"
 #include "tools/io/json.h"
 #include "tools/io/requests.h"
@@ -27,8 +28,14 @@ absl::Status InOption(const char* option, const absl::Status& status) {
   return absl::InvalidArgumentError(absl::StrCat(option, ": ", status.message()));
 }
 
+absl::StatusOr<StepCosts> AskedCosts(const Flags& flags) {
+  SL_ASSIGN_OR_RETURN(const CostRequest request, CostRequestOf(flags));
+  return FindCosts(request);
+}
+
 // The costs of the command line, with messages over the link of --link.
-absl::StatusOr<CostModel> LoadLinkedCosts(const Flags& flags, const Plan& plan) {
+absl::StatusOr<CostModel> LoadLinkedCosts(const Flags& flags, const StepCosts& asked,
+                                          const Plan& plan) {
   LinkSpeed link;
   int64_t bytes = 0;
   if (!flags.link.empty()) {
@@ -41,9 +48,14 @@ absl::StatusOr<CostModel> LoadLinkedCosts(const Flags& flags, const Plan& plan) 
     if (!read.ok()) return InOption("--message", read.status());
     bytes = *read;
   }
-  SL_ASSIGN_OR_RETURN(const CostRequest request, CostRequestOf(flags));
-  SL_ASSIGN_OR_RETURN(CostModel costs, CostsFor(request, plan));
+  SL_ASSIGN_OR_RETURN(CostModel costs, ResolveCosts(asked, plan));
   if (flags.link.empty()) return costs;
+  if (!asked.spec.links.empty() || !asked.slow_links.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--link gives every message one time; leave out ",
+        asked.slow_links.empty() ? asked.spec.links[0].place
+                                 : absl::StrCat("--slow ", Print(asked.slow_links[0].link))));
+  }
   return WithLink(plan, std::move(costs), link, bytes);
 }
 
@@ -132,7 +144,9 @@ int RunRehearsal(const Flags& flags, const Output& output) {
     return ShowFindings(output, output.err, session->diagnostics, session->source);
   const absl::Status own_way = RefuseIssued(*session, "a rehearsal");
   if (!own_way.ok()) return Fail(output, own_way.message());
-  const absl::StatusOr<CostModel> costs = LoadLinkedCosts(flags, *session->plan);
+  const absl::StatusOr<StepCosts> asked = AskedCosts(flags);
+  if (!asked.ok()) return Fail(output, asked.status().message());
+  const absl::StatusOr<CostModel> costs = LoadLinkedCosts(flags, *asked, *session->plan);
   if (!costs.ok()) return Fail(output, costs.status().message());
   session->plan = CheckedPlan(*std::move(session->plan), {.layout = LayoutOf(flags)},
                               &session->diagnostics, costs->collectives);
@@ -153,11 +167,14 @@ int RunRehearsal(const Flags& flags, const Output& output) {
   if (output.json) {
     Json json = RehearsalAsJson(*rehearsal);
     AddOrderedFor(plan, *costs, &json);
+    AddSlow(*asked, &json);
     WriteJson(output.out, json);
   } else {
     PrintRehearsal(*rehearsal, output);
     const std::string note = OrderNote(plan, *costs);
     if (!note.empty()) output.out << note << "\n";
+    const std::string slow = SlowNote(*asked);
+    if (!slow.empty()) output.out << slow << "\n";
   }
   return kOk;
 }

@@ -9,6 +9,7 @@
 #include "schedlang/base/status.h"
 #include "tools/answers/order_note.h"
 #include "tools/answers/sim_sweep.h"
+#include "tools/answers/slow_note.h"
 #include "tools/commands/command.h"
 #include "tools/io/json.h"
 #include "tools/io/progress.h"
@@ -183,6 +184,8 @@ absl::StatusOr<int> RunSimSweep(const Flags& flags, const Output& output) {
     return kOk;
   }
   PrintTable(report, output.out);
+  const std::string slow = SlowNote(report.costs);
+  if (!slow.empty()) output.out << slow << "\n";
   output.out << "\nbubble, from the first to the last " << axis_name << "\n" << PlotAsText(lines);
   PrintRefusals(report, output.out);
   PrintOrderNotes(report, output.out);

@@ -531,10 +531,13 @@ void DeclareOptions(const Command& command, CLI::App& app, Flags& flags) {
   if (command.options & kLayoutOption) DeclareLayoutOption(app, flags);
   if (command.options & kMessagesOption) DeclareMessagesOption(app, flags);
   if (command.options & kSlowOption) {
-    app.add_option("--slow", flags.slow, "A rank that computes more slowly, as 3=10%")
+    app.add_option(
+           "--slow", flags.slow,
+           "A rank that computes more slowly, as 3=10%, or a link between two ranks whose messages "
+           "take longer, as 3-4=50% (3->4=50% in one direction)")
         ->expected(1)
         ->take_all()
-        ->type_name("RANK=SHARE");
+        ->type_name("RANK=SHARE|LINK=SHARE");
   }
   if (command.options & kJitterOptions) DeclareJitterOptions(app, flags);
   if (command.options & kVariationOptions) DeclareVariationOptions(app, flags);

@@ -88,7 +88,7 @@ struct Flags {
   std::string perfetto;                 // --perfetto OUT.pftrace
   std::string chrome;                   // --chrome OUT.json
   std::string plot;                     // --plot OUT.svg
-  std::vector<std::string> slow;        // --slow 3=10%
+  std::vector<std::string> slow;        // --slow 3=10%, 3-4=50%
   std::string jitter;                   // --jitter 30%
   int seeds = 0;                        // --seeds; 0: as many as the command likes
   std::string expect;                   // --expect mean

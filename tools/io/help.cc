@@ -68,7 +68,7 @@ std::string HelpOf(const Command& command) {
     absl::StrAppend(&footer, "\n\n", has_bubbles ? kBubbleMeaning : "", has_bubbles ? "\n" : "",
                     "Costs, in --cost and in cost files:\n");
     for (const CostKey& key : CostKeys()) {
-      absl::StrAppendFormat(&footer, "  %-18s %s\n", key.name, key.meaning);
+      absl::StrAppendFormat(&footer, "  %-19s %s\n", key.name, key.meaning);
     }
   }
   if (command.options & kTrainingOptions) {

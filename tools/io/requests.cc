@@ -41,16 +41,33 @@ absl::StatusOr<Parameter> ParseParameter(const std::string& arg) {
       whole.empty() ? "" : absl::StrCat("; write ", parameter.name, "=", whole)));
 }
 
-// "3=10%"
-absl::StatusOr<SlowRank> ParseSlowRank(const std::string& text) {
+// "3=10%", or of a link "3-4=50%".
+absl::Status AddSlow(const std::string& text, CostRequest* request) {
   const std::vector<std::string> words = absl::StrSplit(text, absl::MaxSplits('=', 1));
-  SlowRank slow;
-  if (words.size() != 2 || !absl::SimpleAtoi(words[0], &slow.rank) || slow.rank < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("--slow: '", text, "' is not like 3=10%"));
+  SlowRank rank;
+  SlowLink link;
+  const bool is_link = absl::StrContains(words[0], '-') && words[0][0] != '-';
+  if (words.size() != 2 ||
+      (!is_link && (!absl::SimpleAtoi(words[0], &rank.rank) || rank.rank < 0))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--slow: '", text, "' is not like 3=10%, nor like 3-4=50% for a link"));
+  }
+  if (is_link) {
+    const absl::StatusOr<RankLink> read = ParseRankLink(words[0]);
+    if (!read.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("--slow: ", read.status().message()));
+    }
+    link.link = *read;
   }
   constexpr CostKey kSlow = {"--slow", CostUnit::kShare, false, ""};
-  SL_ASSIGN_OR_RETURN(slow.share, ParseCost(kSlow, words[1]));
-  return slow;
+  SL_ASSIGN_OR_RETURN(const int64_t share, ParseCost(kSlow, words[1]));
+  rank.share = link.share = share;
+  if (is_link) {
+    request->slow_links.push_back(link);
+  } else {
+    request->slow.push_back(rank);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ReadLimits(const Flags& flags, MemoryLimit* memory, MemoryLimit* host) {
@@ -105,8 +122,7 @@ absl::StatusOr<CostRequest> CostRequestOf(const Flags& flags) {
                       .work = flags.work,
                       .copies = {flags.mesh, flags.sharding, flags.bucket}};
   for (const std::string& text : flags.slow) {
-    SL_ASSIGN_OR_RETURN(const SlowRank slow, ParseSlowRank(text));
-    request.slow.push_back(slow);
+    SL_RETURN_IF_ERROR(AddSlow(text, &request));
   }
   return request;
 }

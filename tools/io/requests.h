@@ -23,7 +23,8 @@ absl::StatusOr<std::vector<Parameter>> ParametersOf(const Flags& flags);
 
 // FILE, NAME=VALUE …, --schedule.
 absl::StatusOr<PlanRequest> PlanRequestOf(const Flags& flags);
-// --cost, --costs, --mesh, --sharding, --bucket, --slow. Error: a --slow other than RANK=SHARE.
+// --cost, --costs, --mesh, --sharding, --bucket, --slow. Error: a --slow other than RANK=SHARE and
+// LINK=SHARE.
 absl::StatusOr<CostRequest> CostRequestOf(const Flags& flags);
 // --jitter, which takes its place in *costs, and --seeds; nothing without both. Errors: a share
 // that is none, or draws without any jitter.
