@@ -366,7 +366,10 @@ class CostResolver {
     (*values)["reduce"].push_back(times.reduce_ns);
     (*values)["buckets"].push_back(times.buckets);
     if (sharding() == Sharding::kParameters) {
-      memory(MemoryClass::kUnsharded, weights);
+      // Megatron gathers a stage layer by layer: the one at work, and the next.
+      const int64_t layers = LayersOfStage(plan_, id, model.layers);
+      const bool by_layer = model.layout == MeshLayout::kMegatron && layers > 2;
+      memory(MemoryClass::kUnsharded, by_layer ? weights / layers * 2 : weights);
       (*values)["unshard"].push_back(times.gather_ns);
     } else if (sharding() != Sharding::kNone) {
       model_.gather_updated.push_back(times.update_ns);

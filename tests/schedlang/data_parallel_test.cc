@@ -424,6 +424,19 @@ absl::StatusOr<CostModel> ResolveFile(const std::string& text, const Plan& plan)
   return spec.ok() ? ResolveCosts(*spec, plan) : spec.status();
 }
 
+// Of a stage whose parameters are shared out a rank holds two layers of its own at once in
+// Megatron's layout, and the whole stage in ours.
+TEST(DataParallel, MegatronGathersLayerByLayer) {
+  const Plan plan = PlanFromText("plan x P=1 M=1\nstages 0\nrank 0: 0F0 0B0\n");
+  const auto own = ResolveFile("sharding: parameters\nmesh: {data: 8}\n", plan);
+  const auto megatron =
+      ResolveFile("sharding: parameters\nmesh: {data: 8, layout: megatron}\n", plan);
+  ASSERT_TRUE(own.ok() && megatron.ok()) << own.status() << megatron.status();
+  const int64_t whole = own->memory[0][MemoryClass::kUnsharded];
+  EXPECT_EQ(own->memory[0][MemoryClass::kWeights], (whole + 7) / 8);
+  EXPECT_EQ(megatron->memory[0][MemoryClass::kUnsharded], whole / 4 * 2);
+}
+
 // Nodes of eight ranks hold a single rank of the pipeline: no two of their messages share a link.
 // Nodes of sixteen hold two, whose messages to the next node share a link.
 TEST(DataParallel, LinksAreThoseOfNodesWithTheirTensorParallelRanks) {
