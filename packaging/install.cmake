@@ -6,12 +6,12 @@ include(GNUInstallDirs)
 
 # A single name for embedders, for all libraries behind the name.
 add_library(stringline_schedlang INTERFACE)
-target_link_libraries(stringline_schedlang INTERFACE stringline_ask stringline_diagnose stringline_kernels)
+target_link_libraries(stringline_schedlang INTERFACE stringline_tune stringline_diagnose stringline_kernels)
 set_target_properties(stringline_schedlang PROPERTIES EXPORT_NAME schedlang)
 set_target_properties(stringline_view PROPERTIES EXPORT_NAME view)
 
 install(TARGETS stringline_options stringline_base stringline_plan stringline_torch
-    stringline_kernels stringline_diagnose stringline_language stringline_megatron stringline_ask stringline_view stringline_schedlang
+    stringline_kernels stringline_diagnose stringline_language stringline_megatron stringline_ask stringline_tune stringline_view stringline_schedlang
   EXPORT stringline_targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
 install(EXPORT stringline_targets NAMESPACE stringline:: FILE stringlineTargets.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/stringline COMPONENT dev)

@@ -14,10 +14,14 @@
 #include "schedlang/ask/schedule_library.h"
 #include "schedlang/ask/step_answers.h"
 #include "schedlang/base/fields.h"
+#include "schedlang/base/new_folder.h"
 #include "schedlang/base/status.h"
 #include "schedlang/base/stop.h"
+#include "schedlang/base/write_file.h"
 #include "schedlang/costs/calibrate.h"
 #include "schedlang/lower/lower.h"
+#include "schedlang/tune/emitted.h"
+#include "schedlang/tune/tune_question.h"
 #include "tools/answers/comparison.h"
 #include "tools/answers/explanation.h"
 #include "tools/answers/exports.h"
@@ -30,6 +34,7 @@
 #include "tools/answers/summary.h"
 #include "tools/answers/torch_text.h"
 #include "tools/answers/trace_import.h"
+#include "tools/answers/tuned.h"
 #include "tools/io/picture_options.h"
 #include "tools/view/kernel_page.h"
 #include "tools/view/svg.h"
@@ -424,6 +429,67 @@ absl::StatusOr<Answer> Searched(const Request& request) {
   return answer;
 }
 
+// A file by its path, or the text in its place.
+absl::StatusOr<Source> FileOrText(const char* name, const std::string& path,
+                                  const std::optional<std::string>& text) {
+  return text ? absl::StatusOr<Source>(Source(name, *text)) : OpenSource(path);
+}
+
+absl::StatusOr<Answer> Tuned(const Request& request) {
+  Fields fields(request.json);
+  tune::TuneQuestion question;
+  std::string model, cluster, pin, emit, svg, html, asked;
+  std::optional<std::string> model_text, cluster_text;
+  int global_batch = 1024, evaluations = 0, shown = 12;
+  double seconds = 60;
+  fields.Read("model", &model);
+  fields.Read("model_text", &model_text);
+  fields.Read("cluster", &cluster);
+  fields.Read("cluster_text", &cluster_text);
+  fields.ReadNumber("global_batch", 1, 1'000'000'000, &global_batch);
+  fields.ReadNumber("seconds", 0.1, 1e6, &seconds);
+  fields.ReadNumber("evaluations", 1, 2'000'000'000, &evaluations);
+  fields.ReadNumber("top", 1, 1'000'000, &shown);
+  fields.Read("pin", &pin);
+  fields.ReadWritten("jitter", &question.jitter);
+  fields.Read("emit", &emit);
+  fields.Read("svg", &svg);
+  fields.Read("html", &html);
+  fields.Read("asked", &asked);
+  CostRequest costs;
+  ReadCosts(&fields, &costs);
+  SL_RETURN_IF_ERROR(fields.Done());
+  SL_ASSIGN_OR_RETURN(question.model, FileOrText("model", model, model_text));
+  SL_ASSIGN_OR_RETURN(question.cluster, FileOrText("cluster", cluster, cluster_text));
+  question.global_batch = global_batch;
+  question.evaluations = evaluations;
+  question.shown = shown;
+  question.slow = costs.slow;
+  if (!pin.empty()) question.pins = {pin};
+  SL_ASSIGN_OR_RETURN(tune::OpenedQuestion opened, tune::OpenQuestion(question));
+  opened.request.seconds = seconds;
+  const Stop stop(request.stopped, Stop::kNever);
+  opened.request.stop = &stop;
+  SL_ASSIGN_OR_RETURN(const tune::TunedChoices tuned, tune::Tune(opened.request, {}));
+  if (request.stopped()) return absl::CancelledError("stopped");
+  if (tuned.best.empty()) return absl::FailedPreconditionError(PrintMiss(tuned));
+  if (!emit.empty()) {
+    const tune::Outcome& best = tuned.best[0];
+    const tune::EmitQuestion files = {question.model,
+                                      opened.cluster,
+                                      opened.request.base.spec,
+                                      question.global_batch,
+                                      best.choice,
+                                      best.found == nullptr ? nullptr : &best.found->written};
+    SL_ASSIGN_OR_RETURN(const auto texts, tune::EmittedFiles(files));
+    SL_RETURN_IF_ERROR(WriteNewFolder(emit, texts));
+  }
+  if (!svg.empty()) SL_RETURN_IF_ERROR(WriteFileAtomically(svg, TunedSvg(tuned)));
+  if (!html.empty()) SL_RETURN_IF_ERROR(WriteFileAtomically(html, TunedPage(tuned, asked)));
+  return Answer{.text = Printed([&](std::ostream& out) { PrintTuned(tuned, out); }),
+                .figures = TunedAsJson(tuned)};
+}
+
 struct CallRow {
   const char* name;
   absl::StatusOr<Answer> (*call)(const Request& request);
@@ -453,6 +519,7 @@ constexpr CallRow kCalls[] = {
     {"draw", Drawn, 1},
     {"sweep", Swept, 0},
     {"search", Searched, 0},
+    {"tune", Tuned, 0},
 };
 
 }  // namespace

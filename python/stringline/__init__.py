@@ -7,9 +7,9 @@
 
 ``load`` reads a schedule: a file, a text, or one of ``library()``. Its ``plan`` gives each rank's
 actions; ``Plan.check`` proves the plan, ``Plan.simulate`` gives the time of every action. ``sweep``
-tries many, ``search`` finds better ones, ``from_torch`` and ``Plan.to_torch_csv`` convert to and
-from PyTorch's; ``from_trace`` reads a trace of its profiler. ``lint``, ``diagnose``, ``run`` and
-``bench`` are the commands of these names.
+tries many, ``search`` finds better ones, ``tune`` plans for a cluster, ``from_torch`` and
+``Plan.to_torch_csv`` convert to and from PyTorch's; ``from_trace`` reads a trace of its profiler.
+``lint``, ``diagnose``, ``run`` and ``bench`` are the commands of these names.
 
 Times in arrays are nanoseconds; figures whose name ends in ``_us`` are microseconds, and so are
 plain numbers among costs. Everything may be used from several threads, and releases Python's lock
@@ -29,6 +29,7 @@ from .sweep import sweep
 from .timeline import Timeline, load_timeline
 from .torch_csv import from_torch
 from .trace import Kernels, TracedTimeline, from_trace, kernels
+from .tune import tune
 
 __all__ = [
     "KINDS",
@@ -66,4 +67,5 @@ __all__ = [
     "run",
     "search",
     "sweep",
+    "tune",
 ]

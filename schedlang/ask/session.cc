@@ -501,7 +501,9 @@ absl::Status CheckSlowOnce(const StepCosts& costs) {
 absl::StatusOr<StepCosts> FindCosts(const CostRequest& request) {
   StepCosts costs{{}, request.slow, request.slow_links};
   SL_RETURN_IF_ERROR(CheckSlowOnce(costs));
-  if (!request.text.empty()) {
+  if (request.spec) {
+    costs.spec = *request.spec;
+  } else if (!request.text.empty()) {
     SL_ASSIGN_OR_RETURN(costs.spec, ParseCosts(request.text));
   } else if (request.table) {
     SL_ASSIGN_OR_RETURN(costs.spec, ReadCosts(*request.table));

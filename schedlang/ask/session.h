@@ -75,13 +75,14 @@ struct CostRequest {
   std::string work;  // scope of the costs, "stage", "rank" or "model"; "": as the file says
   CopiesRequest copies;
   std::optional<CostTable> table = {};
+  std::optional<CostSpec> spec = {};  // in place of all of these
   // For several plans, of which one may have own actions or links that another has not: the keys
   // that none has are refused by the caller (DropOwnKeys, CheckLinksOfSome).
   bool for_several = false;
   bool for_places = false;  // the same of links alone
 
   bool IsGiven() const {
-    return !text.empty() || table || !file.empty() || file_text || copies.IsGiven();
+    return !text.empty() || table || spec || !file.empty() || file_text || copies.IsGiven();
   }
 };
 

@@ -26,6 +26,7 @@
 #include "schedlang/base/yaml.h"
 #include "schedlang/costs/cost_keys.h"
 #include "schedlang/costs/model_keys.h"
+#include "schedlang/costs/read_costs_on.h"
 #include "schedlang/costs/read_machine.h"
 #include "schedlang/costs/read_microbatches.h"
 #include "schedlang/costs/read_shape.h"
@@ -243,20 +244,15 @@ absl::Status ReadEntry(const std::string& key, const YAML::Node& value,
   return absl::OkStatus();
 }
 
-// Adds the machine of a model's shape, if the file has one.
-absl::StatusOr<CostSpec> WithMachine(ReadFile file, const KeyError& error) {
-  if (file.hardware.empty() != (file.formula.model == ModelShape())) {
-    return error(-1, "a formula needs both 'model' and 'hardware'");
-  }
-  if (file.hardware.empty()) return std::move(file.spec);
+// Adds the machine of a model's shape.
+absl::StatusOr<CostSpec> OnMachine(ReadFile file, const Source& machine) {
   CostSpec links;
-  SL_ASSIGN_OR_RETURN(const Source machine, ReadSource(file.hardware));
   SL_RETURN_IF_ERROR(ForEachEntry(machine, [&](const std::string& key, const YAML::Node& value) {
-    return ReadMachine(key, value, InFile(file.hardware), &file.formula.machine, &links);
+    return ReadMachine(key, value, InFile(machine.path()), &file.formula.machine, &links);
   }));
   const absl::Status known = CheckSpeed(file.formula.machine, file.formula.model.precision);
   if (!known.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(file.hardware, ": ", known.message()));
+    return absl::InvalidArgumentError(absl::StrCat(machine.path(), ": ", known.message()));
   }
   if (!links.microbatches.empty()) {
     return absl::InvalidArgumentError(
@@ -273,6 +269,16 @@ absl::StatusOr<CostSpec> WithMachine(ReadFile file, const KeyError& error) {
   file.spec.unless_own.merge(links.unless_own);
   file.spec.formula = std::move(file.formula);
   return std::move(file.spec);
+}
+
+// The same, if the file has one.
+absl::StatusOr<CostSpec> WithMachine(ReadFile file, const KeyError& error) {
+  if (file.hardware.empty() != (file.formula.model == ModelShape())) {
+    return error(-1, "a formula needs both 'model' and 'hardware'");
+  }
+  if (file.hardware.empty()) return std::move(file.spec);
+  SL_ASSIGN_OR_RETURN(const Source machine, ReadSource(file.hardware));
+  return OnMachine(std::move(file), machine);
 }
 
 // Past the value with which the text begins: a list in brackets, or all up to a comma; npos for a
@@ -339,6 +345,18 @@ absl::StatusOr<CostSpec> ReadCosts(const Source& source) {
     return ReadEntry(key, value, folder, InFile(source.path()), &file);
   }));
   return WithMachine(std::move(file), InFile(source.path()));
+}
+
+absl::StatusOr<CostSpec> ReadCostsOn(const Source& source, const Source& machine) {
+  ReadFile file;
+  const KeyError error = InFile(source.path());
+  SL_RETURN_IF_ERROR(ForEachEntry(source, [&](const std::string& key, const YAML::Node& value) {
+    if (key != "hardware") return ReadEntry(key, value, {}, error, &file);
+    return absl::InvalidArgumentError(
+        absl::StrCat("hardware: is said by ", machine.path(), "; leave it out here"));
+  }));
+  if (file.formula.model == ModelShape()) return error(-1, "'model' is missing");
+  return OnMachine(std::move(file), machine);
 }
 
 absl::StatusOr<CostSpec> ReadCosts(const CostTable& table) {

@@ -265,6 +265,9 @@ const Asked kAsked[] = {
     {"search",
      "search P=3 M=6 --recompute any --kinds F,B --iterations 100 --memory 2GB --cost "
      "F=10,B=20,R=1,p2p=8,memory.saved_for_W=1GB,memory.kept=100MB"},
+    {"tune",
+     "tune examples/17_plan/llama3_8b.yaml examples/17_plan/cluster.yaml --global-batch 64 "
+     "--evaluations 20 --pin tp=2,pp=4 --jitter 5%"},
     {"search --for",
      "search --for P=3,4 --for M=3*P --kinds F,I,W --activations 3*P/2 --iterations 300 --cost "
      "F=18522,I=18086,W=9337,p2p=601"},

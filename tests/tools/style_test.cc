@@ -64,6 +64,7 @@ const std::vector<std::string>& Folders() {
       "schedlang/megatron",
       "schedlang/diagnose",
       "schedlang/ask",
+      "schedlang/tune",
       "stages",
       "stages/models",
       "executor/engine",

@@ -106,6 +106,19 @@ constexpr const char* kSearchMeaning =
     "proven,\n"
     "as by check, for every value from the smallest to the largest of the first range.";
 
+// The answer of tune.
+constexpr const char* kTuneMeaning =
+    "All meshes that divide the GPUs (tp x cp x pp x dp, and ep), microbatch sizes, shardings, "
+    "with and\n"
+    "without recomputation, and the library's schedules with several numbers of stages and two "
+    "splits\n"
+    "of the layers are considered. What cannot fit, and what a lower bound of its step rules out, "
+    "is\n"
+    "left out; the rest is simulated, the most promising first, until the time is over, nothing "
+    "is left,\n"
+    "or Ctrl-C. The table has the best choice of each mesh. The bound is of all choices that were\n"
+    "considered. MFU counts the model's operations, none that are done again.";
+
 // The places from which shells read completions.
 constexpr const char* kCompletionPlaces =
     "In this shell alone:  source <(stringline completion bash)\n"
@@ -158,6 +171,13 @@ constexpr Command kCommands[] = {
     {"search", "Find a schedule: the best order there is time for, beside a bound for any order",
      "", "stringline search P=8 M=24 --cost F=18522,I=18086,W=9337,p2p=601 --activations 8",
      kSearchOptions | kForOption | kCostOptions | kSlowOption, RunSearch, kSearchMeaning},
+    {"tune",
+     "Choose mesh, microbatch, schedule, sharding and recomputation for a model on a cluster",
+     "The model (MODEL.yaml: a cost file with 'model' and 'precision') and the cluster "
+     "(CLUSTER.yaml: 'hardware', 'gpus', and keys in place of the hardware's)",
+     "stringline tune examples/17_plan/llama3_8b.yaml examples/17_plan/cluster.yaml "
+     "--global-batch 128 --evaluations 100",
+     kManyFiles | kTuneOptions, RunTune, kTuneMeaning},
     {"explain", "Say why an action starts when it does, and what waits for it", kScheduleOrPlan,
      "stringline explain schedules/1f1b.sched 1B2 P=4 M=8 --cost F=10,B=20,p2p=1",
      kPlanOptions | kActionArgument | kCostOptions | kLayoutOption, RunExplain},

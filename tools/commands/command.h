@@ -42,6 +42,7 @@ int RunSearchFor(const Flags& flags, const Output& output);  // search, with --f
 int RunShow(const Flags& flags, const Output& output);
 int RunSimFor(const Flags& flags, const Output& output);  // sim, with --for
 int RunSim(const Flags& flags, const Output& output);
+int RunTune(const Flags& flags, const Output& output);
 int RunTraining(const Flags& flags, const Output& output);
 
 }  // namespace stringline

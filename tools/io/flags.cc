@@ -412,6 +412,52 @@ void DeclareSearchOptions(CLI::App& app, Flags& flags) {
       ->type_name("OUT.sched");
 }
 
+void DeclareTuneOptions(CLI::App& app, Flags& flags) {
+  flags.seconds = 60;
+  app.add_option("--global-batch", flags.global_batch,
+                 "Sequences of a step, over all copies; 1024 by default")
+      ->check(CLI::Range(1, 1'000'000'000))
+      ->type_name("N");
+  app.add_option("--pin", flags.pins,
+                 "What is given, as tp=4,pp=8: of tp, cp, pp, ep, dp, vp (stages of a rank), "
+                 "microbatch (sequences), recompute, sharding, schedule, split (even or "
+                 "light-ends)")
+      ->expected(1)
+      ->take_all()
+      ->type_name("KEY=VALUE,…");
+  app.add_option("--seconds", flags.seconds, "How long to plan at most; 60 by default")
+      ->check(CLI::Range(0.1, 1e6))
+      ->type_name("S");
+  app.add_option("--evaluations", flags.evaluations,
+                 "Instead of a time: so many simulations, which give the same answer on every "
+                 "machine")
+      ->check(CLI::Range(1, 2'000'000'000))
+      ->type_name("N");
+  app.add_option("--jitter", flags.jitter,
+                 "Judge the best choices by the mean of 20 steps whose computations take times "
+                 "drawn from normal distributions around their costs with this standard deviation")
+      ->type_name("SHARE");
+  app.add_option("--slow", flags.slow,
+                 "A GPU of the cluster that computes more slowly, as 3=10%; GPUs are numbered "
+                 "along tp, cp, dp and then pp")
+      ->expected(1)
+      ->take_all()
+      ->type_name("GPU=SHARE");
+  app.add_option("--top", flags.top, "Rows of the table, each of another mesh; 12 by default")
+      ->check(CLI::Range(1, 1'000'000))
+      ->type_name("N");
+  app.add_option("--emit", flags.emit,
+                 "Write the best choice into this new folder: run.yaml, costs.yaml with "
+                 "hardware.yaml, schedule.sched, and the flags of Megatron-LM and TorchTitan")
+      ->type_name("FOLDER");
+  app.add_option("--svg", flags.svg,
+                 "Also draw throughput over memory, with the choices that no other is better than "
+                 "in both")
+      ->type_name("OUT.svg");
+  app.add_option("--html", flags.html, "Also write a page with that picture and the table")
+      ->type_name("OUT.html");
+}
+
 void DeclareBenchOptions(CLI::App& app, Flags& flags) {
   CLI::Option* list = app.add_flag("--list", flags.list,
                                    "Only say which cases there are, and why one cannot be run");
@@ -552,6 +598,7 @@ void DeclareOptions(const Command& command, CLI::App& app, Flags& flags) {
   }
   if (command.options & kTrainingOptions) DeclareTrainingOptions(app, flags);
   if (command.options & kBenchOptions) DeclareBenchOptions(app, flags);
+  if (command.options & kTuneOptions) DeclareTuneOptions(app, flags);
   if (command.options & kDiagnoseOptions) DeclareDiagnoseOptions(app, flags);
   if (command.options & kLinkOptions) DeclareRehearsalOptions(app, flags);
   if ((command.options & kNoJson) == 0) {

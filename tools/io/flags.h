@@ -95,7 +95,10 @@ struct Flags {
   int runs = 0;                         // --runs; 0: as many as the command likes
   int seed = 1;                         // --seed
   std::string from;                     // --from FILE
-  std::string emit;                     // --emit OUT.sched
+  std::string emit;                     // --emit OUT.sched, or FOLDER of tune
+  std::vector<std::string> pins;        // --pin tp=4,pp=8
+  int global_batch = 1024;              // --global-batch
+  int evaluations = 0;                  // --evaluations; 0: as many as the time allows
   std::string place;                    // --place line|v|loop N|wave N|any
   std::string split;                    // --split any
   int layers = -1;                      // --layers N
@@ -148,6 +151,7 @@ enum OptionSet : unsigned {
   kStageOption = 1 << 26,       // --stage, --again
   kSearchOptions = 1 << 21,     // no FILE; --from, --emit, --place, --minimize, --seconds, …
   kDiagnoseOptions = 1 << 28,   // --schedule FILE NAME=VALUE …, --layout, --ranks
+  kTuneOptions = 1 << 30,       // MODEL CLUSTER, --global-batch, --pin, --seconds, …
   kBenchOptions = 1 << 22,      // --compare, --fail-slower, --page, --list, --again
 };
 

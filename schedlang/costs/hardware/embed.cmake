@@ -1,0 +1,13 @@
+# cmake -DOUT=hardware_library.cc -DFOLDER=… -P embed.cmake: the hardware files as one C++ source.
+file(GLOB files "${FOLDER}/*.yaml")
+list(SORT files)
+set(text "// Made by schedlang/costs/hardware/embed.cmake.\n#include \"schedlang/costs/hardware_library.h\"\n\nnamespace stringline {\n\n")
+string(APPEND text "static constexpr KnownHardware kHardware[] = {\n")
+foreach(file IN LISTS files)
+  get_filename_component(name "${file}" NAME_WE)
+  file(READ "${file}" content)
+  string(APPEND text "    {\"${name}\", R\"hardware~(${content})hardware~\"},\n")
+endforeach()
+string(APPEND text "};\n\nabsl::Span<const KnownHardware> HardwareLibrary() { return kHardware; }\n\n}  // namespace stringline\n")
+file(WRITE "${OUT}.new" "${text}")
+file(RENAME "${OUT}.new" "${OUT}")

@@ -1,0 +1,64 @@
+// A choice of the planner: how a model is shared out over the GPUs of a cluster, and the schedule
+// of its pipelines.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "schedlang/plan/sharding.h"
+
+namespace stringline::tune {
+
+// What layers do again for their backwards: nothing; what is cheap (norms, the gate, the last
+// products of latent attention); or all of their forward.
+enum class Recompute : uint8_t { kNone, kSelective, kFull };
+inline constexpr const char* kRecomputes[] = {"none", "selective", "full"};
+inline const char* NameOf(Recompute recompute) { return kRecomputes[static_cast<int>(recompute)]; }
+
+// tensor x context x pipeline x data GPUs, in Megatron's layout (data_parallel.h): `data` copies of
+// a pipeline, in each of whose stages tensor x context ranks share layers and sequences. Of all
+// ranks of a stage, in all copies, `expert` consecutive ones share the experts out.
+struct Choice {
+  int64_t tensor = 1, context = 1, pipeline = 1, expert = 1, data = 1;
+  int64_t microbatch = 1;    // sequences
+  int64_t microbatches = 1;  // of a pipeline, in a step
+  Recompute recompute = Recompute::kNone;
+  Sharding sharding = Sharding::kNone;
+  // The schedule, its index in KnownSchedules; -1 in a group of choices, which leaves it and what
+  // follows open.
+  int schedule = -1;
+  int64_t turns = 1;        // stages of a rank
+  bool light_ends = false;  // embedding and head count as a layer each where layers are shared out
+
+  // Of what is not of experts.
+  int64_t copies() const { return context * data; }
+  friend bool operator==(const Choice&, const Choice&) = default;
+};
+
+using MeshKey = std::array<int64_t, 5>;
+inline MeshKey MeshOf(const Choice& choice) {
+  return {choice.tensor, choice.context, choice.pipeline, choice.expert, choice.data};
+}
+
+// "tp=8 pp=16 dp=8 microbatch=1 interleaved vp=8 sharding=optimizer": parts at their usual value
+// are left out.
+std::string Print(const Choice& choice);
+
+// What is given, nothing for what is free.
+struct Pins {
+  std::optional<int64_t> tensor, context, pipeline, expert, data, microbatch, turns;
+  std::optional<Recompute> recompute;
+  std::optional<Sharding> sharding;
+  std::optional<int> schedule;
+  std::optional<bool> light_ends;
+};
+
+// "tp=4,pp=8,schedule=zb_v", after those before. Errors name the field `pin`, the key, and the keys
+// or values that there are.
+absl::Status AddPins(const std::string& text, Pins* pins);
+
+}  // namespace stringline::tune

@@ -1,0 +1,37 @@
+// The costs of a choice. The only place where a choice becomes costs: everything else of the
+// planner sees a CostSpec.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "schedlang/ask/session.h"
+#include "schedlang/costs/costs.h"
+#include "schedlang/plan/plan.h"
+#include "schedlang/tune/choice.h"
+
+namespace stringline::tune {
+
+// What holds for every choice: ReadModel's costs, and slow GPUs. GPU g of the cluster is of rank
+// g / (tp cp dp) of a pipeline, in Megatron's layout (data_parallel.h).
+using BaseCosts = StepCosts;
+
+CostSpec ChoiceCosts(const CostSpec& base, const Choice& choice);
+
+// The same with slow ranks of a pipeline in place of slow GPUs.
+StepCosts CostsOfStep(const BaseCosts& base, const Choice& choice);
+
+// The costs for a plan with the choice's stages. Errors: those of ResolveCosts.
+absl::StatusOr<CostModel> CostsOn(const BaseCosts& base, const Choice& choice, const Plan& plan);
+
+// The stages of a choice as a plan without actions, and their costs; of a group those of the
+// line of its ranks, split evenly, on GPUs of one speed.
+struct StagedCosts {
+  Plan stages;
+  CostModel costs;
+};
+absl::StatusOr<StagedCosts> StagedCostsOf(const BaseCosts& base, const Choice& choice);
+
+// The floating point operations of the model for a step of so many sequences: three times those of
+// the forward, so none for recomputation.
+double ModelOperations(const CostSpec& base, int64_t sequences);
+
+}  // namespace stringline::tune

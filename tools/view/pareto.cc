@@ -1,0 +1,152 @@
+// The y axis begins at 0, so heights compare as values do; the x axis too.
+#include "tools/view/pareto.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+
+namespace stringline {
+namespace {
+
+constexpr double kAcross = 640, kPlotEnd = 340, kPlotLeft = 64, kPlotTop = 18, kBelowPlot = 44,
+                 kBesidePlot = 24, kNameRow = 17;
+
+std::string EscapedName(const std::string& text) {
+  return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}});
+}
+
+// The next of 1, 2 and 5 times a power of ten.
+double GridStep(double range) {
+  const double raw = std::max(range, 1e-9) / 6;
+  const double power = std::pow(10, std::floor(std::log10(raw)));
+  for (const double factor : {1.0, 2.0, 5.0}) {
+    if (raw <= factor * power) return factor * power;
+  }
+  return 10 * power;
+}
+
+class ParetoPicture {
+ public:
+  ParetoPicture(const std::vector<ParetoPoint>& points, const ParetoAxes& axes)
+      : points_(points), axes_(axes) {
+    most_cost_ = axes.limit;
+    for (const ParetoPoint& point : points) {
+      most_cost_ = std::max(most_cost_, point.cost);
+      most_value_ = std::max(most_value_, point.value);
+      if (!point.name.empty()) ++rows_;
+    }
+    most_cost_ = std::max(most_cost_ * 1.03, 1e-9);
+    most_value_ = std::max(most_value_ * 1.05, 1e-9);
+  }
+
+  std::string Draw() {
+    const double height = kPlotEnd + kNameRow * (rows_ + 1);
+    text_ = absl::StrFormat(
+        "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %.0f %.0f' width='%.0f' "
+        "height='%.0f' font-family='Helvetica, Arial, sans-serif' font-size='11'>\n"
+        "<rect width='100%%' height='100%%' fill='#ffffff'/>\n",
+        kAcross, height, kAcross, height);
+    DrawGrid();
+    for (const ParetoPoint& point : points_) {
+      absl::StrAppendFormat(&text_, "<circle cx='%.1f' cy='%.1f' r='2' fill='#9aa7b4'/>\n",
+                            X(point.cost), Y(point.value));
+    }
+    DrawFront();
+    DrawNamed();
+    return text_ + "</svg>\n";
+  }
+
+ private:
+  double X(double cost) const {
+    return kPlotLeft + cost / most_cost_ * (kAcross - kPlotLeft - kBesidePlot);
+  }
+  double Y(double value) const {
+    return kPlotEnd - kBelowPlot - value / most_value_ * (kPlotEnd - kPlotTop - kBelowPlot);
+  }
+
+  void Text(double x, double y, const char* anchor, const std::string& words,
+            const char* more = "") {
+    absl::StrAppendFormat(&text_, "<text x='%.1f' y='%.1f' text-anchor='%s'%s>%s</text>\n", x, y,
+                          anchor, more, EscapedName(words));
+  }
+
+  void DrawGrid() {
+    const double x_step = GridStep(most_cost_), y_step = GridStep(most_value_);
+    for (double at = 0; at <= most_value_; at += y_step) {
+      absl::StrAppendFormat(&text_, "<path d='M%.1f %.1fH%.1f' stroke='#dddddd'/>\n", kPlotLeft,
+                            Y(at), kAcross - kBesidePlot);
+      Text(kPlotLeft - 6, Y(at) + 4, "end", absl::StrFormat("%g", at));
+    }
+    for (double at = 0; at <= most_cost_; at += x_step) {
+      absl::StrAppendFormat(&text_, "<path d='M%.1f %.1fv4' stroke='#888888'/>\n", X(at), Y(0));
+      Text(X(at), Y(0) + 16, "middle", absl::StrFormat("%g", at));
+    }
+    Text((kPlotLeft + kAcross - kBesidePlot) / 2, Y(0) + 34, "middle", axes_.cost);
+    Text(kPlotLeft - 44, kPlotTop - 5, "start", axes_.value);
+    if (axes_.limit <= 0) return;
+    absl::StrAppendFormat(&text_,
+                          "<path d='M%.1f %.1fV%.1f' stroke='#d55e00' stroke-dasharray='5 3'/>\n",
+                          X(axes_.limit), kPlotTop + 4, Y(0));
+    Text(X(axes_.limit) - 4, Y(0) - 6, "end", axes_.limit_name, " fill='#b04a00'");
+  }
+
+  void DrawFront() {
+    std::string path;
+    for (const size_t i : ParetoFront(points_)) {
+      const ParetoPoint& point = points_[i];
+      // Until the next point more memory brings nothing.
+      absl::StrAppendFormat(&path, path.empty() ? "M%.1f %.1f" : "H%.1fV%.1f", X(point.cost),
+                            Y(point.value));
+      absl::StrAppendFormat(&text_, "<circle cx='%.1f' cy='%.1f' r='3' fill='#0072b2'/>\n",
+                            X(point.cost), Y(point.value));
+    }
+    absl::StrAppendFormat(&text_,
+                          "<path d='%s' fill='none' stroke='#0072b2' stroke-width='1.5'/>\n", path);
+  }
+
+  void DrawNamed() {
+    int number = 0;
+    for (const ParetoPoint& point : points_) {
+      if (point.name.empty()) continue;
+      ++number;
+      absl::StrAppendFormat(&text_,
+                            "<circle cx='%.1f' cy='%.1f' r='7' fill='#ffffff' stroke='#000000'/>\n",
+                            X(point.cost), Y(point.value));
+      Text(X(point.cost), Y(point.value) + 3.5, "middle", absl::StrCat(number), " font-size='9'");
+      Text(kPlotLeft, kPlotEnd + kNameRow * number, "start",
+           absl::StrCat(number, "  ", point.name));
+    }
+  }
+
+  const std::vector<ParetoPoint>& points_;
+  const ParetoAxes& axes_;
+  double most_cost_ = 0, most_value_ = 0;
+  int rows_ = 0;
+  std::string text_;
+};
+
+}  // namespace
+
+std::vector<size_t> ParetoFront(const std::vector<ParetoPoint>& points) {
+  std::vector<size_t> order(points.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    if (points[a].cost != points[b].cost) return points[a].cost < points[b].cost;
+    return points[a].value > points[b].value;
+  });
+  std::vector<size_t> front;
+  for (const size_t i : order) {
+    if (front.empty() || points[i].value > points[front.back()].value) front.push_back(i);
+  }
+  return front;
+}
+
+std::string ParetoAsSvg(const std::vector<ParetoPoint>& points, const ParetoAxes& axes) {
+  return ParetoPicture(points, axes).Draw();
+}
+
+}  // namespace stringline
