@@ -387,7 +387,8 @@ Plan LoweredPlan(Plan plan, CommLayout layout, const CollectiveChoice& collectiv
   PutInARow(&plan);
   plan = AddCollectives(std::move(plan), collectives);
   if (!plan.lowered) return Lower(std::move(plan), layout);
-  return plan.pipes.empty() ? plan : ReduceGradients(plan);
+  if (!plan.pipes.empty()) plan = ReduceGradients(plan);
+  return plan;
 }
 
 absl::StatusOr<std::optional<Plan>> PlanPerformed(Plan plan, const CheckOptions& options,

@@ -223,7 +223,8 @@ Plan Lower(Plan plan, CommLayout layout) {
   plan.first = std::move(first);
   plan.lowered = true;
   if (layout != CommLayout::kEdge) plan = OrderMessages(plan, layout);
-  return plan.pipes.empty() ? plan : ReduceGradients(plan);
+  if (!plan.pipes.empty()) plan = ReduceGradients(plan);
+  return plan;
 }
 
 }  // namespace stringline
