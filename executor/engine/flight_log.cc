@@ -158,7 +158,7 @@ Timeline FlightLog::Record(int coordinate) const {
     for (size_t i = 0; i < commands.size(); ++i) {
       const Action& action = plan_.actions[commands[i].action];
       const ActionTimes& times = commands[i].times;
-      Event event{action.kind, false, action.stage, action.microbatch};
+      Event event{.kind = action.kind, .stage = action.stage, .microbatch = action.microbatch};
       // The group's first part may have dropped out of the ring.
       event.joined = action.joined && i > 0 && commands[i - 1].action + 1 == commands[i].action &&
                      commands[i - 1].step == commands[i].step;

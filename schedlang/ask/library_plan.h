@@ -27,9 +27,9 @@ inline std::optional<Plan> PlanOfSchedule(const std::string& folder, const std::
   SL_CHECK(file.has_value()) << Render(diagnostics, *source);
   std::vector<Parameter> parameters = {{"P", p}, {"M", m}};
   if (steps > 1) parameters.push_back({"steps", steps});
-  const auto plan = Elaborate(*file, "", parameters, &diagnostics);
+  auto plan = Elaborate(*file, "", parameters, &diagnostics);
   if (!plan) return std::nullopt;
-  return Lower(AddCollectives(*plan, collectives), layout);
+  return Lower(AddCollectives(*std::move(plan), collectives), layout);
 }
 
 }  // namespace stringline

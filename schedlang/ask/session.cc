@@ -119,8 +119,10 @@ absl::Status ElaborateFile(const PlanRequest& request, Session* session) {
 }
 
 absl::Status CheckReceiveBuffers(const Plan& plan, int buffers) {
-  for (int r = 0; r < plan.ranks() && buffers > 0; ++r) {
-    const int needed = ReceiveBuffersOf(plan, RankId(r));
+  if (buffers == 0) return absl::OkStatus();
+  const std::vector<int> of_ranks = ReceiveBuffersOf(plan);
+  for (int r = 0; r < plan.ranks(); ++r) {
+    const int needed = of_ranks[static_cast<size_t>(r)];
     if (needed <= buffers) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("receive_buffers: ", buffers, " are too few; rank ", r, " needs ", needed));
@@ -383,9 +385,10 @@ std::optional<Plan> ElaboratedPlan(const ast::File& file, const std::string& sch
 
 Plan LoweredPlan(Plan plan, CommLayout layout, const CollectiveChoice& collectives) {
   PutInARow(&plan);
-  plan = AddCollectives(plan, collectives);
-  if (!plan.lowered) return Lower(plan, layout);
-  return plan.pipes.empty() ? plan : ReduceGradients(plan);
+  plan = AddCollectives(std::move(plan), collectives);
+  if (!plan.lowered) return Lower(std::move(plan), layout);
+  if (!plan.pipes.empty()) plan = ReduceGradients(plan);
+  return plan;
 }
 
 absl::StatusOr<std::optional<Plan>> PlanPerformed(Plan plan, const CheckOptions& options,
@@ -575,6 +578,13 @@ absl::StatusOr<Timeline> SimulatedStep(const Plan& checked, const Wiring& wiring
   SL_ASSIGN_OR_RETURN(Timeline timeline, Simulate(checked, wiring, costs));
   SL_RETURN_IF_ERROR(CheckRankTime(timeline));
   return timeline;
+}
+
+absl::Status SimulateStepAgain(const Plan& checked, const Wiring& wiring, const CostModel& costs,
+                               Timeline* timeline) {
+  SL_RETURN_IF_ERROR(CheckReceiveBuffers(checked, costs.receive_buffers));
+  SL_RETURN_IF_ERROR(SimulateAgain(checked, wiring, costs, timeline));
+  return CheckRankTime(*timeline);
 }
 
 }  // namespace stringline

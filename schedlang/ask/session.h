@@ -246,5 +246,8 @@ absl::StatusOr<CostModel> CostsFor(const CostRequest& request, const Plan& plan)
 // Simulate. Error: fewer receive buffers than the plan needs.
 absl::StatusOr<Timeline> SimulatedStep(const Plan& checked, const Wiring& wiring,
                                        const CostModel& costs);
+// The same in the place of a step of this plan that was simulated before (SimulateAgain).
+absl::Status SimulateStepAgain(const Plan& checked, const Wiring& wiring, const CostModel& costs,
+                               Timeline* timeline);
 
 }  // namespace stringline

@@ -7,13 +7,24 @@
 #include <unistd.h>
 #endif
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
+#include <exception>
+#include <mutex>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace stringline {
 namespace {
+
+// Fewer are walked over in less time than threads take to start.
+constexpr size_t kActionsForThreads = size_t{1} << 17;
+
+// True on a thread that shares its cores with others of WorkOnThreads.
+thread_local bool shares_cores = false;
 
 // During its lifetime this thread, and so every thread that it starts, blocks the signals.
 class WithoutStopSignals {
@@ -68,10 +79,36 @@ void TakeShortTurns() {
 }
 
 void WorkOnThreads(int count, const std::function<void()>& work) {
+  const auto share = [&work] {
+    const bool before = std::exchange(shares_cores, true);
+    work();
+    shares_cores = before;
+  };
   std::vector<std::thread> others;
-  StartThreads(count - 1, work, &others).IgnoreError();
-  work();
+  StartThreads(count - 1, share, &others).IgnoreError();
+  others.empty() ? work() : share();
   for (std::thread& other : others) other.join();
+}
+
+int ThreadsFor(size_t actions) {
+  if (shares_cores || actions < kActionsForThreads) return 1;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+void ForEachOnCores(int count, size_t actions, const std::function<void(int)>& work) {
+  std::atomic<int> next = 0;
+  std::mutex mutex;
+  std::exception_ptr failure;  // as memory that is not there; the caller's to handle
+  WorkOnThreads(std::min(ThreadsFor(actions), std::max(1, count)), [&] {
+    try {
+      for (int i = next++; i < count; i = next++) work(i);
+    } catch (...) {
+      next = count;
+      const std::scoped_lock lock(mutex);
+      failure = std::current_exception();
+    }
+  });
+  if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace stringline

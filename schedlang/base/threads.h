@@ -26,4 +26,12 @@ void TakeShortTurns();
 // the system refuses more.
 void WorkOnThreads(int count, const std::function<void()>& work);
 
+// The threads that pay for work on so many actions: one for each core, or only the caller's for
+// few actions, and on the threads of WorkOnThreads.
+int ThreadsFor(size_t actions);
+
+// Calls work(0) .. work(count - 1) on ThreadsFor(actions) threads, in any order; on a single one in
+// this order.
+void ForEachOnCores(int count, size_t actions, const std::function<void(int)>& work);
+
 }  // namespace stringline

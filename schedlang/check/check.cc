@@ -32,10 +32,36 @@ bool Applies(const Rule& rule, const CheckOptions& options) {
   return true;
 }
 
+namespace {
+
+// True for a rule that finds nothing in a plan of these kinds that was walked at once.
+bool IsShown(const Rule& rule, const Plan& plan, const CheckOptions& options, ActionKinds kinds) {
+  constexpr ActionKinds kUpdates = SetOf(ActionKind::kUpdate);
+  constexpr ActionKinds kCollectives =
+      SetOf(ActionKind::kUnshard) | SetOf(ActionKind::kReshard) | SetOf(ActionKind::kReduceGrad);
+  switch (rule.code) {
+    case Code::kIncomplete:
+    case Code::kDataflow:
+    case Code::kMatching:
+    case Code::kProgress:
+      return true;
+    case Code::kUpdates:
+      return plan.steps == 1 && plan.versions == 1 && (kinds & kUpdates) == 0;
+    case Code::kCollectives:
+      return !options.sharded && (kinds & (kCollectives | kUpdates)) == 0;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
 bool Check(const Plan& lowered, const CheckOptions& options, Diagnostics* diagnostics) {
   const size_t before = diagnostics->findings().size();
+  const std::optional<ActionKinds> walked = WalkedAtOnce(lowered, options);
   for (const Rule& rule : Rules()) {
     if (!Applies(rule, options)) continue;
+    if (walked && IsShown(rule, lowered, options, *walked)) continue;
     rule.find(lowered, options, diagnostics);
     if (diagnostics->findings().size() != before) return false;
   }

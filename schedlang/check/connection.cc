@@ -24,11 +24,13 @@ FirstCalls FindFirstCalls(const Plan& plan, const Channels& channels, const Comm
   FirstCalls out;
   out.members.meetings = queues.communicators;
   std::vector<char> used(queues.all.size(), 0);
+  std::vector<int> left(static_cast<size_t>(plan.ranks()), 0);  // queues that no call has used
+  for (const CommQueue& queue : queues.all) ++left[static_cast<size_t>(queue.rank.value)];
   for (int r = 0; r < plan.ranks(); ++r) {
     std::vector<std::vector<int>> steps;
     std::vector<uint32_t> actions;
     uint32_t call = 0;  // the first action of the current group
-    for (uint32_t i = plan.first[r]; i < plan.first[r + 1]; ++i) {
+    for (uint32_t i = plan.first[r]; i < plan.first[r + 1] && left[r] > 0; ++i) {
       const Action& action = plan.actions[i];
       if (!action.joined) call = i;
       const int channel = IsMessage(action.kind) ? channels.Of(plan, action) : -1;
@@ -36,6 +38,7 @@ FirstCalls FindFirstCalls(const Plan& plan, const Channels& channels, const Comm
       const int queue = (IsSend(action.kind) ? queues.of_send : queues.of_recv)[channel];
       if (used[queue]) continue;
       used[queue] = 1;
+      --left[r];
       if (actions.empty() || actions.back() != call) {
         steps.emplace_back();
         actions.push_back(call);

@@ -11,6 +11,7 @@
 #include "schedlang/base/align.h"
 #include "schedlang/base/bytes.h"
 #include "schedlang/base/status.h"
+#include "schedlang/base/threads.h"
 #include "schedlang/plan/effects.h"
 #include "schedlang/plan/ready.h"
 
@@ -115,15 +116,15 @@ PeakActivations PeakActivationsOf(const Plan& plan, RankId rank) {
 }
 
 int MostActivationsOf(const Plan& plan) {
-  int most = 0;
+  std::vector<int> most(static_cast<size_t>(plan.ranks()), 0);
   if (plan.window > 0) {
-    const ReadyRoom room = RoomOf(plan);
-    return *std::max_element(room.ranks.begin(), room.ranks.end());
+    most = RoomOf(plan).ranks;
+  } else {
+    ForEachOnCores(plan.ranks(), plan.actions.size(), [&](int rank) {
+      most[static_cast<size_t>(rank)] = PeakActivationsOf(plan, RankId(rank)).count;
+    });
   }
-  for (int r = 0; r < plan.ranks(); ++r) {
-    most = std::max(most, PeakActivationsOf(plan, RankId(r)).count);
-  }
-  return most;
+  return most.empty() ? 0 : *std::max_element(most.begin(), most.end());
 }
 
 PeakBytes PeakBytesOf(const Plan& plan, RankId rank, const std::vector<StageSizes>& bytes) {
@@ -182,33 +183,45 @@ int ReceiveBuffersOfReady(const Plan& plan, RankId rank) {
 
 }  // namespace
 
-int ReceiveBuffersOf(const Plan& plan, RankId rank) {
-  if (plan.window > 0) return ReceiveBuffersOfReady(plan, rank);
-  int posted = 0, most = 0;
-  std::set<std::pair<int32_t, int32_t>> inputs, grads;  // by entry and microbatch
-  ForEachGroup(plan, rank, [&](uint32_t begin, uint32_t end) {
-    for (uint32_t i = begin; i < end; ++i) {
-      const Action& action = plan.actions[i];
-      if (!IsRecv(action.kind)) continue;
-      const bool forward = action.kind == ActionKind::kRecvForward;
-      ForEachEntry(plan, action, forward ? StageValue::kInput : StageValue::kOutGrad,
-                   [&](StageId entry) {
-                     auto& there = forward ? inputs : grads;
-                     posted += there.emplace(entry.value, action.microbatch.value).second;
-                   });
-    }
-    most = std::max(most, posted);
-    for (uint32_t i = begin; i < end; ++i) {
-      const Action& action = plan.actions[i];
-      if (!IsCompute(action.kind)) continue;
-      const Values releases = EffectsOf(action.kind).releases;
-      ForEachOf(releases & (kInput | kOutGrad), [&](StageValue value) {
-        ForEachEntry(plan, action, value, [&](StageId entry) {
-          auto& there = value == StageValue::kInput ? inputs : grads;
-          posted -= static_cast<int>(there.erase({entry.value, action.microbatch.value}));
-        });
+std::vector<int> ReceiveBuffersOf(const Plan& plan) {
+  std::vector<int> most(static_cast<size_t>(plan.ranks()), 0);
+  if (plan.window > 0) {
+    for (int r = 0; r < plan.ranks(); ++r) most[r] = ReceiveBuffersOfReady(plan, RankId(r));
+    return most;
+  }
+  // By entry and microbatch: 1 between the receive and the last use. Of an entry one rank has the
+  // inputs, and one the gradients.
+  const auto microbatches = static_cast<size_t>(plan.microbatches);
+  std::vector<char> inputs(static_cast<size_t>(plan.graph.entries()) * microbatches, 0);
+  std::vector<char> gradients(inputs);
+  ForEachOnCores(plan.ranks(), plan.actions.size(), [&](int rank) {
+    int posted = 0;
+    const auto take = [&](const Action& action, StageValue value, bool comes) {
+      ForEachEntry(plan, action, value, [&](StageId entry) {
+        char& there = (value == StageValue::kInput
+                           ? inputs
+                           : gradients)[static_cast<size_t>(entry.value) * microbatches +
+                                        static_cast<size_t>(action.microbatch.value)];
+        posted += (comes ? 1 : 0) - there;
+        there = comes ? 1 : 0;
       });
-    }
+    };
+    ForEachGroup(plan, RankId(rank), [&](uint32_t begin, uint32_t end) {
+      for (uint32_t i = begin; i < end; ++i) {
+        const Action& action = plan.actions[i];
+        if (!IsRecv(action.kind)) continue;
+        const bool forward = action.kind == ActionKind::kRecvForward;
+        take(action, forward ? StageValue::kInput : StageValue::kOutGrad, true);
+      }
+      most[static_cast<size_t>(rank)] = std::max(most[static_cast<size_t>(rank)], posted);
+      for (uint32_t i = begin; i < end; ++i) {
+        const Action& action = plan.actions[i];
+        if (!IsCompute(action.kind)) continue;
+        const Values releases = EffectsOf(action.kind).releases;
+        ForEachOf(releases & (kInput | kOutGrad),
+                  [&](StageValue value) { take(action, value, false); });
+      }
+    });
   });
   return most;
 }

@@ -46,9 +46,9 @@ bool UsesHosts(const Plan& plan);
 // they need room: a copy has it from its F to its last W or B, as in the memory plan.
 PeakBytes PeakOnHostOf(const Plan& plan, RankId rank, const std::vector<StageSizes>& bytes);
 
-// The most receive buffers that the rank needs at once: a buffer is in use from the post of its
+// By rank, the most receive buffers that it needs at once: a buffer is in use from the post of its
 // receive to the release of its value; with a window, in any order that can happen.
-int ReceiveBuffersOf(const Plan& lowered, RankId rank);
+std::vector<int> ReceiveBuffersOf(const Plan& lowered);
 
 // Free bytes of a rank's block, while an action of it runs.
 struct BlockGap {

@@ -2,6 +2,7 @@
 // rule may rely on the earlier ones.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "schedlang/base/diagnostics.h"
@@ -9,6 +10,10 @@
 #include "schedlang/plan/plan.h"
 
 namespace stringline {
+
+// The kinds of the plan's actions if one walk shows that the rules `complete`, `dataflow`,
+// `matching` and `progress` find nothing; else nothing, and the rules have to say. (at_once.cc)
+std::optional<ActionKinds> WalkedAtOnce(const Plan& lowered, const CheckOptions& options);
 
 // Every stage does every microbatch of its pipe once: F, and either B or both I and W. (rules.cc)
 void FindIncomplete(const Plan& lowered, const CheckOptions& options, Diagnostics* diagnostics);

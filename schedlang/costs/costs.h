@@ -2,6 +2,7 @@
 // any schedule; a `CostModel` holds the costs for one plan: a number for every stage and action.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -264,6 +265,13 @@ inline int64_t BucketsMet(const CostModel& costs, StageId stage) {
 // True if every computation takes the time of its parts: they are the costs of actions, and nothing
 // stretches them.
 bool TakesItsParts(const CostModel& costs);
+
+// True if any message shares the bandwidth of a link.
+inline bool SharesLinks(const CostModel& costs) {
+  const auto shares = [](const Hop& hop) { return hop.link >= 0; };
+  return std::any_of(costs.activation_hops.begin(), costs.activation_hops.end(), shares) ||
+         std::any_of(costs.gradient_hops.begin(), costs.gradient_hops.end(), shares);
+}
 
 // The time of this send's message over its edge.
 inline Hop HopOf(const CostModel& costs, const Edge& edge, const Action& send) {

@@ -45,6 +45,9 @@ class Evaluator {
   // Every evaluated node is a step. A step beyond those left is a failure.
   Evaluator(const Program& program, StepBudget* steps)
       : program_(program), slots_(program.slot_names.size()), steps_(*steps) {}
+  // A copy that counts its steps elsewhere.
+  Evaluator(const Evaluator& other, StepBudget* steps)
+      : program_(other.program_), slots_(other.slots_), pipes_(other.pipes_), steps_(*steps) {}
 
   // The value of a node. If the evaluation fails, 0, and failed() holds until TakeFailure().
   int64_t Evaluate(int32_t node);
@@ -64,6 +67,7 @@ class Evaluator {
   }
   // Allows so many more steps.
   void AllowSteps(int64_t more) { steps_.Allow(more); }
+  const StepBudget& steps() const { return steps_; }
 
   // ", with M = 2, warmup = 4": the values in the expression; "" if it names none.
   std::string ValuesIn(int32_t node) const;

@@ -1,13 +1,16 @@
-// An interpreter of the rank block. A sequence performs its actions as it goes. A timetable
-// collects them, and numbers them in the order of their slots. A greedy or search block only gives
-// rules, and all ranks are put in order together at the end.
+// An interpreter of the rank block. A sequence performs its actions as it goes, on many ranks some
+// of them at once. A timetable collects them, and numbers them in the order of their slots. A
+// greedy or search block only gives rules, and all ranks are put in order together at the end.
 #include "schedlang/elaborate/run.h"
 
 #include <algorithm>
+#include <atomic>
+#include <deque>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/base/threads.h"
 #include "schedlang/elaborate/block_rules.h"
 #include "schedlang/elaborate/rank_work.h"
 #include "schedlang/orders/timetable.h"
@@ -25,6 +28,11 @@ struct Written {
 struct OrderState {
   std::vector<Written> actions;
   size_t next = 0;
+
+  void Clear() {
+    actions.clear();
+    next = 0;
+  }
 };
 
 // An action of a timetable without its number.
@@ -80,19 +88,20 @@ class Runner {
     const int microbatches = plan_->microbatches;
     // A timetable is filled before padding is dropped.
     if (program_.mode == RankMode::kTimetable) plan_->microbatches = static_cast<int>(padded_);
-    const bool good = RunRanksInTurn(ranks) && Finish();
+    const bool good = RunRanksInTurn(0, ranks) && Finish();
     plan_->microbatches = microbatches;
     if (good && program_.mode != RankMode::kSequence) DropPadding(plan_);
     return good;
   }
 
- private:
-  bool RunRanksInTurn(int ranks) {
+  // The ranks from `first` to before `end`.
+  bool RunRanksInTurn(int first, int end) {
     bool good = true;
-    for (int rank = 0; rank < ranks && !work_.stopped(); ++rank) {
+    orders_.resize(program_.orders.size());
+    for (int rank = first; rank < end && !work_.stopped(); ++rank) {
       work_.StartRank(RankId(rank));
       evaluator_->Set(program_.rank_slot, rank);
-      orders_.assign(program_.orders.size(), {});
+      for (OrderState& order : orders_) order.Clear();
       written_ = 0;
       timed_.clear();
       rules_.StartRank();
@@ -103,6 +112,7 @@ class Runner {
     return good;
   }
 
+ private:
   // Decides the order for all ranks together.
   bool Finish() {
     if (program_.mode == RankMode::kTimetable) {
@@ -446,11 +456,80 @@ class Runner {
   BlockRules rules_;
 };
 
+// Some of a sequence's ranks, run on a copy of all that they change.
+struct RanksApart {
+  RanksApart(const Evaluator& of_all, const Plan& plan)
+      : steps(of_all.steps()), evaluator(of_all, &steps), plan(plan) {}
+
+  StepBudget steps;
+  Evaluator evaluator;
+  Plan plan;
+  Diagnostics findings;
+};
+
+// Appends the ranks of the part, whose loops count their passes from 0.
+void Append(const Plan& part, Plan* plan) {
+  const auto passes = static_cast<int32_t>(plan->iterations.size());
+  const auto actions = static_cast<uint32_t>(plan->actions.size());
+  plan->iterations.reserve(plan->iterations.size() + part.iterations.size());
+  for (Iteration iteration : part.iterations) {
+    if (iteration.outer >= 0) iteration.outer += passes;
+    plan->iterations.push_back(iteration);
+  }
+  for (Action action : part.actions) {
+    if (action.iteration >= 0) action.iteration += passes;
+    plan->actions.push_back(action);
+  }
+  for (size_t r = 1; r < part.first.size(); ++r) plan->first.push_back(actions + part.first[r]);
+}
+
+// Runs the ranks of a sequence on several threads. False, with nothing changed, after a finding, or
+// if all together exceed a limit: then they are run in turn, which says where.
+bool RunApart(const Program& program, int64_t padded, const ElaborateLimits& limits,
+              size_t most_actions, Evaluator* evaluator, Plan* plan) {
+  const auto ranks = static_cast<int>(plan->parameters.front().value);
+  const int count = std::min(ThreadsFor(most_actions), ranks);
+  if (count == 1) return false;
+  std::deque<RanksApart> parts;
+  for (int k = 0; k < count; ++k) {
+    parts.emplace_back(*evaluator, *plan);
+    parts.back().plan.actions.reserve(k == 0 ? most_actions : most_actions / count);
+  }
+  std::atomic<bool> good = true;
+  ForEachOnCores(count, most_actions, [&](int k) {
+    RanksApart& part = parts[static_cast<size_t>(k)];
+    Runner runner(program, padded, limits, &part.evaluator, &part.plan, &part.findings);
+    for (int rank = k * ranks / count; rank < (k + 1) * ranks / count && good; ++rank) {
+      if (!runner.RunRanksInTurn(rank, rank + 1)) good = false;
+    }
+  });
+  int64_t steps = 0;
+  size_t actions = 0;
+  for (const RanksApart& part : parts) {
+    steps += evaluator->steps().left - part.steps.left;
+    actions += part.plan.actions.size();
+  }
+  const bool fits =
+      steps <= evaluator->steps().left && actions <= static_cast<size_t>(limits.actions);
+  if (!good || !fits || !evaluator->CountSteps(steps, plan->header)) return false;
+  *plan = std::move(parts.front().plan);
+  for (size_t k = 1; k < parts.size(); ++k) Append(parts[k].plan, plan);
+  return true;
+}
+
 }  // namespace
 
 bool RunRanks(const Program& program, int64_t padded_microbatches, const ElaborateLimits& limits,
               Evaluator* evaluator, Plan* plan, Diagnostics* diagnostics) {
   const auto ranks = static_cast<int>(plan->parameters.front().value);
+  // F, I and W, where nothing is recomputed or copied.
+  const size_t most = std::min(3 * plan->stages.size() * static_cast<size_t>(plan->microbatches),
+                               static_cast<size_t>(limits.actions));
+  if (program.mode == RankMode::kSequence &&
+      RunApart(program, padded_microbatches, limits, most, evaluator, plan)) {
+    return true;
+  }
+  plan->actions.reserve(most);
   return Runner(program, padded_microbatches, limits, evaluator, plan, diagnostics).RunAll(ranks);
 }
 

@@ -131,7 +131,8 @@ class CollectiveInserter {
 
 }  // namespace
 
-Plan AddCollectives(const Plan& plan, const CollectiveChoice& choice) {
+Plan AddCollectives(Plan plan, const CollectiveChoice& choice) {
+  if (!choice.any()) return plan;
   CollectiveChoice missing = choice;
   for (const Action& action : plan.actions) {
     if (!IsCollective(action.kind)) continue;
@@ -143,19 +144,21 @@ Plan AddCollectives(const Plan& plan, const CollectiveChoice& choice) {
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     weights_left.push_back(plan.MicrobatchesOfStep(StageId(static_cast<int32_t>(s))));
   }
-  Plan with = plan;
-  with.actions.clear();
+  std::vector<Action> with;
+  std::vector<uint32_t> first = {0};
   for (int r = 0; r < plan.ranks(); ++r) {
-    CollectiveInserter(plan, missing, &weights_left).Insert(RankId(r), &with.actions);
-    with.first[r + 1] = static_cast<uint32_t>(with.actions.size());
+    CollectiveInserter(plan, missing, &weights_left).Insert(RankId(r), &with);
+    first.push_back(static_cast<uint32_t>(with.size()));
   }
-  return with;
+  plan.actions = std::move(with);
+  plan.first = std::move(first);
+  return plan;
 }
 
-Plan AddCollectives(const Plan& plan, int resident) {
+Plan AddCollectives(Plan plan, int resident) {
   const auto is_collective = [](const Action& a) { return IsCollective(a.kind); };
   if (std::any_of(plan.actions.begin(), plan.actions.end(), is_collective)) return plan;
-  return AddCollectives(plan, {.gathers = true, .reduces = true, .resident = resident});
+  return AddCollectives(std::move(plan), {.gathers = true, .reduces = true, .resident = resident});
 }
 
 }  // namespace stringline

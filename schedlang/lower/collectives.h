@@ -24,10 +24,10 @@ namespace stringline {
 // list them for all its stages. An action with parts on several stages holds all of them. An
 // inserted action has the place of its neighbouring computation. Cost: linear in actions, times
 // `resident`.
-Plan AddCollectives(const Plan& plan, const CollectiveChoice& choice);
+Plan AddCollectives(Plan plan, const CollectiveChoice& choice);
 
 // As torch.distributed.pipelining adds them: all kinds, to a plan without collectives; any other
 // plan is returned unchanged.
-Plan AddCollectives(const Plan& plan, int resident = 3);
+Plan AddCollectives(Plan plan, int resident = 3);
 
 }  // namespace stringline

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "schedlang/base/sl_check.h"
+#include "schedlang/base/threads.h"
 #include "schedlang/lower/message_order.h"
 #include "schedlang/plan/channels.h"
 #include "schedlang/plan/effects.h"
@@ -22,32 +23,38 @@ struct Message {
   ActionKind recv;
 };
 
+constexpr uint32_t kNotSent = UINT32_MAX;
+
 // Lowers a plan. Flat arrays indexed by (stage, microbatch) and (edge, microbatch), everything
-// linear in actions.
+// linear in actions. What ranks write, until their lists are, is theirs alone.
 class Lowering {
  public:
   explicit Lowering(const Plan& plan)
       : plan_(plan),
         channels_(ChannelsOf(plan)),
         messages_(channels_.all.size()),
+        sent_(channels_.all.size(), 0),
         posted_(channels_.all.size(), 0),
         given_(plan.stages.size() * static_cast<size_t>(plan.microbatches), 0),
-        sent_(plan.graph.edges().size() * static_cast<size_t>(plan.microbatches), 0),
-        position_activation_(sent_.size(), 0),
-        position_gradient_(sent_.size(), 0) {}
+        position_activation_(plan.graph.edges().size() * static_cast<size_t>(plan.microbatches),
+                             kNotSent),
+        position_gradient_(position_activation_) {}
 
-  Plan Run() {
-    FindGivers();
-    for (const Action& action : plan_.actions) QueueMessages(action);
-    Plan lowered = plan_;
-    lowered.lowered = true;
-    lowered.actions.clear();
-    lowered.actions.reserve(plan_.actions.size() * 3);
+  // Leaves the lists of the lowered plan in *actions and *first.
+  void Run(std::vector<Action>* actions, std::vector<uint32_t>* first) {
+    const size_t before = plan_.actions.size();
+    ForEachOnCores(plan_.ranks(), before, [this](int rank) { FindGivers(rank); });
+    ForEachOnCores(plan_.ranks(), before, [this](int rank) {
+      for (const Action& action : plan_.of(RankId(rank))) QueueMessages(action);
+    });
+    size_t messages = 0;
+    for (const std::vector<Message>& of_channel : messages_) messages += of_channel.size();
+    actions->reserve(before + 2 * messages);
+    *first = {0};
     for (int r = 0; r < plan_.ranks(); ++r) {
-      LowerRank(plan_.of(RankId(r)), &lowered.actions);
-      lowered.first[r + 1] = static_cast<uint32_t>(lowered.actions.size());
+      LowerRank(plan_.of(RankId(r)), actions);
+      first->push_back(static_cast<uint32_t>(actions->size()));
     }
-    return lowered;
   }
 
  private:
@@ -58,11 +65,11 @@ class Lowering {
     return static_cast<size_t>(edge.id) * plan_.microbatches + m.value;
   }
 
-  void FindGivers() {
-    for (const Action& action : plan_.actions) {
+  void FindGivers(int rank) {
+    for (const Action& action : plan_.of(RankId(rank))) {
       SL_CHECK(!IsMessage(action.kind)) << "the plan is lowered already";
-      if (IsCollective(action.kind)) continue;
-      given_[Index(action.stage, action.microbatch)] |= EffectsOf(action.kind).gives;
+      const Values gives = EffectsOf(action.kind).gives & (kOutput | kInGrad);
+      if (gives != 0) given_[Index(action.stage, action.microbatch)] |= gives;
     }
   }
 
@@ -70,7 +77,6 @@ class Lowering {
   // that cross ranks and have a consumer.
   template <typename Visit>
   void ForEachMessage(const Action& action, Visit visit) const {
-    if (IsCollective(action.kind)) return;
     const Values gives = EffectsOf(action.kind).gives;
     const MicrobatchId m = action.microbatch;
     if (gives & kOutput) {
@@ -89,15 +95,17 @@ class Lowering {
     }
   }
 
+  uint32_t& PositionOf(ActionKind recv, const Edge& edge, MicrobatchId m) {
+    return (recv == ActionKind::kRecvForward ? position_activation_
+                                             : position_gradient_)[Index(edge, m)];
+  }
+
   // Appends the messages of `action` to their channels, each once, and notes their queue places.
   void QueueMessages(const Action& action) {
     ForEachMessage(action, [&](ActionKind, ActionKind recv, const Edge& edge, int channel) {
-      const size_t i = Index(edge, action.microbatch);
-      const Values bit = recv == ActionKind::kRecvForward ? kInput : kOutGrad;
-      if (sent_[i] & bit) return;
-      sent_[i] |= bit;
-      auto& position = recv == ActionKind::kRecvForward ? position_activation_ : position_gradient_;
-      position[i] = static_cast<uint32_t>(messages_[channel].size());
+      uint32_t& position = PositionOf(recv, edge, action.microbatch);
+      if (position != kNotSent) return;
+      position = static_cast<uint32_t>(messages_[channel].size());
       messages_[channel].push_back({edge.id, action.microbatch, recv});
     });
   }
@@ -106,33 +114,30 @@ class Lowering {
     for (size_t i = 0; i < actions.size();) {
       const auto group = GroupAt(actions, i);
       for (const Action& part : group) PostReceives(part, out);
-      out->insert(out->end(), group.begin(), group.end());
+      for (const Action& part : group) out->push_back(part);
       for (const Action& part : group) Send(part, out);
       i += group.size();
     }
   }
 
   void PostReceives(const Action& action, std::vector<Action>* out) {
-    if (IsCollective(action.kind)) return;
     const Values needs = EffectsOf(action.kind).needs;
-    const auto post = [&](const Edge& edge, Values bit, const std::vector<int>& channels,
-                          const std::vector<uint32_t>& positions) {
-      const size_t i = Index(edge, action.microbatch);
-      if (sent_[i] & bit) PostUpTo(channels[edge.id], positions[i], action, out);
-    };
     if (needs & kInput) {
       for (const Edge& edge : plan_.GraphOf(action.microbatch).In(action.stage)) {
-        post(edge, kInput, channels_.of_activation, position_activation_);
+        PostUpTo(channels_.of_activation[edge.id],
+                 position_activation_[Index(edge, action.microbatch)], action, out);
       }
     }
     if (needs & kOutGrad) {
       for (const Edge& edge : plan_.GraphOf(action.microbatch).Out(action.stage)) {
-        post(edge, kOutGrad, channels_.of_gradient, position_gradient_);
+        PostUpTo(channels_.of_gradient[edge.id], position_gradient_[Index(edge, action.microbatch)],
+                 action, out);
       }
     }
   }
 
   void PostUpTo(int channel, uint32_t position, const Action& consumer, std::vector<Action>* out) {
+    if (position == kNotSent) return;
     for (; posted_[channel] <= position; ++posted_[channel]) {
       const Message& message = messages_[channel][posted_[channel]];
       Action at = consumer;  // for its place
@@ -143,12 +148,10 @@ class Lowering {
   }
 
   void Send(const Action& action, std::vector<Action>* out) {
-    ForEachMessage(action, [&](ActionKind kind, ActionKind recv, const Edge& edge, int) {
+    ForEachMessage(action, [&](ActionKind kind, ActionKind recv, const Edge& edge, int channel) {
       // A second producer of the same value (an error found by Check) does not send it again.
-      Values& sent = sent_[Index(edge, action.microbatch)];
-      const Values done = recv == ActionKind::kRecvForward ? kOutput : kInGrad;
-      if (sent & done) return;
-      sent |= done;
+      if (PositionOf(recv, edge, action.microbatch) != sent_[channel]) return;
+      ++sent_[channel];
       out->push_back(MessageOver(plan_, edge, kind, action));
     });
   }
@@ -156,11 +159,11 @@ class Lowering {
   const Plan& plan_;
   const Channels channels_;
   std::vector<std::vector<Message>> messages_;  // by channel, in the sender's order
+  std::vector<uint32_t> sent_;                  // by channel: sends written so far
   std::vector<uint32_t> posted_;                // by channel: receives posted so far
-  std::vector<Values> given_;                   // by stage and microbatch: values with a producer
-  // By edge and microbatch: kInput / kOutGrad once queued, kOutput / kInGrad once the send is
-  // written.
-  std::vector<Values> sent_;
+  // By stage and microbatch: the outputs and input gradients with a producer.
+  std::vector<Values> given_;
+  // By edge and microbatch: the place of the message in its channel, or kNotSent.
   std::vector<uint32_t> position_activation_;
   std::vector<uint32_t> position_gradient_;
 };
@@ -199,6 +202,10 @@ void PutInARow(Plan* plan) {
   const auto actions = absl::MakeSpan(plan->actions);
   for (size_t i = 0; i < actions.size();) {
     const size_t count = GroupAt(actions, i).size();
+    if (count == 1) {
+      ++i;
+      continue;
+    }
     const auto group = actions.subspan(i, count);
     i += count;
     if (!IsCompute(group[0].kind) || Overlaps(*plan, group)) continue;
@@ -207,12 +214,17 @@ void PutInARow(Plan* plan) {
   }
 }
 
-Plan Lower(const Plan& plan, CommLayout layout) {
-  Plan apart = plan;
-  PutInARow(&apart);
-  Plan lowered = Lowering(apart).Run();
-  if (layout != CommLayout::kEdge) lowered = OrderMessages(lowered, layout);
-  return plan.pipes.empty() ? lowered : ReduceGradients(lowered);
+Plan Lower(Plan plan, CommLayout layout) {
+  PutInARow(&plan);
+  std::vector<Action> actions;
+  std::vector<uint32_t> first;
+  Lowering(plan).Run(&actions, &first);
+  plan.actions = std::move(actions);
+  plan.first = std::move(first);
+  plan.lowered = true;
+  if (layout != CommLayout::kEdge) plan = OrderMessages(plan, layout);
+  if (!plan.pipes.empty()) plan = ReduceGradients(plan);
+  return plan;
 }
 
 }  // namespace stringline

@@ -24,6 +24,6 @@ void PutInARow(Plan* plan);
 
 // `plan` must not be lowered yet, and may be wrong: a message without a producer or a consumer is
 // left out, and Check reports the missing action.
-Plan Lower(const Plan& plan, CommLayout layout = CommLayout::kEdge);
+Plan Lower(Plan plan, CommLayout layout = CommLayout::kEdge);
 
 }  // namespace stringline

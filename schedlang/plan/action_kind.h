@@ -15,6 +15,11 @@ inline constexpr int kActionKinds = static_cast<int>(ActionKind::kOwnNetwork5) +
 inline constexpr int kComputeKinds = static_cast<int>(ActionKind::kOwnCompute5) + 1;
 inline constexpr int kOrderedKinds = 4;  // F, B, I and W: those of costs of orders, and of search
 
+// A set of kinds, one bit each.
+using ActionKinds = uint64_t;
+static_assert(kActionKinds <= 64);
+constexpr ActionKinds SetOf(ActionKind kind) { return ActionKinds{1} << static_cast<int>(kind); }
+
 const char* PrintedKind(ActionKind kind);    // "F", "SEND_F", …; of a schedule's own see rows.h
 const char* MeaningOfKind(ActionKind kind);  // the table's third column
 

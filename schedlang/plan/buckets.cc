@@ -61,11 +61,7 @@ int64_t BucketsNeeded(ActionKind kind, LayerPart part, int64_t layers, int64_t b
 }
 
 std::vector<uint32_t> MeetersOfBuckets(const Plan& plan, const Wiring& wiring) {
-  std::vector<uint32_t> meeters;
-  const bool collects = std::any_of(plan.actions.begin(), plan.actions.end(),
-                                    [](const Action& action) { return IsCollective(action.kind); });
-  if (!collects) return meeters;
-  meeters.resize(plan.actions.size(), kNoAction);
+  std::vector<uint32_t> meeters(plan.actions.size(), kNoAction);
   std::vector<bool> used(plan.actions.size(), false);  // by UNSHARD
   for (uint32_t i = 0; i < plan.actions.size(); ++i) {
     const Action& action = plan.actions[i];

@@ -15,11 +15,6 @@
 namespace stringline {
 namespace {
 
-// A set of action kinds, one bit each, as values.def names them.
-using Kinds = uint64_t;
-static_assert(kActionKinds <= 64);
-constexpr Kinds SetOf(ActionKind kind) { return Kinds{1} << static_cast<unsigned>(kind); }
-
 enum class Whose : uint8_t { kOwn, kPrevious, kNext };
 
 // The lowest value of a set, all of which take memory.
@@ -27,24 +22,24 @@ StageValue LowestIn(Values values) { return static_cast<StageValue>(std::countr_
 
 struct ValueRow {
   Values value;
-  Kinds given, needed, last;
+  ActionKinds given, needed, last;
   const char* words;
   Whose whose;
   const char* words_at_end;
 };
 
 constexpr std::array<ValueRow, kValueRows> RowsOfValues() {
-  constexpr Kinds F = SetOf(ActionKind::kForward);
-  constexpr Kinds B = SetOf(ActionKind::kBackward);
-  constexpr Kinds I = SetOf(ActionKind::kInputGradient);
-  constexpr Kinds W = SetOf(ActionKind::kWeightGradient);
-  constexpr Kinds R = SetOf(ActionKind::kRecompute);
-  constexpr Kinds D = SetOf(ActionKind::kOffload);
-  constexpr Kinds U = SetOf(ActionKind::kFetch);
-  constexpr Kinds SEND_F = SetOf(ActionKind::kSendForward);
-  constexpr Kinds RECV_F = SetOf(ActionKind::kRecvForward);
-  constexpr Kinds SEND_B = SetOf(ActionKind::kSendBackward);
-  constexpr Kinds RECV_B = SetOf(ActionKind::kRecvBackward);
+  constexpr ActionKinds F = SetOf(ActionKind::kForward);
+  constexpr ActionKinds B = SetOf(ActionKind::kBackward);
+  constexpr ActionKinds I = SetOf(ActionKind::kInputGradient);
+  constexpr ActionKinds W = SetOf(ActionKind::kWeightGradient);
+  constexpr ActionKinds R = SetOf(ActionKind::kRecompute);
+  constexpr ActionKinds D = SetOf(ActionKind::kOffload);
+  constexpr ActionKinds U = SetOf(ActionKind::kFetch);
+  constexpr ActionKinds SEND_F = SetOf(ActionKind::kSendForward);
+  constexpr ActionKinds RECV_F = SetOf(ActionKind::kRecvForward);
+  constexpr ActionKinds SEND_B = SetOf(ActionKind::kSendBackward);
+  constexpr ActionKinds RECV_B = SetOf(ActionKind::kRecvBackward);
   using enum Whose;
   return {{
 #define KEPT(value, printed, again, given, needed, last, words, whose, at_end, ...) \
@@ -62,7 +57,7 @@ constexpr EffectsByKind EffectsOfAll(SliceAt at, StageSort sort) {
   const bool remakes = sort == StageSort::kRemakes;
   EffectsByKind all = {};
   for (int kind = 0; kind < kActionKinds; ++kind) {
-    const Kinds bit = SetOf(static_cast<ActionKind>(kind));
+    const ActionKinds bit = SetOf(static_cast<ActionKind>(kind));
     for (const ValueRow& row : kRowsOfValues) {
       if (row.needed & bit) all[kind].needs |= row.value;
       if (row.given & bit) all[kind].gives |= row.value;

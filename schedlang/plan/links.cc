@@ -4,12 +4,14 @@
 #include "schedlang/plan/links.h"
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <map>
 #include <queue>
 #include <tuple>
 #include <utility>
 
+#include "schedlang/base/threads.h"
 #include "schedlang/plan/buckets.h"
 #include "schedlang/plan/channels.h"
 #include "schedlang/plan/effects.h"
@@ -17,6 +19,16 @@
 
 namespace stringline {
 namespace {
+
+constexpr ActionKinds SetOfAll(bool (*is)(ActionKind)) {
+  ActionKinds all = 0;
+  for (int kind = 0; kind < kActionKinds; ++kind) {
+    if (is(static_cast<ActionKind>(kind))) all |= SetOf(static_cast<ActionKind>(kind));
+  }
+  return all;
+}
+constexpr ActionKinds kCollectives = SetOfAll(IsCollective);
+constexpr ActionKinds kCopies = SetOfAll(IsCopy);
 
 class Wirer {
  public:
@@ -34,13 +46,14 @@ class Wirer {
     wiring_.layout = layout;
     wiring_.queues = QueuesOf(channels_, layout);
     wiring_.wires.resize(plan.actions.size());
-    if (HasCopies(plan)) wiring_.copies.resize(plan.actions.size());
-    wiring_.whole = true;
   }
 
   Wiring Run(int receive_buffers) {
     CountCalls();
-    for (int r = 0; r < plan_.ranks(); ++r) WireRank(r);
+    // Ranks share what they know only of edges that are no chain's, and of rows.
+    const bool apart = plan_.graph.is_chain() && plan_.rows.actions.empty();
+    ForEachOnCores(plan_.ranks(), apart ? plan_.actions.size() : 0,
+                   [this](int rank) { WireRank(rank); });
     if (!plan_.rows.actions.empty()) {
       WireOwnNeeds();
     } else if (!more_messages_.empty()) {
@@ -48,8 +61,11 @@ class Wirer {
     }
     Pair();
     WireReductions();
-    wiring_.meeters = MeetersOfBuckets(plan_, wiring_);
+    if (kinds_ & kCollectives) wiring_.meeters = MeetersOfBuckets(plan_, wiring_);
     if (receive_buffers > 0) BoundBuffers(static_cast<size_t>(receive_buffers));
+    wiring_.whole = whole_;
+    wiring_.straight = whole_ && !groups_messages_ && wiring_.layout == CommLayout::kEdge &&
+                       receive_buffers == 0 && plan_.rows.actions.empty();
     return std::move(wiring_);
   }
 
@@ -60,6 +76,11 @@ class Wirer {
     uint32_t backward = kNoAction;  // B or I
     uint32_t saved = kNoAction;     // F, R or U: of what the stage saves, or keeps for R
     uint32_t hosted = kNoAction;    // D
+  };
+
+  // The last copies of a rank so far: from its device, to it, and of those that freed its memory.
+  struct Copies {
+    uint32_t out = kNoAction, in = kNoAction, freed = kNoAction;
   };
 
   Made& MadeOf(StageId stage, MicrobatchId m) {
@@ -78,15 +99,26 @@ class Wirer {
   void CountCalls() {
     const size_t queues = wiring_.queues.all.size();
     wiring_.first_call.assign(queues + 1, 0);
-    for (const Action& action : plan_.actions) {
-      if (!IsMessage(action.kind)) continue;
-      const int channel = channels_.Of(plan_, action);
-      if (channel >= 0) ++wiring_.first_call[QueueOf(channel, IsSend(action.kind)) + 1];
-    }
+    ForEachOnCores(plan_.ranks(), plan_.actions.size(), [this](int rank) { CountCallsOf(rank); });
+    if (kinds_ & kCopies) wiring_.copies.resize(plan_.actions.size());
     for (size_t q = 0; q < queues; ++q) wiring_.first_call[q + 1] += wiring_.first_call[q];
     wiring_.calls.resize(wiring_.first_call.back());
     filled_.assign(wiring_.first_call.begin(), wiring_.first_call.end() - 1);
     SortQueues();
+  }
+
+  void CountCallsOf(int rank) {
+    ActionKinds kinds = 0;
+    bool groups_messages = false;
+    for (const Action& action : plan_.of(RankId(rank))) {
+      kinds |= SetOf(action.kind);
+      if (!IsMessage(action.kind)) continue;
+      groups_messages |= action.joined;
+      const int channel = channels_.Of(plan_, action);
+      if (channel >= 0) ++wiring_.first_call[QueueOf(channel, IsSend(action.kind)) + 1];
+    }
+    kinds_ |= kinds;
+    if (groups_messages) groups_messages_ = true;
   }
 
   // Queues by rank, those of a rank in their order: a counting sort.
@@ -105,13 +137,13 @@ class Wirer {
 
   void WireRank(int rank) {
     uint32_t group = kNoAction, collective = kNoAction, dropped = kNoAction, own = kNoAction;
-    out_ = in_ = freed_ = kNoAction;
+    Copies copies;
     for (uint32_t i = plan_.first[rank]; i < plan_.first[rank + 1];) {
       const Action& action = plan_.actions[i];
       if (IsMessage(action.kind)) {
         WireMessage(i++);
       } else if (IsCopy(action.kind)) {
-        WireCopy(i++, group);
+        WireCopy(i++, group, &copies);
       } else if (IsOwnNetwork(action.kind)) {
         wiring_.wires[i].before = std::exchange(own, i);
         ++i;
@@ -132,19 +164,19 @@ class Wirer {
       } else {
         const uint32_t begin = i;
         const auto parts = GroupAt(absl::MakeConstSpan(plan_.actions), begin);
-        for (; i < begin + parts.size(); ++i) WireComputation(rank, i, group);
+        for (; i < begin + parts.size(); ++i) WireComputation(rank, i, group, copies);
         for (uint32_t k = begin; k < i; ++k) Make(k);
         group = begin;
       }
     }
   }
 
-  void WireComputation(int rank, uint32_t i, uint32_t before) {
+  void WireComputation(int rank, uint32_t i, uint32_t before, const Copies& copies) {
     const Action& action = plan_.actions[i];
     const Values needs = EffectsOf(plan_, action).needs;
     Wire& wire = wiring_.wires[i];
     wire.before = before;
-    if (!wiring_.copies.empty()) wiring_.copies[i].freed = freed_;
+    if (!wiring_.copies.empty()) wiring_.copies[i].freed = copies.freed;
     if (IsOwn(action.kind)) return;
     if (action.kind == ActionKind::kUpdate) {
       wire.gathered = std::exchange(reduced_[action.stage.value], kNoAction);
@@ -212,14 +244,14 @@ class Wirer {
   }
 
   // `group`: the last computation before.
-  void WireCopy(uint32_t i, uint32_t group) {
+  void WireCopy(uint32_t i, uint32_t group, Copies* copies) {
     const Action& action = plan_.actions[i];
     Made& made = MadeOf(action.stage, action.microbatch);
     CopyWire& copy = wiring_.copies[i];
     const bool out = CopiesOut(action.kind);
-    wiring_.wires[i].before = std::exchange(out ? out_ : in_, i);
+    wiring_.wires[i].before = std::exchange(out ? copies->out : copies->in, i);
     if (!out) {
-      copy.freed = freed_;
+      copy.freed = copies->freed;
       copy.after = group;
     }
     const Effects& effects = EffectsOf(plan_, action);
@@ -232,7 +264,7 @@ class Wirer {
     } else if (effects.gives & (kSaved | kKept)) {
       made.saved = i;
     }
-    if (effects.releases & kOnDevice) freed_ = i;
+    if (effects.releases & kOnDevice) copies->freed = i;
     if (!IsOwn(action.kind)) Need(copy.source);
   }
 
@@ -295,7 +327,7 @@ class Wirer {
     const Action& action = plan_.actions[i];
     const int channel = channels_.Of(plan_, action);
     if (channel < 0) {
-      wiring_.whole = false;
+      whole_ = false;
       return;
     }
     Wire& wire = wiring_.wires[i];
@@ -328,18 +360,21 @@ class Wirer {
     return true;
   }
 
-  void Need(uint32_t action) { wiring_.whole = wiring_.whole && action != kNoAction; }
+  void Need(uint32_t action) {
+    if (action == kNoAction) whole_ = false;
+  }
 
   void Pair() {
-    for (size_t c = 0; c < sends_.size(); ++c) {
-      if (sends_[c].size() != recvs_[c].size()) wiring_.whole = false;
+    ForEachOnCores(static_cast<int>(sends_.size()), plan_.actions.size(), [this](int channel) {
+      const auto c = static_cast<size_t>(channel);
+      if (sends_[c].size() != recvs_[c].size()) whole_ = false;
       for (size_t k = 0; k < std::min(sends_[c].size(), recvs_[c].size()); ++k) {
         const uint32_t send = sends_[c][k], recv = recvs_[c][k];
         wiring_.wires[send].other = recv;
         wiring_.wires[recv].other = send;
-        if (!Match(plan_, plan_.actions[send], plan_.actions[recv])) wiring_.whole = false;
+        if (!Match(plan_, plan_.actions[send], plan_.actions[recv])) whole_ = false;
       }
-    }
+    });
   }
 
   void WireReductions() {
@@ -394,11 +429,11 @@ class Wirer {
   std::vector<uint32_t> gathered_;  // by stage: the UNSHARD that holds, on its rank
   std::vector<uint32_t> reduced_;   // by stage: the REDUCE_GRAD since its last UPDATE
   std::vector<uint32_t> updated_;   // by stage: its last UPDATE
-  uint32_t out_ = kNoAction;        // the rank's last copy from its device
-  uint32_t in_ = kNoAction;         // and to it
-  uint32_t freed_ = kNoAction;      // the last copy that freed memory of the device
   std::vector<uint32_t> filled_;    // by queue: the end of its calls so far
   std::vector<std::vector<uint32_t>> sends_, recvs_;  // by channel
+  std::atomic<ActionKinds> kinds_ = 0;
+  std::atomic<bool> groups_messages_ = false;
+  std::atomic<bool> whole_ = true;
 };
 
 }  // namespace
@@ -410,6 +445,7 @@ Wiring WiringOf(const Plan& lowered, CommLayout layout, int receive_buffers) {
 Wiring WiringAsWritten(const Plan& lowered, CommLayout layout, int receive_buffers,
                        std::vector<ListedWait> waits) {
   Wiring wiring = WiringOf(lowered, layout, receive_buffers);
+  wiring.straight = false;
   wiring.waits = std::move(waits);
   wiring.listed.resize(lowered.actions.size());
   uint32_t wait = 0;

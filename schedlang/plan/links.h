@@ -118,6 +118,9 @@ struct Wiring {
   // Every message has its other end, and the producer of every sent or needed value is on its rank:
   // a computation or a receive.
   bool whole = false;
+  // True if, besides, each queue holds one end of one channel, and receives wait for nothing but
+  // the message before: every message leaves as soon as its sender lets it go.
+  bool straight = false;
 
   absl::Span<const uint32_t> of(int queue) const {
     return absl::MakeConstSpan(calls).subspan(first_call[queue],

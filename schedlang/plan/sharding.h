@@ -42,6 +42,7 @@ struct CollectiveChoice {
   int resident = 0;
 
   bool any() const { return gathers || reduces; }
+  friend bool operator==(const CollectiveChoice&, const CollectiveChoice&) = default;
 };
 
 // The collectives for `copies` copies of a pipeline: reductions for two or more, gathers if copies

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "schedlang/base/threads.h"
 #include "schedlang/plan/effects.h"
 #include "schedlang/plan/parts.h"
 #include "schedlang/plan/text_form.h"
@@ -200,16 +201,25 @@ bool SumsFit(const Timeline& timeline) {
   return sum_ns < 4611686018427387904.0;  // 2^62
 }
 
+// The moments of a rank: the first start and the last end of its work, messages left out, and the
+// last end of all.
+struct RankExtent {
+  int64_t first_ns = std::numeric_limits<int64_t>::max();
+  int64_t last_ns = 0;
+  int64_t end_ns = 0;
+};
+
 Bubbles::Rank MeasureRank(const Timeline& timeline, absl::Span<const Event> events,
-                          int64_t* first_ns, int64_t* last_ns) {
+                          RankExtent* extent) {
   Bubbles::Rank rank;
   int live = 0;
   for (size_t i = 0; i < events.size();) {
     size_t end = i + 1;
     while (end < events.size() && events[end].joined) ++end;
+    for (size_t k = i; k < end; ++k) extent->end_ns = std::max(extent->end_ns, events[k].end_ns);
     if (IsCollective(events[i].kind)) {
-      *first_ns = std::min(*first_ns, events[i].start_ns);
-      *last_ns = std::max(*last_ns, events[i].end_ns);
+      extent->first_ns = std::min(extent->first_ns, events[i].start_ns);
+      extent->last_ns = std::max(extent->last_ns, events[i].end_ns);
     }
     if (!IsCompute(events[i].kind)) {
       // The values that a D copies leave the device, and come back with its U.
@@ -230,8 +240,8 @@ Bubbles::Rank MeasureRank(const Timeline& timeline, absl::Span<const Event> even
     rank.peak_activations = std::max(rank.peak_activations, live);
     live += released;
     rank.busy_ns += end_ns - start_ns - waited_ns;
-    *first_ns = std::min(*first_ns, start_ns);
-    *last_ns = std::max(*last_ns, end_ns);
+    extent->first_ns = std::min(extent->first_ns, start_ns);
+    extent->last_ns = std::max(extent->last_ns, end_ns);
   }
   return rank;
 }
@@ -295,7 +305,7 @@ std::string PrintAction(const Timeline& timeline, const Event& event) {
                      event.microbatch, event.other);
 }
 
-Timeline TimelineOf(const Plan& plan, std::string origin) {
+Timeline TimelineOf(const Plan& plan, std::string origin, int64_t at_ns) {
   Timeline timeline;
   timeline.origin = std::move(origin);
   timeline.schedule = plan.schedule;
@@ -311,9 +321,11 @@ Timeline TimelineOf(const Plan& plan, std::string origin) {
   for (const Action& action : plan.actions) {
     timeline.events.push_back({.kind = action.kind,
                                .joined = action.joined,
+                               .other = action.other,
                                .stage = action.stage,
                                .microbatch = action.microbatch,
-                               .other = action.other});
+                               .start_ns = at_ns,
+                               .end_ns = at_ns});
   }
   return timeline;
 }
@@ -492,20 +504,29 @@ std::string PrintNumber(const Timeline& timeline, const Event& event) {
 }
 
 int64_t MakespanOf(const Timeline& timeline) {
-  int64_t end_ns = 0;
-  for (const Event& event : timeline.events) end_ns = std::max(end_ns, event.end_ns);
-  return end_ns;
+  std::vector<int64_t> ends_ns(static_cast<size_t>(timeline.ranks()), 0);
+  ForEachOnCores(timeline.ranks(), timeline.events.size(), [&](int rank) {
+    int64_t end_ns = 0;
+    for (const Event& event : timeline.of(RankId(rank))) end_ns = std::max(end_ns, event.end_ns);
+    ends_ns[static_cast<size_t>(rank)] = end_ns;
+  });
+  return ends_ns.empty() ? 0 : *std::max_element(ends_ns.begin(), ends_ns.end());
 }
 
 Bubbles MeasureBubbles(const Timeline& timeline) {
   Bubbles bubbles;
-  for (int r = 0; r < timeline.ranks(); ++r) {
-    int64_t first_ns = std::numeric_limits<int64_t>::max(), last_ns = 0;
-    bubbles.ranks.push_back(MeasureRank(timeline, timeline.of(RankId(r)), &first_ns, &last_ns));
-    if (first_ns > last_ns) continue;  // a rank with nothing to do
-    bubbles.span_ns = std::max(bubbles.span_ns, last_ns - first_ns);
+  const auto ranks = static_cast<size_t>(timeline.ranks());
+  bubbles.ranks.resize(ranks);
+  std::vector<RankExtent> extents(ranks);
+  ForEachOnCores(timeline.ranks(), timeline.events.size(), [&](int rank) {
+    const auto r = static_cast<size_t>(rank);
+    bubbles.ranks[r] = MeasureRank(timeline, timeline.of(RankId(rank)), &extents[r]);
+  });
+  for (const RankExtent& extent : extents) {
+    bubbles.makespan_ns = std::max(bubbles.makespan_ns, extent.end_ns);
+    if (extent.first_ns > extent.last_ns) continue;  // a rank with nothing to do
+    bubbles.span_ns = std::max(bubbles.span_ns, extent.last_ns - extent.first_ns);
   }
-  bubbles.makespan_ns = MakespanOf(timeline);
   if (bubbles.makespan_ns == 0) return bubbles;
   const auto makespan_ns = static_cast<double>(bubbles.makespan_ns);
   double idle_ns = 0;

@@ -44,14 +44,14 @@ namespace stringline {
 struct Event {
   ActionKind kind = ActionKind::kForward;
   bool joined = false;  // a later part of a group, with the group's start and end
+  int16_t other = -1;   // as Action::other
   StageId stage;
   MicrobatchId microbatch;
+  bool unfinished = false;  // in a flight record: had not ended yet
   int64_t start_ns = 0;
   int64_t end_ns = 0;     // at both ends of a message: its interval from departure to arrival
   int64_t waited_ns = 0;  // thereof a computation waited for parameters, a reduction for gradients
   int64_t first_bucket_ns = 0;  // for an UNSHARD: the end of its first bucket; 0: of all
-  bool unfinished = false;      // in a flight record: had not ended yet
-  int16_t other = -1;           // as Action::other
 
   int64_t worked_ns() const { return end_ns - start_ns - waited_ns; }
 };
@@ -130,8 +130,8 @@ std::string PrintNumber(const Timeline& timeline, const Event& event);
 // "3F7", "3F7.1": the event's action.
 std::string PrintAction(const Timeline& timeline, const Event& event);
 
-// The plan's actions as events, in the same places, all at time 0.
-Timeline TimelineOf(const Plan& plan, std::string origin);
+// The plan's actions as events, in the same places, all at this time.
+Timeline TimelineOf(const Plan& plan, std::string origin, int64_t at_ns = 0);
 
 std::string Print(const Timeline& timeline);
 std::optional<Timeline> ReadTimeline(const Source& source, Diagnostics* diagnostics);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "schedlang/base/threads.h"
 #include "schedlang/plan/buckets.h"
 
 namespace stringline {
@@ -12,23 +13,31 @@ namespace {
 
 class Analyst {
  public:
-  Analyst(const Plan& plan, const Timeline& timeline, const Wiring& wiring)
+  Analyst(const Plan& plan, const Timeline& timeline, const Wiring& wiring, int64_t makespan_ns)
       : plan_(plan),
         events_(timeline.events),
         wiring_(wiring),
         wires_(wiring.wires),
-        whole_(wiring.whole) {
-    analysis_.makespan_ns = MakespanOf(timeline);
+        whole_(wiring.whole),
+        idle_(static_cast<size_t>(plan.ranks())) {
+    analysis_.makespan_ns = makespan_ns;
+    analysis_.causes.assign(idle_.size(), {});
+  }
+
+  CausesByRank Causes() {
+    ForEachOnCores(plan_.ranks(), plan_.actions.size(), [this](int rank) {
+      FindIdle(RankId(rank));
+      idle_[static_cast<size_t>(rank)] = {};
+    });
+    return std::move(analysis_.causes);
   }
 
   Analysis Run() {
-    analysis_.causes.assign(plan_.ranks(), {});
-    for (int r = 0; r < plan_.ranks(); ++r) {
-      FindIdle(RankId(r));
+    ForEachOnCores(plan_.ranks(), plan_.actions.size(),
+                   [this](int rank) { FindIdle(RankId(rank)); });
+    for (const std::vector<IdleStretch>& of_rank : idle_) {
+      analysis_.idle.insert(analysis_.idle.end(), of_rank.begin(), of_rank.end());
       analysis_.first_idle.push_back(static_cast<uint32_t>(analysis_.idle.size()));
-    }
-    for (const IdleStretch& idle : analysis_.idle) {
-      analysis_.causes[idle.rank.value][static_cast<int>(idle.cause)] += idle.length_ns();
     }
     if (!whole_) return std::move(analysis_);
     FindCriticalPath();
@@ -72,8 +81,10 @@ class Analyst {
   void AddIdle(RankId rank, IdleCause cause, int64_t start_ns, int64_t end_ns, uint32_t waiting,
                uint32_t waits_for) {
     if (start_ns >= end_ns) return;
-    analysis_.idle.push_back({rank, cause, start_ns, end_ns, static_cast<int32_t>(waiting),
-                              static_cast<int32_t>(waits_for)});
+    const auto r = static_cast<size_t>(rank.value);
+    idle_[r].push_back({rank, cause, start_ns, end_ns, static_cast<int32_t>(waiting),
+                        static_cast<int32_t>(waits_for)});
+    analysis_.causes[r][static_cast<size_t>(cause)] += end_ns - start_ns;
   }
 
   // The last event to end among the group's needs from elsewhere; kNoAction without such needs.
@@ -250,6 +261,7 @@ class Analyst {
   const Wiring& wiring_;
   const std::vector<Wire>& wires_;
   const bool whole_;  // false: the plan of the timeline does not end, and only lengths are known
+  std::vector<std::vector<IdleStretch>> idle_;  // by rank
   Analysis analysis_;
 };
 
@@ -267,7 +279,12 @@ Analysis Analyze(const Plan& lowered, const Timeline& timeline, int receive_buff
 }
 
 Analysis Analyze(const Plan& lowered, const Timeline& timeline, const Wiring& wiring) {
-  return Analyst(lowered, timeline, wiring).Run();
+  return Analyst(lowered, timeline, wiring, MakespanOf(timeline)).Run();
+}
+
+CausesByRank CausesOfIdle(const Plan& lowered, const Timeline& timeline, const Wiring& wiring,
+                          int64_t makespan_ns) {
+  return Analyst(lowered, timeline, wiring, makespan_ns).Causes();
 }
 
 std::optional<Plan> PlanOf(const Timeline& timeline) {

@@ -57,6 +57,9 @@ struct IdleStretch {
   int64_t length_ns() const { return end_ns - start_ns; }
 };
 
+// Nanoseconds by rank and cause.
+using CausesByRank = std::vector<std::array<int64_t, kIdleCauses>>;
+
 // A message: the events of its two ends, and the computation that makes its value.
 struct MessageEvents {
   uint32_t send = 0;
@@ -68,8 +71,7 @@ struct Analysis {
   int64_t makespan_ns = 0;
   std::vector<IdleStretch> idle;           // by rank, then time
   std::vector<uint32_t> first_idle = {0};  // rank r: idle[first_idle[r]] .. idle[first_idle[r+1]-1]
-  // Nanoseconds by rank and cause.
-  std::vector<std::array<int64_t, kIdleCauses>> causes;
+  CausesByRank causes;
   // The critical path: the chain of events with the latest end, none of which could have ended
   // earlier, from the start of the step; first parts of groups, and sends between ranks.
   std::vector<uint32_t> critical;
@@ -81,6 +83,9 @@ struct Analysis {
 Analysis Analyze(const Plan& lowered, const Timeline& timeline, int receive_buffers = 0);
 // The same with the wiring of the simulation.
 Analysis Analyze(const Plan& lowered, const Timeline& timeline, const Wiring& wiring);
+// Its causes alone, of a timeline with this makespan.
+CausesByRank CausesOfIdle(const Plan& lowered, const Timeline& timeline, const Wiring& wiring,
+                          int64_t makespan_ns);
 
 // The plan that a timeline performed: its actions, and the ranks of its stages. Knowledge of the
 // plan alone (places, costs, splits) is missing. None for a timeline in which a stage is on two

@@ -123,17 +123,12 @@ class ReadyClock {
   uint64_t made_ = 0;
 };
 
-bool SharesLinks(const std::vector<Hop>& hops) {
-  return std::any_of(hops.begin(), hops.end(), [](const Hop& hop) { return hop.link >= 0; });
-}
-
 }  // namespace
 
 absl::Status CheckReadyCosts(const CostModel& costs) {
   const char* const unknown =
       costs.receive_buffers > 0 ? "'receive_buffers': its messages have room by construction"
-      : SharesLinks(costs.activation_hops) || SharesLinks(costs.gradient_hops)
-          ? "'node.sharing', links shared by several messages"
+      : SharesLinks(costs)      ? "'node.sharing', links shared by several messages"
       : costs.collectives.any() ? "gathers and reductions; leave out their costs"
                                 : nullptr;
   if (unknown == nullptr) return absl::OkStatus();

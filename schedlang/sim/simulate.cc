@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/base/status.h"
 #include "schedlang/plan/buckets.h"
 #include "schedlang/sim/gathered_parts.h"
 #include "schedlang/sim/group_parts.h"
@@ -23,7 +24,9 @@ namespace {
 // does not matter.
 class LaneClock {
  public:
-  LaneClock(const Plan& plan, const Wiring& wiring, const CostModel& costs, Timeline* timeline)
+  // `straight`: messages leave when the list of their sender comes to them, and no queue waits.
+  LaneClock(const Plan& plan, const Wiring& wiring, const CostModel& costs, bool straight,
+            Timeline* timeline)
       : plan_(plan),
         wiring_(wiring),
         costs_(costs),
@@ -38,11 +41,11 @@ class LaneClock {
         meetings_(wiring.reductions.count()),
         queues_(wiring.queues.all.size()),
         costs_of_{costs.forward.data(),         costs.backward.data(),  costs.input_gradient.data(),
-                  costs.weight_gradient.data(), costs.recompute.data(), costs.update.data()} {
+                  costs.weight_gradient.data(), costs.recompute.data(), costs.update.data()},
+        straight_(straight) {
     for (int k = static_cast<int>(ActionKind::kOwnCompute0); k < kComputeKinds; ++k) {
       costs_of_[k] = costs.own.by_stage[k].data();
     }
-    for (Event& event : events_) event.start_ns = event.end_ns = kUnknown;
     for (size_t q = 0; q < queues_.size(); ++q) queues_[q].next = wiring.first_call[q];
     for (const auto& [action, comes] : wiring.reductions.members) {
       meetings_[wiring.wires[action].meeting].missing += comes ? 1 : 0;
@@ -51,7 +54,7 @@ class LaneClock {
 
   // True if everything ended.
   bool Run() {
-    for (size_t q = 0; q < queues_.size(); ++q) StartCalls(static_cast<int>(q));
+    for (size_t q = 0; q < queues_.size() && !straight_; ++q) StartCalls(static_cast<int>(q));
     for (int r = 0; r < plan_.ranks(); ++r) ready_.push_back(r);
     while (true) {
       if (ready_.empty()) {
@@ -95,6 +98,7 @@ class LaneClock {
   int64_t EndOf(uint32_t action) const { return action == kNoAction ? 0 : events_[action].end_ns; }
 
   void LookAtQueuesOf(int rank) {
+    if (straight_) return;
     for (uint32_t k = wiring_.first_queue[rank]; k < wiring_.first_queue[rank + 1]; ++k) {
       free_.push_back(wiring_.rank_queues[k]);
     }
@@ -130,6 +134,7 @@ class LaneClock {
         if (!Compute(rank, &i, last)) break;
       } else {
         if (IsCopy(action.kind) && !CopyOf(rank, i)) break;
+        if (straight_ && IsSend(action.kind)) Leave(i);
         ++i;
         if (!IsCollective(action.kind)) continue;
         Collect(rank, i - 1);
@@ -336,6 +341,21 @@ class LaneClock {
     }
   }
 
+  // The rank's list has come to the send: it leaves with its value, behind the message before.
+  void Leave(uint32_t send) {
+    const Wire& wire = wiring_.wires[send];
+    int64_t& free_ns = queues_[wire.queue].free_ns;
+    const int64_t start_ns = std::max(free_ns, events_[wire.maker].end_ns);
+    const Hop hop = HopOf(plan_, costs_, plan_.actions[send]);
+    free_ns = start_ns + hop.transfer_ns;
+    for (const uint32_t end : {send, wire.other}) {
+      events_[end].start_ns = start_ns;
+      events_[end].end_ns = free_ns + hop.latency_ns;
+    }
+    const uint32_t queue = wiring_.wires[wire.other].queue;
+    WakeFor(wiring_.queues.all[queue].rank.value, wire.other);
+  }
+
   // Starts all ready calls of the queue.
   void StartCalls(int queue) {
     QueueState& state = queues_[queue];
@@ -414,7 +434,7 @@ class LaneClock {
       if (cursor_[r] != plan_.first[r + 1] || waiting_[r] != kNoAction) return false;
       if (!own_.Ended(r)) return false;
     }
-    for (size_t q = 0; q < queues_.size(); ++q) {
+    for (size_t q = 0; q < queues_.size() && !straight_; ++q) {
       if (queues_[q].left != 0 || queues_[q].next != wiring_.first_call[q + 1]) return false;
     }
     return true;
@@ -436,10 +456,38 @@ class LaneClock {
   // By kind, then stage: the cost of a computation alone.
   std::array<const int64_t*, kComputeKinds> costs_of_;
   SharedLinks links_;
+  const bool straight_;
   std::vector<int> ready_;      // ranks to advance
   std::vector<int> free_;       // queues to look at
   std::vector<uint32_t> meet_;  // reductions to perform
 };
+
+void Forget(Timeline* timeline) {
+  timeline->parts.clear();
+  for (Event& event : timeline->events) {
+    event.start_ns = event.end_ns = kUnknown;
+    event.waited_ns = event.first_bucket_ns = 0;
+  }
+}
+
+// All times of the timeline are unknown. A plan that Check does not pass may end only where
+// messages leave before their lists come to them.
+absl::Status SimulateFresh(const Plan& lowered, const Wiring& wiring, const CostModel& costs,
+                           Timeline* timeline) {
+  std::string cycle;
+  for (const bool straight : {true, false}) {
+    if (!wiring.whole || (straight && (!wiring.straight || SharesLinks(costs)))) continue;
+    LaneClock clock(lowered, wiring, costs, straight, timeline);
+    if (clock.Run()) {
+      AddParts(lowered, wiring, costs, timeline);
+      return absl::OkStatus();
+    }
+    cycle = clock.Cycle();
+    Forget(timeline);
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the plan never ends: ", cycle.empty() ? "'stringline check' says where it waits" : cycle));
+}
 
 }  // namespace
 
@@ -449,25 +497,22 @@ absl::StatusOr<Timeline> Simulate(const Plan& lowered, const CostModel& costs, C
 
 absl::StatusOr<Timeline> Simulate(const Plan& lowered, const Wiring& wiring,
                                   const CostModel& costs) {
-  Timeline timeline = TimelineOf(lowered, "simulated");
+  Timeline timeline = TimelineOf(lowered, "simulated", kUnknown);
   timeline.layout = wiring.layout;
-  std::string cycle;
-  if (wiring.whole) {
-    LaneClock clock(lowered, wiring, costs, &timeline);
-    if (clock.Run()) {
-      AddParts(lowered, wiring, costs, &timeline);
-      return timeline;
-    }
-    cycle = clock.Cycle();
-  }
-  return absl::FailedPreconditionError(absl::StrCat(
-      "the plan never ends: ", cycle.empty() ? "'stringline check' says where it waits" : cycle));
+  SL_RETURN_IF_ERROR(SimulateFresh(lowered, wiring, costs, &timeline));
+  return timeline;
+}
+
+absl::Status SimulateAgain(const Plan& lowered, const Wiring& wiring, const CostModel& costs,
+                           Timeline* timeline) {
+  Forget(timeline);
+  return SimulateFresh(lowered, wiring, costs, timeline);
 }
 
 Timeline SimulateAsFarAsItGoes(const Plan& lowered, const Wiring& wiring, const CostModel& costs) {
-  Timeline timeline = TimelineOf(lowered, "simulated");
+  Timeline timeline = TimelineOf(lowered, "simulated", kUnknown);
   timeline.layout = wiring.layout;
-  LaneClock(lowered, wiring, costs, &timeline).Run();
+  LaneClock(lowered, wiring, costs, false, &timeline).Run();
   return timeline;
 }
 

@@ -43,6 +43,10 @@ absl::StatusOr<Timeline> Simulate(const Plan& lowered, const CostModel& costs,
 absl::StatusOr<Timeline> Simulate(const Plan& lowered, const Wiring& wiring,
                                   const CostModel& costs);
 
+// The same in the place of a step of this plan that was simulated before, whose memory is reused.
+absl::Status SimulateAgain(const Plan& lowered, const Wiring& wiring, const CostModel& costs,
+                           Timeline* timeline);
+
 // The same as far as the plan runs, to explain a plan that never ends: -1 stands for the end of an
 // event without an end, and for its start if it has not started.
 Timeline SimulateAsFarAsItGoes(const Plan& lowered, const Wiring& wiring, const CostModel& costs);

@@ -387,7 +387,8 @@ TEST(Rehearsal, ABrokenModelIsFound) {
 // A timeline of one computation of the given duration.
 Timeline Lasting(int64_t ns) {
   Timeline timeline;
-  timeline.events.push_back({ActionKind::kForward, false, StageId(0), MicrobatchId(0), 0, ns});
+  timeline.events.push_back(
+      {.stage = StageId(0), .microbatch = MicrobatchId(0), .start_ns = 0, .end_ns = ns});
   timeline.first.push_back(1);
   return timeline;
 }

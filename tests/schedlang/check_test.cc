@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "schedlang/check/rules.h"
+#include "schedlang/lower/collectives.h"
 #include "schedlang/lower/lower.h"
 #include "tests/schedlang/plan_text.h"
+#include "tests/schedlang/random_plan.h"
 
 namespace stringline {
 namespace {
@@ -235,6 +238,81 @@ TEST(Check, AMicrobatchIsWholeWhenEveryPartIsDoneOnce) {
     const std::string found = right ? "" : diagnostics.findings()[0].text;
     EXPECT_EQ(found, right ? "" : std::string("stage 0 on rank 0: microbatch 0 ") + says);
   }
+}
+
+// One fault, or none: an action left out, done twice, moved, or changed.
+void DrawFault(std::mt19937_64& random, Plan* plan) {
+  const size_t at = Below(random, plan->actions.size());
+  const size_t other = Below(random, plan->actions.size());
+  Action& action = plan->actions[at];
+  const auto rank_of = [plan](size_t index) { return RankOf(*plan, plan->actions[index]).value; };
+  const auto change_ends = [plan](int rank, int by) {
+    for (size_t r = static_cast<size_t>(rank) + 1; r < plan->first.size(); ++r)
+      plan->first[r] += by;
+  };
+  switch (Below(random, 6)) {
+    case 0:
+      change_ends(rank_of(at), -1);
+      plan->actions.erase(plan->actions.begin() + static_cast<std::ptrdiff_t>(at));
+      break;
+    case 1:
+      change_ends(rank_of(at), 1);
+      plan->actions.insert(plan->actions.begin() + static_cast<std::ptrdiff_t>(at), Action(action));
+      break;
+    case 2:
+    case 3:
+      if (rank_of(at) == rank_of(other)) std::swap(action, plan->actions[other]);
+      break;
+    case 4:
+      if (!IsCollective(action.kind) && action.kind != ActionKind::kUpdate) {
+        action.microbatch = MicrobatchId(static_cast<int32_t>(
+            Below(random, static_cast<size_t>(plan->microbatches_of(action.stage)))));
+      }
+      break;
+    default:
+      break;
+  }
+  for (int r = 0; r < plan->ranks(); ++r) {
+    if (plan->first[r] < plan->first[r + 1]) plan->actions[plan->first[r]].joined = false;
+  }
+}
+
+TEST(Check, WhatOneWalkShowsTheRulesDoNotDeny) {
+  int right = 0, wrong = 0;
+  for (uint64_t seed = 1; seed <= 20'000; ++seed) {
+    std::mt19937_64 random(seed);
+    Plan plan = RandomRightPlan(random, 5, 4, /*copies=*/seed % 3 == 0, /*edges=*/seed % 4 == 0);
+    const bool before = Below(random, 2) == 0;
+    if (before) DrawFault(random, &plan);
+    if (Below(random, 3) == 0) plan = AddCollectives(plan, 2);
+    plan = Lower(plan);
+    if (!before) DrawFault(random, &plan);
+    // No text has a message without an edge.
+    const auto has_edge = [&plan](const Action& action) {
+      return !IsMessage(action.kind) || EdgeOf(plan, action) != nullptr;
+    };
+    if (!std::all_of(plan.actions.begin(), plan.actions.end(), has_edge)) continue;
+    const CheckOptions options = {.layout = CommLayout::kEdge,
+                                  .buffers = static_cast<int>(Below(random, 3))};
+    Diagnostics at_once, by_rules;
+    const bool good = Check(plan, options, &at_once);
+    for (const Rule& rule : Rules()) {
+      if (by_rules.empty() && Applies(rule, options)) rule.find(plan, options, &by_rules);
+    }
+    const Source source("x.plan", "");
+    ASSERT_EQ(good, by_rules.empty()) << "seed " << seed << "\n" << Print(plan);
+    ASSERT_EQ(at_once.findings().size(), by_rules.findings().size()) << "seed " << seed;
+    for (size_t i = 0; i < by_rules.findings().size(); ++i) {
+      ASSERT_EQ(at_once.findings()[i].text, by_rules.findings()[i].text) << "seed " << seed;
+    }
+    // Lists changed by hand may post receives early, where the walk waits.
+    if (good && before) {
+      ASSERT_TRUE(WalkedAtOnce(plan, options)) << "seed " << seed << "\n" << Print(plan);
+    }
+    ++(good ? right : wrong);
+  }
+  EXPECT_GT(right, 2'000);
+  EXPECT_GT(wrong, 5'000);
 }
 
 TEST(Check, EveryRuleHasAFailingCase) {

@@ -129,7 +129,7 @@ TEST(LiveMemory, BuffersAreHeldFromTheReceiveToTheUse) {
         }
       }
       if (plan.of(RankId(r)).empty()) continue;
-      ASSERT_EQ(ReceiveBuffersOf(plan, RankId(r)),
+      ASSERT_EQ(ReceiveBuffersOf(plan)[static_cast<size_t>(r)],
                 LargestSum(GroupsOfRank(plan, r), lived, 0).bytes);
     }
   }

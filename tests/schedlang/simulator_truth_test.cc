@@ -48,9 +48,7 @@ RandomCase MakeRandomCase(std::mt19937_64& random, bool sharing = false) {
   if (Below(random, 3) == 0) plan = AddCollectives(plan, 1 + static_cast<int>(Below(random, 3)));
   made.plan = Lower(plan, made.layout);
   int need = 1;
-  for (int r = 0; r < plan.ranks(); ++r) {
-    need = std::max(need, ReceiveBuffersOf(made.plan, RankId(r)));
-  }
+  for (const int buffers : ReceiveBuffersOf(made.plan)) need = std::max(need, buffers);
   if (Below(random, 2) == 0) made.receive_buffers = need + static_cast<int>(Below(random, 3));
   const size_t stages = plan.stages.size();
   CostModel& costs = made.costs;

@@ -104,9 +104,8 @@ void ExplainAll(const Plan& plan, CommLayout layout, bool collects, std::mt19937
   auto costs = ResolveCosts(*spec, lowered);
   ASSERT_TRUE(costs.ok()) << costs.status();
   if ((*random)() % 2 == 0) {
-    for (int r = 0; r < lowered.ranks(); ++r) {
-      costs->receive_buffers =
-          std::max(costs->receive_buffers, ReceiveBuffersOf(lowered, RankId(r)));
+    for (const int buffers : ReceiveBuffersOf(lowered)) {
+      costs->receive_buffers = std::max(costs->receive_buffers, buffers);
     }
   }
   const auto timeline = Simulate(lowered, *costs, layout);

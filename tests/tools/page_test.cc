@@ -52,7 +52,7 @@ TEST(PageTest, KeepsWhatWasObserved) {
   Timeline timeline;
   timeline.origin = "measured";
   timeline.schedule = "x";
-  timeline.events = {{ActionKind::kForward, false, StageId(0), MicrobatchId(0), 0, 10'000}};
+  timeline.events = {{.stage = StageId(0), .microbatch = MicrobatchId(0), .end_ns = 10'000}};
   timeline.first = {0, 1};
   Analysis analysis;
   analysis.causes.resize(1);

@@ -4,9 +4,15 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+#include <sstream>
+
 #include "absl/strings/str_cat.h"
+#include "schedlang/ask/cost_trials.h"
+#include "schedlang/ask/schedule_library.h"
 #include "schedlang/ask/sim_sweep.h"
 #include "tests/tools/tool_run.h"
+#include "tools/answers/summary.h"
 
 namespace stringline {
 namespace {
@@ -119,6 +125,75 @@ TEST(SessionTest, ASweepSimulatesWhatASimulationDoes) {
       }
     }
   }
+}
+
+// Costs of all sorts, of which some change collectives, buffers or links.
+std::string DrawCosts(std::mt19937_64& random) {
+  const auto below = [&random](int n) { return static_cast<int>(random() % n); };
+  std::string text = absl::StrCat("F=", 1 + below(20), ",I=", 1 + below(20), ",W=", 1 + below(20));
+  if (below(2) == 0) absl::StrAppend(&text, ",B=", 1 + below(40));
+  if (below(2) == 0) absl::StrAppend(&text, ",p2p=", below(9));
+  if (below(3) == 0) absl::StrAppend(&text, ",bytes=1MB,bandwidth=", 1 + below(9), "GB/s");
+  if (below(3) == 0) absl::StrAppend(&text, ",reduce=", 1 + below(50));
+  if (below(4) == 0) absl::StrAppend(&text, ",unshard=", 1 + below(9), ",buckets=", 1 + below(3));
+  if (below(4) == 0) absl::StrAppend(&text, ",receive_buffers=", 1 + below(40));
+  return text;
+}
+
+// Trials give what each simulation from the text on gives: the same step, findings and errors.
+TEST(SessionTest, TrialsOfCostsAreAsFreshSimulations) {
+  constexpr uint64_t kTrialSeed = 31;
+  std::mt19937_64 random(kTrialSeed);
+  int simulated = 0, refused = 0, prepared = 0;
+  for (const LibrarySchedule& schedule : ScheduleLibrary()) {
+    for (const CommLayout layout : {CommLayout::kEdge, CommLayout::kPair}) {
+      PlanRequest request{.file = std::string(schedule.name) + ".sched",
+                          .parameters = {{"P", 4}, {"M", 8}},
+                          .text = std::string(schedule.text)};
+      if (layout == CommLayout::kEdge && schedule.name == std::string("1f1b")) {
+        request.parameters.push_back({"window", 3});
+      }
+      const auto opened = OpenPlan(request);
+      if (!opened.ok() || !opened->plan) continue;
+      const MessageRequest messages{.layout = layout};
+      CostTrials trials(*opened, messages);
+      for (int n = 0; n < 12; ++n) {
+        const CostRequest costs{.text = DrawCosts(random)};
+        SCOPED_TRACE(absl::StrCat(schedule.name, " ", costs.text, ", seed ", kTrialSeed));
+        const auto fresh = OpenSimulated(request, costs, messages);
+        const auto trial = trials.Simulate(costs);
+        ASSERT_EQ(trial.status(), fresh.status());
+        ++(fresh.ok() ? simulated : refused);
+        if (!fresh.ok()) continue;
+        const Session& again = **trial;
+        ASSERT_EQ(again.timeline.has_value(), fresh->timeline.has_value());
+        ASSERT_EQ(Render(again.diagnostics, again.source),
+                  Render(fresh->diagnostics, fresh->source));
+        if (!fresh->timeline) continue;
+        ASSERT_EQ(Print(*again.timeline), Print(*fresh->timeline));
+        ASSERT_EQ(Print(*again.plan), Print(*fresh->plan));
+        ASSERT_EQ(again.written.has_value(), fresh->written.has_value());
+        std::ostringstream summary, fresh_summary;
+        PrintSummary(again, summary);
+        PrintSummary(*fresh, fresh_summary);
+        ASSERT_EQ(summary.str(), fresh_summary.str());
+      }
+      prepared += trials.prepared();
+    }
+  }
+  EXPECT_GT(simulated, 300);
+  EXPECT_GT(refused, 10);
+  EXPECT_LT(prepared, simulated);
+}
+
+TEST(SessionTest, TrialsOfCostsPrepareAPlanOnce) {
+  const std::string path = SourceFolder() + "/schedules/zb_v.sched";
+  CostTrials trials(*OpenPlan({path, "", {{"P", 4}, {"M", 8}}}), {});
+  for (int n = 1; n < 10; ++n) {
+    const auto step = trials.Simulate({.text = absl::StrCat("F=", n, ",I=1,W=1,p2p=", n % 3)});
+    ASSERT_TRUE(step.ok() && (*step)->timeline);
+  }
+  EXPECT_EQ(trials.prepared(), 1);
 }
 
 }  // namespace

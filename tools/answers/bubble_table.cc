@@ -21,7 +21,7 @@ Json CausesAsJson(const std::array<int64_t, kIdleCauses>& causes) {
 
 }  // namespace
 
-Json BubblesAsJson(const Session& step, const Bubbles& bubbles, const Analysis& analysis) {
+Json BubblesAsJson(const Session& step, const Bubbles& bubbles, const CausesByRank& causes) {
   const Timeline& timeline = *step.timeline;
   Json ranks = Json::array();
   for (size_t r = 0; r < bubbles.ranks.size(); ++r) {
@@ -30,7 +30,7 @@ Json BubblesAsJson(const Session& step, const Bubbles& bubbles, const Analysis& 
         {{"peak_activations", ActivationsAsJson(timeline.slices, rank.peak_activations)},
          {"busy_us", Microseconds(rank.busy_ns)},
          {"idle_us", Microseconds(rank.idle_ns)},
-         {"causes_us", CausesAsJson(analysis.causes[r])}});
+         {"causes_us", CausesAsJson(causes[r])}});
   }
   Json json = {{"ok", true},
                {"schedule", timeline.schedule},
@@ -95,11 +95,11 @@ void PrintBubbles(const Session& step, const Bubbles& bubbles, std::ostream& out
   }
 }
 
-void PrintCauses(const Analysis& analysis, std::ostream& out) {
+void PrintCauses(const CausesByRank& of_ranks, std::ostream& out) {
   constexpr int kBar = 30;
   std::array<int64_t, kIdleCauses> sums = {};
   int64_t all_ns = 0;
-  for (const auto& causes : analysis.causes) {
+  for (const auto& causes : of_ranks) {
     for (int c = 0; c < kIdleCauses; ++c) {
       sums[c] += causes[c];
       all_ns += causes[c];

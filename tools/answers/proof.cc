@@ -2,12 +2,14 @@
 #include "tools/answers/proof.h"
 
 #include <algorithm>
+#include <atomic>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/bytes.h"
 #include "schedlang/base/sl_check.h"
+#include "schedlang/base/threads.h"
 #include "schedlang/check/live_memory.h"
 #include "schedlang/check/rules.h"
 #include "schedlang/memory/memory_plan.h"
@@ -17,17 +19,18 @@ namespace stringline {
 namespace {
 
 int64_t ComputeActions(const Plan& plan) {
-  int64_t count = 0;
-  for (const Action& action : plan.actions) count += IsCompute(action.kind) ? 1 : 0;
+  std::atomic<int64_t> count = 0;
+  ForEachOnCores(plan.ranks(), plan.actions.size(), [&](int rank) {
+    int64_t of_rank = 0;
+    for (const Action& action : plan.of(RankId(rank))) of_rank += IsCompute(action.kind) ? 1 : 0;
+    count += of_rank;
+  });
   return count;
 }
 
 int MostReceiveBuffersOf(const Plan& lowered) {
-  int most = 0;
-  for (int r = 0; r < lowered.ranks(); ++r) {
-    most = std::max(most, ReceiveBuffersOf(lowered, RankId(r)));
-  }
-  return most;
+  const std::vector<int> of_ranks = ReceiveBuffersOf(lowered);
+  return of_ranks.empty() ? 0 : *std::max_element(of_ranks.begin(), of_ranks.end());
 }
 
 // True if the plan would hang if communicators connected at their first call.
@@ -37,10 +40,10 @@ bool NeedsConnections(const Plan& lowered, const CheckOptions& options) {
   return !findings.empty();
 }
 
-std::vector<const Rule*> Proven(const Plan& lowered, const CheckOptions& options) {
+std::vector<const Rule*> Proven(const Plan& lowered, const CheckOptions& options, bool has_steps) {
   std::vector<const Rule*> rules;
   for (const Rule& rule : Rules()) {
-    if (rule.code == Code::kUpdates && !HasSteps(lowered)) continue;
+    if (rule.code == Code::kUpdates && !has_steps) continue;
     if (rule.code == Code::kReadyOrder && lowered.window == 0) continue;
     if (Applies(rule, options)) rules.push_back(&rule);
   }
@@ -146,7 +149,8 @@ void PrintProof(const Plan& lowered, const Source& source, const CheckOptions& o
       << ComputeActions(lowered) << " actions on " << lowered.ranks()
       << (lowered.ranks() == 1 ? " rank" : " ranks") << "; proven:";
   const char* separator = " ";
-  for (const Rule* rule : Proven(lowered, options)) {
+  const bool has_steps = HasSteps(lowered);
+  for (const Rule* rule : Proven(lowered, options, has_steps)) {
     out << separator << rule->name;
     separator = ", ";
   }
@@ -170,7 +174,7 @@ void PrintProof(const Plan& lowered, const Source& source, const CheckOptions& o
     out << "    in ready order, window " << lowered.window << ", slack " << lowered.slack
         << ": this holds for every order that can happen\n";
   }
-  if (HasSteps(lowered)) out << "    " << PrintAge(lowered) << "\n";
+  if (has_steps) out << "    " << PrintAge(lowered) << "\n";
   if (!options.lazy && NeedsConnections(lowered, options)) {
     out << "    communicators must be connected before the step: it hangs with --lazy\n";
   }
@@ -191,7 +195,8 @@ Json ProofAsJson(const Plan& lowered, const Source& source, const CheckOptions& 
                      {"column", at.column}});
   }
   Json rules = Json::array();
-  for (const Rule* rule : Proven(lowered, options)) rules.push_back(rule->name);
+  const bool has_steps = HasSteps(lowered);
+  for (const Rule* rule : Proven(lowered, options, has_steps)) rules.push_back(rule->name);
   Json json = {{"ok", true},
                {"schedule", lowered.schedule},
                {"parameters", ParametersAsJson(lowered.parameters)},
@@ -205,7 +210,7 @@ Json ProofAsJson(const Plan& lowered, const Source& source, const CheckOptions& 
                {"hangs_when_lazy", NeedsConnections(lowered, options)},
                {"notes", std::move(notes)},
                {"findings", Json::array()}};
-  if (HasSteps(lowered)) {
+  if (has_steps) {
     json["steps"] = lowered.steps;
     json["versions"] = lowered.versions;
   }

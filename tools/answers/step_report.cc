@@ -164,7 +164,7 @@ void PrintReport(const Session& step, const TimeReport& report, std::ostream& ou
     PrintBalance(*report.balance, report.analysis.makespan_ns, "  ", out);
   }
   PrintReady(step, out);
-  PrintCauses(report.analysis, out);
+  PrintCauses(report.analysis.causes, out);
   PrintCausesOfRanks(report.analysis, out);
   if (report.network) PrintNetwork(*report.network, out);
   PrintCollectives(report.collectives, out);
@@ -176,7 +176,7 @@ void PrintReport(const Session& step, const TimeReport& report, std::ostream& ou
 }
 
 Json ReportAsJson(const Session& step, const TimeReport& report) {
-  Json json = BubblesAsJson(step, report.bubbles, report.analysis);
+  Json json = BubblesAsJson(step, report.bubbles, report.analysis.causes);
   Json critical = Json::object();
   for (const auto& [name, ns] : report.critical_ns) critical[name] = Microseconds(ns);
   json["critical_us"] = std::move(critical);

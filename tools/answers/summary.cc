@@ -3,7 +3,6 @@
 #include <optional>
 #include <vector>
 
-#include "schedlang/ask/step_answers.h"
 #include "schedlang/report/analysis.h"
 #include "schedlang/report/balance.h"
 #include "schedlang/report/memory_curve.h"
@@ -23,11 +22,15 @@ struct KnownMemory {
 
 KnownMemory MemoryOf(const Session& step) {
   KnownMemory known;
-  if (!step.costs) return known;
+  if (!step.costs || step.costs->memory.empty() || step.costs->capacity == 0) return known;
   const MemoryCurves memory = MemoryOver(*step.plan, *step.timeline, step.costs->memory);
-  known.capacity = memory.in_bytes ? step.costs->capacity : 0;
+  known.capacity = step.costs->capacity;
   known.overfull = FindOverfull(memory, known.capacity);
   return known;
+}
+
+CausesByRank CausesOf(const Session& step, const Bubbles& bubbles) {
+  return CausesOfIdle(*step.plan, *step.timeline, *step.links, bubbles.makespan_ns);
 }
 
 std::optional<MicrobatchBalance> BalanceOf(const Session& step) {
@@ -38,11 +41,12 @@ std::optional<MicrobatchBalance> BalanceOf(const Session& step) {
 }  // namespace
 
 void PrintSummary(const Session& step, std::ostream& out) {
-  PrintBubbles(step, MeasureBubbles(*step.timeline), out);
-  PrintCauses(AnalysisOf(step), out);
+  const Bubbles bubbles = MeasureBubbles(*step.timeline);
+  PrintBubbles(step, bubbles, out);
+  PrintCauses(CausesOf(step, bubbles), out);
   if (const auto balance = BalanceOf(step)) {
     out << "\n";
-    PrintBalance(*balance, MakespanOf(*step.timeline), "  ", out);
+    PrintBalance(*balance, bubbles.makespan_ns, "  ", out);
   }
   PrintReady(step, out);
   const KnownMemory memory = MemoryOf(step);
@@ -50,7 +54,8 @@ void PrintSummary(const Session& step, std::ostream& out) {
 }
 
 Json SummaryAsJson(const Session& step) {
-  Json json = BubblesAsJson(step, MeasureBubbles(*step.timeline), AnalysisOf(step));
+  const Bubbles bubbles = MeasureBubbles(*step.timeline);
+  Json json = BubblesAsJson(step, bubbles, CausesOf(step, bubbles));
   if (const auto balance = BalanceOf(step)) AddBalance(*balance, &json);
   AddReady(step, &json);
   const KnownMemory memory = MemoryOf(step);

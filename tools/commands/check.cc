@@ -1,4 +1,5 @@
 // stringline check: proves a plan, or lists its errors with their places.
+#include "schedlang/base/kept_memory.h"
 #include "tools/answers/proof.h"
 #include "tools/commands/command.h"
 #include "tools/io/requests.h"
@@ -7,6 +8,7 @@
 namespace stringline {
 
 int RunCheck(const Flags& flags, const Output& output) {
+  KeepLargeMemory();
   if (!flags.ranges.empty()) return RunCheckFor(flags, output);
   FindModelSizes model;
   if (!flags.model.empty()) {

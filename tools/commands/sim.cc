@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "schedlang/ask/jitter.h"
+#include "schedlang/base/kept_memory.h"
 #include "schedlang/base/status.h"
 #include "tools/answers/ready_lines.h"
 #include "tools/answers/summary.h"
@@ -28,6 +29,7 @@ absl::StatusOr<std::optional<JitteredSteps>> DrawnSteps(const Flags& flags, cons
 }  // namespace
 
 int RunSim(const Flags& flags, const Output& output) {
+  KeepLargeMemory();
   if (!flags.ranges.empty()) {
     if (flags.jitter.empty() && flags.seeds == 0) return RunSimFor(flags, output);
     return Fail(output, "--jitter and --seeds are of one step, and --for asks for many");

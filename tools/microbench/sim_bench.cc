@@ -1,96 +1,167 @@
-// The speed of the simulator:
+// The speed of checks and simulations, from a text to what is printed:
 //
-//   sim_bench [SCHEDULES-FOLDER]
+//   sim_bench [--folder SCHEDULES] [--against FILE]
 //
-// 1. One plan again and again: interleaved, P=128 M=1024, 1.6 million lowered actions, on one core;
-//    lowered actions a second, with its wiring known and with it made anew. Aim: 20 million.
-// 2. A sweep of 1,000 steps of some 10,000 computations each, on all cores, from text to makespan.
-//    Aim: 2 seconds on two cores.
+// 1. Large steps: checked, simulated, and simulated again with other costs (ask/cost_trials.h).
+// 2. The simulator alone, on one core: a plan again and again, with its wires known.
+// 3. A sweep of 1,000 steps of some 10,000 computations each, on all cores.
 //
-// The best of five runs each. Exit status 1 if an aim is missed.
+// A line for each: the processor time and the time by the clock, the least of five runs. FILE holds
+// what an earlier sim_bench printed, of another commit say: then each line also has the ratios of
+// the earlier times to these.
+#include <time.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <fstream>
 #include <functional>
+#include <map>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "schedlang/ask/cost_trials.h"
 #include "schedlang/ask/sim_sweep.h"
-#include "schedlang/elaborate/elaborate.h"
-#include "schedlang/lower/lower.h"
+#include "schedlang/base/kept_memory.h"
+#include "schedlang/base/sl_check.h"
 #include "schedlang/sim/simulate.h"
-#include "schedlang/text/parse.h"
+#include "tools/answers/proof.h"
+#include "tools/answers/summary.h"
 
 namespace stringline {
 namespace {
 
 constexpr int kBenchRuns = 5;
 
-double BestSeconds(const std::function<void()>& work) {
-  double best = 1e9;
+struct BenchTimes {
+  double processor_s = 1e9;
+  double clock_s = 1e9;
+};
+
+double ProcessorSeconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+BenchTimes LeastTimes(const std::function<void()>& work) {
+  BenchTimes least;
   for (int run = 0; run < kBenchRuns; ++run) {
     const auto start = std::chrono::steady_clock::now();
+    const double start_s = ProcessorSeconds();
     work();
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-    best = std::min(best, took.count());
+    least.processor_s = std::min(least.processor_s, ProcessorSeconds() - start_s);
+    least.clock_s = std::min(least.clock_s, took.count());
   }
-  return best;
+  return least;
 }
 
-ast::File ReadSchedule(const std::string& path) {
-  const auto source = ReadSource(path);
-  Diagnostics findings;
-  if (!source.ok()) {
-    std::fprintf(stderr, "sim_bench: %s\n", std::string(source.status().message()).c_str());
-    std::exit(2);
+// Prints lines as "check zb_v P=512 M=2048: processor 1.234 s, clock 0.987 s", with ratios to the
+// lines of an earlier run.
+class BenchLines {
+ public:
+  explicit BenchLines(const std::string& against) {
+    if (against.empty()) return;
+    std::ifstream file(against);
+    SL_CHECK(file.good()) << against << " cannot be read";
+    for (std::string line; std::getline(file, line);) {
+      const size_t colon = line.find(": processor ");
+      BenchTimes times;
+      if (colon != std::string::npos &&
+          std::sscanf(line.c_str() + colon, ": processor %lf s, clock %lf s", &times.processor_s,
+                      &times.clock_s) == 2) {
+        earlier_[line.substr(0, colon)] = times;
+      }
+    }
+    SL_CHECK(!earlier_.empty()) << against << " has no line of sim_bench";
   }
-  std::optional<ast::File> file = Parse(*source, &findings);
-  if (!file) std::exit(2);
-  return *std::move(file);
+
+  void Measure(const std::string& name, const std::function<void()>& work) const {
+    const BenchTimes times = LeastTimes(work);
+    std::string line = absl::StrFormat("%s: processor %.3f s, clock %.3f s", name,
+                                       times.processor_s, times.clock_s);
+    if (const auto before = earlier_.find(name); before != earlier_.end()) {
+      absl::StrAppendFormat(&line, "; before %.2f and %.2f times as long",
+                            before->second.processor_s / times.processor_s,
+                            before->second.clock_s / times.clock_s);
+    }
+    std::printf("%s\n", line.c_str());
+    std::fflush(stdout);
+  }
+
+ private:
+  std::map<std::string, BenchTimes> earlier_;  // by name
+};
+
+template <typename T>
+T Value(absl::StatusOr<T> value) {
+  SL_CHECK(value.ok()) << value.status();
+  return *std::move(value);
 }
 
-bool BenchOnePlan(const std::string& folder) {
-  const ast::File file = ReadSchedule(folder + "/interleaved.sched");
-  Diagnostics findings;
-  const Plan lowered = Lower(*Elaborate(file, "", {{"P", 128}, {"M", 1024}}, &findings));
-  const CostModel costs = *ResolveCosts(UnitCosts(), lowered);
-  const Wiring wiring = WiringOf(lowered, CommLayout::kEdge);
-  const auto million = static_cast<double>(lowered.actions.size()) / 1e6;
-  const double again = BestSeconds([&] { (void)Simulate(lowered, wiring, costs); });
-  const double anew = BestSeconds([&] { (void)Simulate(lowered, costs); });
-  std::printf("one plan of %.2f million actions: %.1f million/s, with its wiring %.1f million/s\n",
-              million, million / again, million / anew);
-  return million / again >= 20;
+void BenchStep(const BenchLines& lines, const std::string& folder, const std::string& schedule,
+               int ranks, int microbatches) {
+  const PlanRequest request{.file = absl::StrCat(folder, "/", schedule, ".sched"),
+                            .parameters = {{"P", ranks}, {"M", microbatches}}};
+  const std::string title = absl::StrCat(schedule, " P=", ranks, " M=", microbatches);
+  lines.Measure("check " + title, [&] {
+    const Session checked = Value(OpenCheckedPlan(request, {}));
+    std::ostringstream out;
+    PrintProof(*checked.plan, checked.source, checked.checked_for, out);
+  });
+  lines.Measure("sim " + title, [&] {
+    std::ostringstream out;
+    PrintSummary(Value(OpenSimulated(request, {}, {})), out);
+  });
+  CostTrials trials(Value(OpenPlan(request)), {});
+  int trial = 0;
+  const auto costs = [&trial] {
+    return CostRequest{.text = absl::StrCat("F=10,B=", 15 + trial++ % 10, ",I=12,W=8,p2p=1")};
+  };
+  (void)Value(trials.Simulate(costs()));
+  lines.Measure("again " + title, [&] { (void)Value(trials.Simulate(costs())); });
+  const Session& step = *Value(trials.Simulate(costs()));
+  lines.Measure("simulator alone " + title,
+                [&] { (void)Value(Simulate(*step.plan, *step.links, *step.costs)); });
 }
 
-bool BenchSweep(const std::string& folder) {
+void BenchSweep(const BenchLines& lines, const std::string& folder) {
   SweepQuestion question{.ranges = {*ParseSweepRange("M=350..599")}, .fixed = {{"P", 8}}};
   for (const char* const name : {"1f1b", "gpipe", "zb_h1", "looped_bfs"}) {
     question.schedules.push_back({.file = folder + "/" + name + ".sched"});
   }
   std::optional<BrokenFile> broken;
-  const auto sweep = ListSweep(question, &broken);
-  if (!sweep.ok() || !*sweep) std::exit(2);
-  const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  int64_t actions = 0;
-  const double seconds = BestSeconds([&] {
-    const auto steps = SimulateAll(**sweep, {UnitCosts(), {}}, CommLayout::kEdge, threads);
-    actions = 0;
-    for (const SweptStep& step : *steps) actions += step.actions;
+  const auto sweep = Value(ListSweep(question, &broken));
+  SL_CHECK(sweep) << "the schedules have findings";
+  lines.Measure(absl::StrCat("sweep of ", sweep->plans(), " steps"), [&] {
+    (void)Value(SimulateAll(*sweep, {UnitCosts(), {}}, CommLayout::kEdge));
   });
-  const auto count = static_cast<double>((*sweep)->plans());
-  std::printf("%.0f steps of %.0f computations: %.2f s on %d cores\n", count,
-              static_cast<double>(actions) / count, seconds, threads);
-  return seconds * threads <= 4;
 }
 
 }  // namespace
 }  // namespace stringline
 
 int main(int argc, char** argv) {
-  const std::string folder = argc > 1 ? argv[1] : "schedules";
-  const bool one = stringline::BenchOnePlan(folder);
-  const bool sweep = stringline::BenchSweep(folder);
-  return one && sweep ? 0 : 1;
+  std::string folder = "schedules", against;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    std::string* const value = argument == "--folder"    ? &folder
+                               : argument == "--against" ? &against
+                                                         : nullptr;
+    if (value == nullptr || i + 1 == argc) {
+      std::fprintf(stderr, "usage: sim_bench [--folder SCHEDULES] [--against FILE]\n");
+      return 2;
+    }
+    *value = argv[++i];
+  }
+  stringline::KeepLargeMemory();
+  const stringline::BenchLines lines(against);
+  stringline::BenchStep(lines, folder, "interleaved", 128, 1024);
+  stringline::BenchStep(lines, folder, "zb_v", 512, 2048);
+  stringline::BenchSweep(lines, folder);
 }

@@ -1,10 +1,12 @@
 #include "tools/view/words.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "schedlang/base/threads.h"
 
 namespace stringline {
 
@@ -116,8 +118,12 @@ std::string PrintReconstruction(const Timeline& timeline) {
 }
 
 int64_t ComputeEvents(const Timeline& timeline) {
-  int64_t count = 0;
-  for (const Event& event : timeline.events) count += IsCompute(event.kind) ? 1 : 0;
+  std::atomic<int64_t> count = 0;
+  ForEachOnCores(timeline.ranks(), timeline.events.size(), [&](int rank) {
+    int64_t of_rank = 0;
+    for (const Event& event : timeline.of(RankId(rank))) of_rank += IsCompute(event.kind) ? 1 : 0;
+    count += of_rank;
+  });
   return count;
 }
 
