@@ -125,15 +125,15 @@ absl::Status CheckLatent(const ModelShape& shape) {
 absl::Status ReadLayers(const char* key, const char* others, const YAML::Node& value,
                         int64_t* layers) {
   const std::string word = value.IsScalar() ? value.Scalar() : "";
-  if (word == "all") {
-    *layers = kAllLayers;
+  if (word == "all" || word == "none") {
+    *layers = word == "all" ? kAllLayers : 0;
     return absl::OkStatus();
   }
   if (absl::SimpleAtoi(word, layers) && *layers >= 0 && *layers < kAllLayers) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat(key, ": expected ", others, "all, or a number of layers of each stage"));
+      absl::StrCat(key, ": expected none, ", others, "all, or a number of layers of each stage"));
 }
 
 absl::Status ReadModel(const YAML::Node& map, ModelShape* shape) {

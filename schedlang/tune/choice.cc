@@ -85,6 +85,19 @@ absl::Status AddPin(absl::string_view key, absl::string_view value, Pins* pins) 
 
 }  // namespace
 
+std::string PrintRecompute(const Choice& choice) {
+  const char* const name = NameOf(choice.recompute);
+  return choice.quarters < 4 ? absl::StrCat(name, " ", choice.quarters, "/4") : name;
+}
+
+int64_t LayersOf(const Choice& choice, int64_t layers) {
+  const int64_t stages = choice.pipeline * choice.turns;
+  const int64_t of_stage = (layers + stages - 1) / stages;
+  // A group leaves its stages open: rounded down, a bound of its times holds for all of them.
+  const int64_t up = choice.schedule < 0 ? 0 : 3;
+  return (choice.quarters * of_stage + up) / 4;
+}
+
 std::string Print(const Choice& choice) {
   std::string text = absl::StrCat("tp=", choice.tensor);
   if (choice.context > 1) absl::StrAppend(&text, " cp=", choice.context);
@@ -101,6 +114,7 @@ std::string Print(const Choice& choice) {
   }
   if (choice.recompute != Recompute::kNone) {
     absl::StrAppend(&text, " recompute=", NameOf(choice.recompute));
+    if (choice.quarters < 4) absl::StrAppend(&text, ":", choice.quarters, "/4");
   }
   return text;
 }

@@ -13,10 +13,12 @@
 
 namespace stringline::tune {
 
-// What layers do again for their backwards: nothing; what is cheap (norms, the gate, the last
-// products of latent attention); or all of their forward.
-enum class Recompute : uint8_t { kNone, kSelective, kFull };
-inline constexpr const char* kRecomputes[] = {"none", "selective", "full"};
+// What layers do so that they keep less until their backwards: nothing; again what is cheap (norms,
+// the gate, the last products of latent attention); again all of their forward, some layers of each
+// stage or all; or copies to the host and back, some layers or all, as Megatron-LM does where there
+// is no pipeline.
+enum class Recompute : uint8_t { kNone, kSelective, kPart, kFull, kOffload };
+inline constexpr const char* kRecomputes[] = {"none", "selective", "part", "full", "offload"};
 inline const char* NameOf(Recompute recompute) { return kRecomputes[static_cast<int>(recompute)]; }
 
 // tensor x context x pipeline x data GPUs, in Megatron's layout (data_parallel.h): `data` copies of
@@ -27,6 +29,7 @@ struct Choice {
   int64_t microbatch = 1;    // sequences
   int64_t microbatches = 1;  // of a pipeline, in a step
   Recompute recompute = Recompute::kNone;
+  int64_t quarters = 4;  // of each stage's layers, those that do so: kPart, kOffload
   Sharding sharding = Sharding::kNone;
   // The schedule, its index in KnownSchedules; -1 in a group of choices, which leaves it and what
   // follows open.
@@ -43,6 +46,11 @@ using MeshKey = std::array<int64_t, 5>;
 inline MeshKey MeshOf(const Choice& choice) {
   return {choice.tensor, choice.context, choice.pipeline, choice.expert, choice.data};
 }
+
+// "none", "part 2/4".
+std::string PrintRecompute(const Choice& choice);
+// The number of layers of each stage of so many that do what `recompute` says, rounded up.
+int64_t LayersOf(const Choice& choice, int64_t layers);
 
 // "tp=8 pp=16 dp=8 microbatch=1 interleaved vp=8 sharding=optimizer": parts at their usual value
 // are left out.

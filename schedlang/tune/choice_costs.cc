@@ -17,7 +17,10 @@ CostSpec ChoiceCosts(const CostSpec& base, const Choice& choice) {
   model.microbatch = choice.microbatch;
   spec.sharding = choice.sharding;
   model.recomputes_cheap = choice.recompute == Recompute::kSelective;
-  model.recomputed_layers = choice.recompute == Recompute::kFull ? model.layers : 0;
+  const int64_t layers = LayersOf(choice, model.layers);
+  const bool again = choice.recompute == Recompute::kPart;
+  model.recomputed_layers = choice.recompute == Recompute::kFull ? model.layers : again ? layers : 0;
+  model.hosted_layers = choice.recompute == Recompute::kOffload ? layers : 0;
   return spec;
 }
 

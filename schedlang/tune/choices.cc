@@ -1,6 +1,7 @@
 #include "schedlang/tune/choices.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/fields.h"
@@ -25,6 +26,21 @@ bool Allows(const std::optional<T>& pin, const U& value) {
   return !pin || *pin == value;
 }
 
+constexpr std::pair<Recompute, int64_t> kWaysToKeepLess[] = {
+    {Recompute::kNone, 4},    {Recompute::kSelective, 4}, {Recompute::kPart, 1},
+    {Recompute::kPart, 2},    {Recompute::kPart, 3},      {Recompute::kFull, 4},
+    {Recompute::kOffload, 1}, {Recompute::kOffload, 2},   {Recompute::kOffload, 3},
+    {Recompute::kOffload, 4}};
+
+void AddSharings(Choice group, const Pins& pins, std::vector<Choice>* groups) {
+  for (int s = 0; s < 4; ++s) {
+    group.sharding = static_cast<Sharding>(s);
+    if (!Allows(pins.sharding, group.sharding)) continue;
+    if (group.sharding != Sharding::kNone && group.copies() == 1) continue;
+    groups->push_back(group);
+  }
+}
+
 // The groups of a mesh.
 void AddGroups(const Choice& mesh, int64_t sequences, const Pins& pins,
                std::vector<Choice>* groups) {
@@ -33,15 +49,12 @@ void AddGroups(const Choice& mesh, int64_t sequences, const Pins& pins,
     Choice group = mesh;
     group.microbatch = microbatch;
     group.microbatches = sequences / microbatch;
-    for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
-      if (!Allows(pins.recompute, recompute)) continue;
+    for (const auto& [recompute, quarters] : kWaysToKeepLess) {
+      const bool is_host = recompute == Recompute::kOffload;
+      if (!Allows(pins.recompute, recompute) || (is_host && group.pipeline > 1)) continue;
       group.recompute = recompute;
-      for (int s = 0; s < 4; ++s) {
-        group.sharding = static_cast<Sharding>(s);
-        if (!Allows(pins.sharding, group.sharding)) continue;
-        if (group.sharding != Sharding::kNone && group.copies() == 1) continue;
-        groups->push_back(group);
-      }
+      group.quarters = quarters;
+      AddSharings(group, pins, groups);
     }
   }
 }

@@ -22,6 +22,7 @@ namespace stringline::tune {
 namespace {
 
 constexpr int64_t kMostGpus = 1'000'000;
+constexpr int64_t kMillion = 1'000'000;
 constexpr const char* kHardwareKeys =
     "a hardware file has flops (a second, by precision: {bf16: 989e12, fp8: 1979e12}), memory, "
     "memory_bandwidth, efficiency, bandwidth and p2p between nodes, and node: {ranks, bandwidth, "
@@ -90,6 +91,14 @@ absl::StatusOr<Cluster> ReadMap(const Source& source) {
       cluster.gpus > kMostGpus) {
     return ErrorAt(source, gpus, absl::StrCat("gpus: expected a number from 1 to ", kMostGpus));
   }
+  if (const YAML::Node reserve = root["reserve"]) {
+    const absl::StatusOr<int64_t> share =
+        ParseInUnit(CostUnit::kShare, reserve.IsScalar() ? reserve.Scalar() : "");
+    if (!share.ok() || *share >= kMillion) {
+      return ErrorAt(source, reserve, "reserve: expected a share of a GPU's memory, as 6%");
+    }
+    cluster.reserve = *share;
+  }
   SL_ASSIGN_OR_RETURN(const Source hardware, FindHardware(source, root["hardware"]));
   cluster.name = root["hardware"].Scalar();
   SL_ASSIGN_OR_RETURN(const YAML::Node base, LoadYaml(hardware));
@@ -97,7 +106,7 @@ absl::StatusOr<Cluster> ReadMap(const Source& source) {
   YAML::Node own(YAML::NodeType::Map);
   for (const auto& entry : root) {
     const std::string key = entry.first.Scalar();
-    if (key != "hardware" && key != "gpus") own[key] = entry.second;
+    if (key != "hardware" && key != "gpus" && key != "reserve") own[key] = entry.second;
   }
   cluster.machine = Source(source.path(), absl::StrCat(YAML::Dump(Merged(base, own)), "\n"));
   return cluster;
@@ -146,6 +155,7 @@ absl::StatusOr<CostSpec> ReadModel(const Source& source, const Cluster& cluster)
   if (model.recomputes_cheap || model.recomputed_layers > 0) {
     return refuse("layer_recompute", kChosen);
   }
+  if (model.hosted_layers > 0) return refuse("layer_offload", kChosen);
   if (!spec.microbatches.empty()) return refuse("microbatch", "unequal ones are not planned for");
   for (const auto& [key, values] : spec.values) {
     const CostKey* const known = FindCostKey(key);
@@ -156,6 +166,9 @@ absl::StatusOr<CostSpec> ReadModel(const Source& source, const Cluster& cluster)
     return absl::InvalidArgumentError(absl::StrCat(
         cluster.machine.path(), ": the memory of a GPU is not known; ", kHardwareKeys));
   }
+  int64_t& capacity = spec.values["memory.capacity"][0];
+  capacity -= static_cast<int64_t>(static_cast<double>(capacity) * 1e-6 *
+                                   static_cast<double>(cluster.reserve));
   return spec;
 }
 

@@ -2,6 +2,8 @@
 //
 //   hardware: h100        # a known name, or a hardware file, its path seen from this file
 //   gpus: 1024
+//   reserve: 6%           # of a GPU's memory, for what is not counted: CUDA's context, the
+//                         # buffers of NCCL and of libraries, fragmentation; 6 % if not given
 //   efficiency: 0.5       # further keys replace those of the hardware (costs.h)
 //   node: {ranks: 8, bandwidth: 400GB/s}
 //
@@ -22,6 +24,7 @@ namespace stringline::tune {
 struct Cluster {
   std::string name;  // of the hardware: "h100", or the file's path
   int64_t gpus = 0;
+  int64_t reserve = 60'000;  // millionths
   // The hardware with the cluster's own keys in place of its, as a hardware file. Its path is the
   // cluster file's, so errors name that.
   Source machine = Source("", "");

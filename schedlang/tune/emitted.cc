@@ -32,7 +32,16 @@ std::string CostsText(const EmitQuestion& question) {
                   ", context: ", choice.context, ", pipeline: ", choice.pipeline,
                   ", data: ", choice.data, ", expert: ", choice.expert, "}\n");
   absl::StrAppend(&text, "sharding: ", NameOf(choice.sharding), "\n");
-  absl::StrAppend(&text, "layer_recompute: ", NameOf(choice.recompute), "\n");
+  const int64_t layers = LayersOf(choice, question.base.formula->model.layers);
+  if (choice.recompute == Recompute::kOffload) {
+    absl::StrAppend(&text, "layer_offload: ", layers, "\n");
+  } else {
+    absl::StrAppend(&text, "layer_recompute: ",
+                    choice.recompute == Recompute::kFull   ? "all"
+                    : choice.recompute == Recompute::kPart ? absl::StrCat(layers)
+                                                           : NameOf(choice.recompute),
+                    "\n");
+  }
   absl::StrAppend(&text, "hardware: hardware.yaml\n");
   return text;
 }
@@ -109,8 +118,10 @@ std::string RunText(const EmitQuestion& question) {
     reasons.push_back(absl::StrCat("precision ", kPrecisions[static_cast<int>(model.precision)],
                                    ": it trains in fp32 and bf16"));
   }
-  if (choice.recompute == Recompute::kSelective) {
-    reasons.emplace_back("recompute=selective: it recomputes whole stages");
+  if (choice.recompute != Recompute::kNone && choice.recompute != Recompute::kFull) {
+    reasons.push_back(
+        absl::StrCat("recompute=", NameOf(choice.recompute),
+                     ": it recomputes whole stages, and copies what its schedule says to the host"));
   }
   if (model.kv_rank > 0 || model.window > 0 || model.predicted > 0) {
     reasons.emplace_back("latent attention, windows and further predicted tokens are not trained");

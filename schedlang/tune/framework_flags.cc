@@ -137,11 +137,17 @@ void AddOrder(const FrameworkQuestion& question, Lines* lines) {
 
 void AddRecompute(const FrameworkQuestion& question, Lines* lines) {
   if (question.choice.recompute == Recompute::kNone) return;
-  const bool full = question.choice.recompute == Recompute::kFull;
-  lines->Flag("--recompute-granularity", NameOf(question.choice.recompute));
-  if (full) {
-    lines->Flag("--recompute-method", "uniform");
-    lines->Flag("--recompute-num-layers", 1);
+  const Recompute recompute = question.choice.recompute;
+  const int64_t layers = LayersOf(question.choice, question.model.layers);
+  if (recompute == Recompute::kOffload) {
+    lines->Flag("--cpu-offloading-num-layers", layers);
+    return;
+  }
+  lines->Flag("--recompute-granularity", recompute == Recompute::kSelective ? "selective" : "full");
+  if (recompute != Recompute::kSelective) {
+    const bool part = recompute == Recompute::kPart;
+    lines->Flag("--recompute-method", part ? "block" : "uniform");
+    lines->Flag("--recompute-num-layers", part ? layers : 1);
     return;
   }
   std::string modules = "layernorm";
@@ -265,7 +271,17 @@ std::string TorchTitanKeys(const FrameworkQuestion& question) {
     }
   }
   lines.Add("\n[activation_checkpoint]");
-  lines.Key("mode", absl::StrCat("\"", NameOf(choice.recompute), "\""));
+  const bool some = choice.recompute == Recompute::kPart;
+  const bool is_host = choice.recompute == Recompute::kOffload;
+  lines.Key("mode", absl::StrCat("\"", some      ? "full"
+                                       : is_host ? "none"
+                                                 : NameOf(choice.recompute),
+                                 "\""));
+  if (some || is_host) {
+    lines.Add(absl::StrCat("# The choice ", some ? "recomputes " : "copies to the host what is kept by ",
+                           LayersOf(choice, question.model.layers),
+                           " layers of each stage; TorchTitan does it for all layers or none."));
+  }
   if (choice.recompute == Recompute::kSelective) {
     lines.Add("# Its default does every second matrix product again; here only what is cheap is.");
   }

@@ -105,6 +105,7 @@ absl::StatusOr<StepParts> StepPartsOf(const BaseCosts& base, const Choice& choic
   SL_ASSIGN_OR_RETURN(const Timeline alone, simulated(WithoutCollectives(free)));
   Choice once = choice;
   once.recompute = Recompute::kNone;
+  once.quarters = 4;
   SL_ASSIGN_OR_RETURN(const CostModel free_once,
                       CostsOfChoice(WithFreeLinks(base), once, prepared.written));
   SL_ASSIGN_OR_RETURN(const Timeline alone_once, simulated(WithoutCollectives(free_once)));

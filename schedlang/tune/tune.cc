@@ -70,7 +70,7 @@ class Shared {
     Choice key;
     absl::StatusOr<Value> value;
   };
-  using Words = std::array<int64_t, 9>;
+  using Words = std::array<int64_t, 10>;
   static Words KeyWords(const Choice& key) {
     return {key.tensor,
             key.context,
@@ -80,6 +80,7 @@ class Shared {
             key.microbatch,
             key.microbatches,
             static_cast<int64_t>(key.recompute),
+            key.quarters,
             static_cast<int64_t>(key.sharding)};
   }
 
@@ -166,6 +167,7 @@ class Planner {
   static Choice MeshAndSharding(Choice group) {
     group.microbatch = group.microbatches = 1;
     group.recompute = Recompute::kNone;
+    group.quarters = 4;
     return group;
   }
   static Choice WithoutSharding(Choice group) {

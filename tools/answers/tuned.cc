@@ -48,7 +48,7 @@ TunedRows TunedTable(const TunedChoices& tuned) {
                     absl::StrCat(choice.turns),
                     choice.light_ends ? "light ends" : "even",
                     NameOf(choice.sharding),
-                    NameOf(choice.recompute),
+                    PrintRecompute(choice),
                     absl::StrFormat("%.1f", tuned.TokensPerGpu(outcome.step_ns)),
                     PrintTenth(tuned.UtilizationOf(outcome.step_ns)),
                     PrintTime(outcome.step_ns),
@@ -119,7 +119,7 @@ Json ChoiceAsJson(const Outcome& outcome) {
           {"schedule", ScheduleNameOf(outcome)},
           {"split", choice.light_ends ? "light-ends" : "even"},
           {"sharding", NameOf(choice.sharding)},
-          {"recompute", NameOf(choice.recompute)}};
+          {"recompute", PrintRecompute(choice)}};
 }
 
 std::string HtmlOf(const std::string& text) {
