@@ -19,7 +19,9 @@ CostSpec ChoiceCosts(const CostSpec& base, const Choice& choice) {
   model.recomputes_cheap = choice.recompute == Recompute::kSelective;
   const int64_t layers = LayersOf(choice, model.layers);
   const bool again = choice.recompute == Recompute::kPart;
-  model.recomputed_layers = choice.recompute == Recompute::kFull ? model.layers : again ? layers : 0;
+  model.recomputed_layers = choice.recompute == Recompute::kFull ? model.layers
+                            : again                              ? layers
+                                                                 : 0;
   model.hosted_layers = choice.recompute == Recompute::kOffload ? layers : 0;
   return spec;
 }

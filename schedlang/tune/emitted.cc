@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "schedlang/ask/open_source.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
@@ -18,15 +17,18 @@
 namespace stringline::tune {
 namespace {
 
-constexpr const char* kCostsHeader =
-    "# The costs of a choice of `stringline tune`, for `stringline sim schedule.sched --costs "
-    "costs.yaml`.\n";
+// The command for people.
+std::string SimulatedBy(const Choice& choice) {
+  return absl::StrCat("stringline sim schedule.sched P=", choice.pipeline,
+                      " M=", choice.microbatches, " --costs costs.yaml");
+}
 
 std::string CostsText(const EmitQuestion& question) {
   const Choice& choice = question.choice;
   const auto root = LoadYaml(question.model);
   SL_CHECK(root.ok()) << root.status();
-  std::string text = absl::StrCat(kCostsHeader, "# ", Print(choice), "\n", YAML::Dump(*root), "\n");
+  std::string text = absl::StrCat("# The costs of a choice of `stringline tune`: ", Print(choice),
+                                  "\n# ", SimulatedBy(choice), "\n", YAML::Dump(*root), "\n");
   absl::StrAppend(&text, "data: {microbatch: ", choice.microbatch, "}\n");
   absl::StrAppend(&text, "mesh: {layout: megatron, tensor: ", choice.tensor,
                   ", context: ", choice.context, ", pipeline: ", choice.pipeline,
@@ -35,7 +37,7 @@ std::string CostsText(const EmitQuestion& question) {
   const int64_t layers = LayersOf(choice, question.base.formula->model.layers);
   if (choice.recompute == Recompute::kOffload) {
     absl::StrAppend(&text, "layer_offload: ", layers, "\n");
-  } else {
+  } else if (choice.recompute != Recompute::kNone) {
     absl::StrAppend(&text, "layer_recompute: ",
                     choice.recompute == Recompute::kFull   ? "all"
                     : choice.recompute == Recompute::kPart ? absl::StrCat(layers)
@@ -67,31 +69,25 @@ std::string ScheduleText(const EmitQuestion& question) {
   // From behind, so that places before stay where they are.
   for (size_t i = parameters.size(); i-- > 0;) {
     for (const Parameter& parameter : ParametersOf(choice)) {
-      if (parameter.name != parameters[i].name.text) continue;
-      const Span name = parameters[i].name.span;
-      if (!parameters[i].value) {
-        text.insert(name.end, absl::StrCat(" = ", parameter.value));
-      } else {
-        const Span value = parameters[i].value->span;
-        text.replace(value.begin, value.end - value.begin, absl::StrCat(parameter.value));
-      }
+      if (parameter.name != parameters[i].name.text || !parameters[i].value) continue;
+      const Span value = parameters[i].value->span;
+      text.replace(value.begin, value.end - value.begin, absl::StrCat(parameter.value));
     }
   }
-  return absl::StrCat("# A choice of `stringline tune`: ", Print(choice), "\n#\n", text);
+  return absl::StrCat("# A choice of `stringline tune`: ", Print(choice), "\n# ",
+                      SimulatedBy(choice), "\n#\n", text);
 }
 
-// The text of the order that was found, with its P and M as defaults.
+// The text of the order that was found.
 absl::StatusOr<std::string> FoundText(const EmitQuestion& question) {
   search::WriteOptions options;
   options.name = "found";
   options.header = {
-      absl::StrCat("A choice of `stringline tune`, in a better order: ", Print(question.choice))};
+      absl::StrCat("A choice of `stringline tune`, in a better order: ", Print(question.choice)),
+      SimulatedBy(question.choice)};
   SL_ASSIGN_OR_RETURN(const search::WrittenSchedule written,
                       search::WriteSchedule(*question.found, options));
-  return absl::StrReplaceAll(
-      written.text,
-      {{"schedule found(P, M", absl::StrCat("schedule found(P = ", question.choice.pipeline,
-                                            ", M = ", question.choice.microbatches)}});
+  return written.text;
 }
 
 // A run file, or in its place the reasons why the executor cannot run the choice.
@@ -119,9 +115,9 @@ std::string RunText(const EmitQuestion& question) {
                                    ": it trains in fp32 and bf16"));
   }
   if (choice.recompute != Recompute::kNone && choice.recompute != Recompute::kFull) {
-    reasons.push_back(
-        absl::StrCat("recompute=", NameOf(choice.recompute),
-                     ": it recomputes whole stages, and copies what its schedule says to the host"));
+    reasons.push_back(absl::StrCat(
+        "recompute=", NameOf(choice.recompute),
+        ": it recomputes whole stages, and copies what its schedule says to the host"));
   }
   if (model.kv_rank > 0 || model.window > 0 || model.predicted > 0) {
     reasons.emplace_back("latent attention, windows and further predicted tokens are not trained");

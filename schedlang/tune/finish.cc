@@ -20,7 +20,8 @@ class Finisher {
       : request_(request), start_ns_(start_ns), cache_(cache), answer_(answer) {}
 
   absl::Status Run() {
-    ImproveOrders();
+    // A schedule that is given keeps its order.
+    if (!request_.pins.schedule) ImproveOrders();
     SL_RETURN_IF_ERROR(AddParts(&answer_->best));
     if (request_.jitter == 0) return absl::OkStatus();
     return JudgeWithJitter();
@@ -37,7 +38,8 @@ class Finisher {
     for (size_t i = 0; i < count && !IsWished(request_.stop); ++i) {
       Outcome& outcome = answer_->best[i];
       SearchBudget budget;
-      const int64_t left_ns = start_ns_ + static_cast<int64_t>(kUntil * request_.seconds * 1e9) - NowNs();
+      const int64_t left_ns =
+          start_ns_ + static_cast<int64_t>(kUntil * request_.seconds * 1e9) - NowNs();
       if (request_.evaluations > 0) {
         budget.iterations = std::min(request_.evaluations, kMostIterations);
       } else if (left_ns > 0) {

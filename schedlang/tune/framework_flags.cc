@@ -273,12 +273,14 @@ std::string TorchTitanKeys(const FrameworkQuestion& question) {
   lines.Add("\n[activation_checkpoint]");
   const bool some = choice.recompute == Recompute::kPart;
   const bool is_host = choice.recompute == Recompute::kOffload;
-  lines.Key("mode", absl::StrCat("\"", some      ? "full"
-                                       : is_host ? "none"
-                                                 : NameOf(choice.recompute),
+  lines.Key("mode", absl::StrCat("\"",
+                                 some      ? "full"
+                                 : is_host ? "none"
+                                           : NameOf(choice.recompute),
                                  "\""));
   if (some || is_host) {
-    lines.Add(absl::StrCat("# The choice ", some ? "recomputes " : "copies to the host what is kept by ",
+    lines.Add(absl::StrCat("# The choice ",
+                           some ? "recomputes " : "copies to the host what is kept by ",
                            LayersOf(choice, question.model.layers),
                            " layers of each stage; TorchTitan does it for all layers or none."));
   }

@@ -72,16 +72,11 @@ class Shared {
   };
   using Words = std::array<int64_t, 10>;
   static Words KeyWords(const Choice& key) {
-    return {key.tensor,
-            key.context,
-            key.pipeline,
-            key.expert,
-            key.data,
-            key.microbatch,
-            key.microbatches,
-            static_cast<int64_t>(key.recompute),
-            key.quarters,
-            static_cast<int64_t>(key.sharding)};
+    return {key.tensor,       key.context,
+            key.pipeline,     key.expert,
+            key.data,         key.microbatch,
+            key.microbatches, static_cast<int64_t>(key.recompute),
+            key.quarters,     static_cast<int64_t>(key.sharding)};
   }
 
   std::map<Words, Entry> values_;
@@ -112,7 +107,7 @@ class Planner {
   static constexpr double kShareOfRounds = 0.7;  // of the time
 
   bool IsOver() const {
-    const int64_t evaluated = counts_.simulated + counts_.too_large + counts_.refused;
+    const int64_t evaluated = counts_.simulated + counts_.too_large;
     if (request_.evaluations > 0)
       return evaluated >= request_.evaluations || IsWished(request_.stop);
     return NowNs() >= start_ns_ + static_cast<int64_t>(kShareOfRounds * request_.seconds * 1e9) ||
