@@ -354,7 +354,12 @@ class CostResolver {
     const int64_t weights = stage.parameters * model.bytes, gradients = stage.parameters * 4;
     memory(MemoryClass::kWeights, share_from(Sharding::kParameters, weights));
     memory(MemoryClass::kGradients, share_from(Sharding::kGradients, gradients));
-    unreduced_.push_back(gradients - share_from(Sharding::kGradients, gradients));
+    // Megatron gathers and scatters a stage layer by layer: the one at work, and the next.
+    const int64_t layers = LayersOfStage(plan_, id, model.layers);
+    const bool by_layer = model.layout == MeshLayout::kMegatron &&
+                          sharding() == Sharding::kParameters && layers > 2;
+    const auto at_once = [&](int64_t bytes) { return by_layer ? bytes / layers * 2 : bytes; };
+    unreduced_.push_back(at_once(gradients - share_from(Sharding::kGradients, gradients)));
     memory(MemoryClass::kOptimizer,
            share_from(Sharding::kOptimizer, OptimizerBytes(model, stage.parameters)));
     const int64_t update_ns =
@@ -366,10 +371,7 @@ class CostResolver {
     (*values)["reduce"].push_back(times.reduce_ns);
     (*values)["buckets"].push_back(times.buckets);
     if (sharding() == Sharding::kParameters) {
-      // Megatron gathers a stage layer by layer: the one at work, and the next.
-      const int64_t layers = LayersOfStage(plan_, id, model.layers);
-      const bool by_layer = model.layout == MeshLayout::kMegatron && layers > 2;
-      memory(MemoryClass::kUnsharded, by_layer ? weights / layers * 2 : weights);
+      memory(MemoryClass::kUnsharded, at_once(weights));
       (*values)["unshard"].push_back(times.gather_ns);
     } else if (sharding() != Sharding::kNone) {
       model_.gather_updated.push_back(times.update_ns);

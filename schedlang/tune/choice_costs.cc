@@ -1,9 +1,17 @@
 #include "schedlang/tune/choice_costs.h"
 
+#include <algorithm>
+
 #include "schedlang/base/status.h"
 #include "schedlang/tune/known_schedules.h"
 
 namespace stringline::tune {
+
+// Megatron-LM's default: 40 million parameters, or a million for each copy.
+int64_t BucketOf(const Choice& choice) {
+  constexpr int64_t kMillionParameters = 4'000'000;  // bytes of their gradients
+  return std::max<int64_t>(40, choice.copies()) * kMillionParameters;
+}
 
 CostSpec ChoiceCosts(const CostSpec& base, const Choice& choice) {
   CostSpec spec = base;
@@ -15,6 +23,7 @@ CostSpec ChoiceCosts(const CostSpec& base, const Choice& choice) {
   model.copies = choice.data;
   model.expert = choice.expert;
   model.microbatch = choice.microbatch;
+  if (model.bucket == ModelShape().bucket) model.bucket = BucketOf(choice);
   spec.sharding = choice.sharding;
   model.recomputes_cheap = choice.recompute == Recompute::kSelective;
   const int64_t layers = LayersOf(choice, model.layers);

@@ -14,6 +14,9 @@ namespace stringline::tune {
 // g / (tp cp dp) of a pipeline, in Megatron's layout (data_parallel.h).
 using BaseCosts = StepCosts;
 
+// Bytes of gradients that are reduced at once, unless the model's file says it.
+int64_t BucketOf(const Choice& choice);
+
 CostSpec ChoiceCosts(const CostSpec& base, const Choice& choice);
 
 // The same with slow ranks of a pipeline in place of slow GPUs.

@@ -34,6 +34,7 @@ std::string CostsText(const EmitQuestion& question) {
                   ", context: ", choice.context, ", pipeline: ", choice.pipeline,
                   ", data: ", choice.data, ", expert: ", choice.expert, "}\n");
   absl::StrAppend(&text, "sharding: ", NameOf(choice.sharding), "\n");
+  if (!(*root)["bucket"]) absl::StrAppend(&text, "bucket: ", BucketOf(choice), "B\n");
   const int64_t layers = LayersOf(choice, question.base.formula->model.layers);
   if (choice.recompute == Recompute::kOffload) {
     absl::StrAppend(&text, "layer_offload: ", layers, "\n");
