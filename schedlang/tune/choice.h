@@ -35,7 +35,7 @@ struct Choice {
   // follows open.
   int schedule = -1;
   int64_t turns = 1;        // stages of a rank
-  bool light_ends = false;  // embedding and head count as a layer each where layers are shared out
+  bool light_ends = false;  // layers are shared out by their times and the head's (LayersOfStages)
 
   // Of what is not of experts.
   int64_t copies() const { return context * data; }

@@ -1,6 +1,7 @@
 #include "schedlang/tune/choice_costs.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "schedlang/base/status.h"
 #include "schedlang/tune/known_schedules.h"
@@ -13,9 +14,9 @@ int64_t BucketOf(const Choice& choice) {
   return std::max<int64_t>(40, choice.copies()) * kMillionParameters;
 }
 
-CostSpec ChoiceCosts(const CostSpec& base, const Choice& choice) {
-  CostSpec spec = base;
-  ModelShape& model = spec.formula->model;
+namespace {
+
+ModelShape ShapeOf(ModelShape model, const Choice& choice) {
   model.layout = MeshLayout::kMegatron;
   model.tensor = choice.tensor;
   model.sequence = choice.context;
@@ -23,8 +24,6 @@ CostSpec ChoiceCosts(const CostSpec& base, const Choice& choice) {
   model.copies = choice.data;
   model.expert = choice.expert;
   model.microbatch = choice.microbatch;
-  if (model.bucket == ModelShape().bucket) model.bucket = BucketOf(choice);
-  spec.sharding = choice.sharding;
   model.recomputes_cheap = choice.recompute == Recompute::kSelective;
   const int64_t layers = LayersOf(choice, model.layers);
   const bool again = choice.recompute == Recompute::kPart;
@@ -32,6 +31,79 @@ CostSpec ChoiceCosts(const CostSpec& base, const Choice& choice) {
                             : again                              ? layers
                                                                  : 0;
   model.hosted_layers = choice.recompute == Recompute::kOffload ? layers : 0;
+  if (model.bucket == ModelShape().bucket) model.bucket = BucketOf(choice);
+  return model;
+}
+
+// Layers of stages, filled from the last one on so that none takes longer than `most_ns`; nothing
+// if that cannot be.
+std::vector<int> Filled(const std::vector<int64_t>& layers_ns, int64_t head_ns, size_t stages,
+                        int64_t most_ns) {
+  std::vector<int> counts(stages, 0);
+  size_t left = layers_ns.size();
+  for (size_t s = stages; s-- > 0;) {
+    int64_t used_ns = s + 1 == stages ? head_ns : 0;
+    const size_t kept = s > 1 ? s - 1 : 0;  // a layer for each stage between
+    while (left > kept && used_ns + layers_ns[left - 1] <= most_ns) {
+      used_ns += layers_ns[--left];
+      ++counts[s];
+    }
+  }
+  return left == 0 ? counts : std::vector<int>();
+}
+
+std::vector<int> LightLayers(const CostFormula& formula, const Choice& choice) {
+  const ModelShape model = ShapeOf(formula.model, choice);
+  const auto time = [&](const StagePart& part) {
+    const StageFormula stage = FormulaOf(model, formula.machine, part);
+    return stage.forward_ns + stage.input_gradient_ns + stage.weight_gradient_ns;
+  };
+  const int64_t head_ns = time({model.layers, 0, false, true});
+  std::vector<int64_t> layers_ns;
+  int64_t least_ns = 0, most_ns = head_ns;
+  for (int64_t i = 0; i < model.layers; ++i) {
+    layers_ns.push_back(time({i, 1, false, false}));
+    least_ns = std::max(least_ns, layers_ns.back());
+    most_ns += layers_ns.back();
+  }
+  const auto stages = static_cast<size_t>(choice.pipeline * choice.turns);
+  std::vector<int> best = Filled(layers_ns, head_ns, stages, most_ns);
+  while (least_ns < most_ns) {
+    const int64_t middle_ns = least_ns + (most_ns - least_ns) / 2;
+    std::vector<int> counts = Filled(layers_ns, head_ns, stages, middle_ns);
+    if (counts.empty()) {
+      least_ns = middle_ns + 1;
+    } else {
+      best = std::move(counts);
+      most_ns = middle_ns;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+std::vector<int> LayersOfStages(const CostSpec& base, const Choice& choice) {
+  if (choice.light_ends) return LightLayers(*base.formula, choice);
+  const int64_t stages = choice.pipeline * choice.turns, layers = base.formula->model.layers;
+  std::vector<int> counts;
+  for (int64_t s = 0; s < stages; ++s) {
+    counts.push_back(static_cast<int>(layers / stages + (s < layers % stages ? 1 : 0)));
+  }
+  return counts;
+}
+
+Split LightSplit(const CostSpec& base, const Choice& choice) {
+  Split split;
+  split.kind = Split::Kind::kLayers;
+  split.layers = LayersOfStages(base, choice);
+  return split;
+}
+
+CostSpec ChoiceCosts(const CostSpec& base, const Choice& choice) {
+  CostSpec spec = base;
+  spec.formula->model = ShapeOf(base.formula->model, choice);
+  spec.sharding = choice.sharding;
   return spec;
 }
 
@@ -55,8 +127,7 @@ absl::StatusOr<StagedCosts> StagedCostsOf(const BaseCosts& base, const Choice& c
   StagedCosts staged;
   staged.stages = StagesOnly(schedule, choice.pipeline, choice.microbatches, choice.turns);
   if (choice.light_ends) {
-    staged.stages.split =
-        LightSplit(base.spec.formula->model.layers, choice.pipeline * choice.turns);
+    staged.stages.split = LightSplit(base.spec, choice);
   }
   const BaseCosts even = {base.spec, {}};
   SL_ASSIGN_OR_RETURN(staged.costs, CostsOn(is_group ? even : base, choice, staged.stages));

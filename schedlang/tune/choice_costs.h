@@ -2,6 +2,8 @@
 // planner sees a CostSpec.
 #pragma once
 
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "schedlang/ask/session.h"
 #include "schedlang/costs/costs.h"
@@ -24,6 +26,14 @@ StepCosts CostsOfStep(const BaseCosts& base, const Choice& choice);
 
 // The costs for a plan with the choice's stages. Errors: those of ResolveCosts.
 absl::StatusOr<CostModel> CostsOn(const BaseCosts& base, const Choice& choice, const Plan& plan);
+
+// The layers of each stage: as even as they can be; or with light ends so that the slowest stage is
+// as fast as it can be by the formula's times, head and further predicted tokens among them, and
+// then the first stages have the fewest. A stage between the ends has a layer at least.
+std::vector<int> LayersOfStages(const CostSpec& base, const Choice& choice);
+
+// These layers as a split.
+Split LightSplit(const CostSpec& base, const Choice& choice);
 
 // The stages of a choice as a plan without actions, and their costs; of a group those of the
 // line of its ranks, split evenly, on GPUs of one speed.

@@ -2,6 +2,7 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <cmath>
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -167,8 +168,8 @@ absl::StatusOr<CostSpec> ReadModel(const Source& source, const Cluster& cluster)
         cluster.machine.path(), ": the memory of a GPU is not known; ", kHardwareKeys));
   }
   int64_t& capacity = spec.values["memory.capacity"][0];
-  capacity -= static_cast<int64_t>(static_cast<double>(capacity) * 1e-6 *
-                                   static_cast<double>(cluster.reserve));
+  capacity -=
+      std::llround(static_cast<double>(capacity) * 1e-6 * static_cast<double>(cluster.reserve));
   return spec;
 }
 

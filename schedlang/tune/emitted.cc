@@ -9,6 +9,7 @@
 #include "schedlang/base/status.h"
 #include "schedlang/base/yaml.h"
 #include "schedlang/text/ast.h"
+#include "schedlang/tune/choice_costs.h"
 #include "schedlang/tune/framework_flags.h"
 #include "schedlang/tune/known_schedules.h"
 #include "schedlang/tune/plan_cache.h"
@@ -61,8 +62,7 @@ std::string ScheduleText(const EmitQuestion& question) {
   SL_CHECK(file.has_value());
   std::string text = original;
   if (choice.light_ends) {
-    const std::vector<int> layers =
-        LightEnds(question.base.formula->model.layers, choice.pipeline * choice.turns);
+    const std::vector<int> layers = LayersOfStages(question.base, choice);
     const size_t end = text.rfind('}');
     text.insert(end, absl::StrCat("  split [", absl::StrJoin(layers, ", "), "];\n"));
   }
@@ -151,8 +151,9 @@ std::string RunText(const EmitQuestion& question) {
 
 absl::StatusOr<std::vector<std::pair<std::string, std::string>>> EmittedFiles(
     const EmitQuestion& question) {
-  const FrameworkQuestion framework = {question.base.formula->model, question.choice,
-                                       question.global_batch, question.found != nullptr};
+  const FrameworkQuestion framework = {
+      question.base.formula->model, question.choice, question.global_batch,
+      LayersOfStages(question.base, question.choice), question.found != nullptr};
   std::string schedule;
   if (question.found == nullptr) {
     schedule = ScheduleText(question);

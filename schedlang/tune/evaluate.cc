@@ -16,7 +16,7 @@ namespace stringline::tune {
 Plan PlanOfChoice(const BaseCosts& base, const Choice& choice, const Plan& written) {
   Plan plan = written;
   if (choice.light_ends) {
-    plan.split = LightSplit(base.spec.formula->model.layers, choice.pipeline * choice.turns);
+    plan.split = LightSplit(base.spec, choice);
   }
   return plan;
 }

@@ -12,18 +12,6 @@
 namespace stringline::tune {
 namespace {
 
-// The layers of each stage.
-std::vector<int> LayersOfStages(const FrameworkQuestion& question) {
-  const int64_t stages = question.choice.pipeline * question.choice.turns;
-  const int64_t layers = question.model.layers;
-  if (question.choice.light_ends) return LightEnds(layers, stages);
-  std::vector<int> counts;
-  for (int64_t s = 0; s < stages; ++s) {
-    counts.push_back(static_cast<int>(layers / stages + (s < layers % stages ? 1 : 0)));
-  }
-  return counts;
-}
-
 bool AreEqual(const std::vector<int>& counts) {
   return std::all_of(counts.begin(), counts.end(), [&](int count) { return count == counts[0]; });
 }
@@ -110,7 +98,7 @@ void AddModel(const ModelShape& model, Lines* lines) {
 
 // How layers are divided among stages.
 void AddSplit(const FrameworkQuestion& question, Lines* lines) {
-  const std::vector<int> counts = LayersOfStages(question);
+  const std::vector<int>& counts = question.layers;
   const Choice& choice = question.choice;
   if (choice.pipeline == 1) return;
   if (!AreEqual(counts)) {
@@ -263,7 +251,7 @@ std::string TorchTitanKeys(const FrameworkQuestion& question) {
       lines.Key("pipeline_parallel_schedule", absl::StrCat("\"", row->theirs, "\""));
     }
     lines.Key("pipeline_parallel_microbatch_size", choice.microbatch);
-    const std::vector<int> counts = LayersOfStages(question);
+    const std::vector<int>& counts = question.layers;
     if (AreEqual(counts)) {
       lines.Key("pipeline_parallel_layers_per_stage", counts[0]);
     } else {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "schedlang/costs/formula.h"
 #include "schedlang/tune/choice.h"
@@ -14,7 +15,8 @@ struct FrameworkQuestion {
   ModelShape model;
   Choice choice;
   int64_t global_batch = 0;
-  bool found = false;  // the order is the optimiser's, of the schedule's stages
+  std::vector<int> layers;  // of each stage
+  bool found = false;       // the order is the optimiser's, of the schedule's stages
 };
 
 // Flags of pretrain_gpt.py, one a line; remarks begin with #.

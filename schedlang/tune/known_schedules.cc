@@ -97,23 +97,6 @@ std::vector<int64_t> TurnsToTry(const KnownSchedule& schedule, int64_t ranks, in
   return {turns.begin(), turns.end()};
 }
 
-std::vector<int> LightEnds(int64_t layers, int64_t stages) {
-  const int64_t units = layers + 2;
-  std::vector<int> counts;
-  for (int64_t s = 0; s < stages; ++s) {
-    const int64_t ends = (s == 0 ? 1 : 0) + (s == stages - 1 ? 1 : 0);
-    counts.push_back(static_cast<int>(units / stages + (s < units % stages ? 1 : 0) - ends));
-  }
-  return counts;
-}
-
-Split LightSplit(int64_t layers, int64_t stages) {
-  Split split;
-  split.kind = Split::Kind::kLayers;
-  split.layers = LightEnds(layers, stages);
-  return split;
-}
-
 Plan StagesOnly(const KnownSchedule& schedule, int64_t ranks, int64_t microbatches, int64_t turns) {
   Plan plan;
   plan.schedule = schedule.name;

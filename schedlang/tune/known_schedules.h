@@ -33,14 +33,8 @@ int IndexOfSchedule(absl::string_view name);
 // largest stage the fewest.
 std::vector<int64_t> TurnsToTry(const KnownSchedule& schedule, int64_t ranks, int64_t layers);
 
-// The layers of each of `stages` stages, where embedding and head count as a layer each.
-std::vector<int> LightEnds(int64_t layers, int64_t stages);
-
 // The stages of the schedule on so many ranks, as a plan without actions; `turns` of a rank and a
-// pipe. With `light_ends`, split as LightEnds has it.
+// pipe.
 Plan StagesOnly(const KnownSchedule& schedule, int64_t ranks, int64_t microbatches, int64_t turns);
-
-// The split of LightEnds.
-Split LightSplit(int64_t layers, int64_t stages);
 
 }  // namespace stringline::tune

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -272,12 +273,47 @@ TEST(TuneTest, TurnsAreTheFewestOfALargestStage) {
   const KnownSchedule& interleaved =
       KnownSchedules()[static_cast<size_t>(IndexOfSchedule("interleaved"))];
   EXPECT_EQ(TurnsToTry(interleaved, 8, 126), (std::vector<int64_t>{2, 3, 4, 6, 8, 16}));
-  EXPECT_EQ(LightEnds(126, 64).front(), 1);
-  EXPECT_EQ(LightEnds(126, 64)[1], 2);
-  EXPECT_EQ(LightEnds(126, 64).back(), 1);
-  for (const int64_t stages : {2, 5, 8, 33}) {
-    const std::vector<int> counts = LightEnds(32, stages);
-    EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), 0), 32);
+}
+
+TEST(TuneTest, LightEndsMakeTheSlowestStageFast) {
+  for (const char* const model : {kDense, kMixed}) {
+    const TuneRequest request = RequestOf(model, "hardware: h100\ngpus: 8\n", 16);
+    const CostFormula& formula = *request.base.spec.formula;
+    for (const int64_t stages : {2, 3, 5, 8}) {
+      Choice choice;
+      choice.pipeline = stages;
+      const auto slowest = [&](const std::vector<int>& counts) {
+        int64_t most = 0, first = 0;
+        for (size_t s = 0; s < counts.size(); ++s) {
+          const StageFormula stage = FormulaOf(formula.model, formula.machine,
+                                               {first, counts[s], s == 0, s + 1 == counts.size()});
+          most =
+              std::max(most, stage.forward_ns + stage.input_gradient_ns + stage.weight_gradient_ns);
+          first += counts[s];
+        }
+        return most;
+      };
+      choice.light_ends = true;
+      const std::vector<int> light = LayersOfStages(request.base.spec, choice);
+      ASSERT_EQ(light.size(), static_cast<size_t>(stages));
+      EXPECT_EQ(std::accumulate(light.begin(), light.end(), 0), 6);
+      // Brute force over all ways to share six layers out.
+      int64_t best = std::numeric_limits<int64_t>::max();
+      std::vector<int> counts(static_cast<size_t>(stages), 0);
+      const std::function<void(size_t, int)> share = [&](size_t s, int left) {
+        if (s + 1 == counts.size()) {
+          counts[s] = left;
+          best = std::min(best, slowest(counts));
+          return;
+        }
+        for (int n = s == 0 ? 0 : 1; n <= left; ++n) {
+          counts[s] = n;
+          share(s + 1, left - n);
+        }
+      };
+      share(0, 6);
+      EXPECT_NEAR(static_cast<double>(slowest(light)), static_cast<double>(best), 10) << stages;
+    }
   }
 }
 

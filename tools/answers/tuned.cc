@@ -140,10 +140,11 @@ tr:nth-child(even) { background: #f4f4f4 }
 
 void PrintTuned(const TunedChoices& tuned, std::ostream& out) {
   const Outcome& best = tuned.best[0];
-  out << absl::StreamFormat("best: %s\n  %.1f tokens/s/GPU, MFU %s, step %s, %s of %s\n",
-                            Print(best.choice), tuned.TokensPerGpu(best.step_ns),
-                            PrintTenth(tuned.UtilizationOf(best.step_ns)), PrintTime(best.step_ns),
-                            PrintBytes(best.bytes, 1), PrintBytes(tuned.capacity, 1));
+  out << absl::StreamFormat(
+      "best: %s\n  %.1f tokens/s/GPU, MFU %s, step %s, %s of %s that can be used\n",
+      Print(best.choice), tuned.TokensPerGpu(best.step_ns),
+      PrintTenth(tuned.UtilizationOf(best.step_ns)), PrintTime(best.step_ns),
+      PrintBytes(best.bytes, 1), PrintBytes(tuned.capacity, 1));
   out << "  " << PrintTuneBound(tuned) << "\n\n";
   PrintTable(TunedTable(tuned), out);
   out << "\nexposed shares of the step: collectives inside layers (tensor, context and expert "

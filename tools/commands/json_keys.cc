@@ -456,7 +456,7 @@ constexpr JsonKey kTune[] = {
     {"choices[].schedule", "text",
      "its name in the library; `found` of an order that the optimiser found"},
     {"choices[].split", "text",
-     "`even`, or `light-ends`: embedding and head count as a layer each"},
+     "`even`, or `light-ends`: the slowest stage is as fast as it can be"},
     {"choices[].sharding", "text", "`none`, `optimizer`, `gradients` or `parameters`"},
     {"choices[].recompute", "text", "`none`, `selective` or `full`"},
     {"choices[].tokens_per_second_per_gpu", "number", ""},
