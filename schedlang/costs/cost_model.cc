@@ -302,10 +302,19 @@ class CostResolver {
       part.head = plan_.graph.Out(id).empty();
       part.first_layer = part.embedding ? 0 : part.first_layer + part.layers;
       part.layers = LayersOfStage(plan_, id, model.layers);
-      const StageFormula stage = FormulaOf(model, formula.machine, part);
+      StageFormula stage = FormulaOf(model, formula.machine, part);
+      MicrobatchWaits waits;
+      if (IsByLayer(model, sharding(), part.layers)) {
+        waits = WaitsOf(TimesOfCollectives(plan_, id, model, sharding(), stage, links), stage);
+      }
+      stage.forward_ns += waits.forward_ns;
+      stage.input_gradient_ns += waits.back_ns;
       if (in_parts) {
-        AddParts(PartsOf(model, formula.machine, part, LinksOfLayers(plan_, id, model, links)),
-                 &values);
+        PartCosts parts =
+            PartsOf(model, formula.machine, part, LinksOfLayers(plan_, id, model, links));
+        parts.ns[kFPost] += waits.forward_ns;
+        parts.ns[kBPost] += waits.back_ns;
+        AddParts(parts, &values);
       } else {
         values["F"].push_back(stage.forward_ns);
         values["I"].push_back(stage.input_gradient_ns);
@@ -354,10 +363,8 @@ class CostResolver {
     const int64_t weights = stage.parameters * model.bytes, gradients = stage.parameters * 4;
     memory(MemoryClass::kWeights, share_from(Sharding::kParameters, weights));
     memory(MemoryClass::kGradients, share_from(Sharding::kGradients, gradients));
-    // Megatron gathers and scatters a stage layer by layer: the one at work, and the next.
     const int64_t layers = LayersOfStage(plan_, id, model.layers);
-    const bool by_layer = model.layout == MeshLayout::kMegatron &&
-                          sharding() == Sharding::kParameters && layers > 2;
+    const bool by_layer = IsByLayer(model, sharding(), layers);
     const auto at_once = [&](int64_t bytes) { return by_layer ? bytes / layers * 2 : bytes; };
     unreduced_.push_back(at_once(gradients - share_from(Sharding::kGradients, gradients)));
     memory(MemoryClass::kOptimizer,

@@ -239,6 +239,17 @@ CollectiveTimes TimesOfCollectives(const Plan& plan, StageId stage, const ModelS
           updates ? std::llround(gather_ns) : 0, std::max<int64_t>(buckets, 1)};
 }
 
+bool IsByLayer(const ModelShape& model, Sharding sharding, int64_t layers) {
+  return model.layout == MeshLayout::kMegatron && sharding == Sharding::kParameters &&
+         model.shard > 1 && layers > 2;
+}
+
+MicrobatchWaits WaitsOf(const CollectiveTimes& times, const StageFormula& part) {
+  const int64_t back_ns = part.input_gradient_ns + part.weight_gradient_ns;
+  return {std::max<int64_t>(0, times.gather_ns - part.forward_ns),
+          std::max<int64_t>(0, times.gather_ns + times.reduce_ns - back_ns)};
+}
+
 LayerLinks LinksOfLayers(const Plan& plan, StageId stage, const ModelShape& model,
                          const MeshLinks& links) {
   if (model.layout == MeshLayout::kMegatron) {

@@ -435,6 +435,16 @@ TEST(DataParallel, MegatronGathersLayerByLayer) {
   const int64_t whole = own->memory[0][MemoryClass::kUnsharded];
   EXPECT_EQ(own->memory[0][MemoryClass::kWeights], (whole + 7) / 8);
   EXPECT_EQ(megatron->memory[0][MemoryClass::kUnsharded], whole / 4 * 2);
+  EXPECT_LT(megatron->memory[0].unreduced, own->memory[0].unreduced);
+  // Links on which the collectives take longer than the computation beside them make it longer.
+  const std::string slow =
+      "sharding: parameters\nmesh: {data: 8, layout: megatron}\nbandwidth: "
+      "1MB/s\nnode: {ranks: 1}\n";
+  const auto waits = ResolveFile(slow, plan);
+  ASSERT_TRUE(waits.ok()) << waits.status();
+  EXPECT_EQ(waits->forward[0], waits->unshard[0]);
+  EXPECT_EQ(waits->input_gradient[0] + waits->weight_gradient[0],
+            waits->unshard[0] + waits->reduce[0]);
 }
 
 // Nodes of eight ranks hold a single rank of the pipeline: no two of their messages share a link.
