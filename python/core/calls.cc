@@ -465,6 +465,7 @@ absl::StatusOr<Answer> Tuned(const Request& request) {
   question.evaluations = evaluations;
   question.shown = shown;
   question.slow = costs.slow;
+  question.slow_links = costs.slow_links;
   if (!pin.empty()) question.pins = {pin};
   SL_ASSIGN_OR_RETURN(tune::OpenedQuestion opened, tune::OpenQuestion(question));
   opened.request.seconds = seconds;

@@ -107,7 +107,8 @@ class Planner {
   static constexpr double kShareOfRounds = 0.7;  // of the time
 
   bool IsOver() const {
-    const int64_t evaluated = counts_.simulated + counts_.too_large;
+    // An order that does not fit is known without its simulation.
+    const int64_t evaluated = counts_.simulated + counts_.too_large / 8;
     if (request_.evaluations > 0)
       return evaluated >= request_.evaluations || IsWished(request_.stop);
     return NowNs() >= start_ns_ + static_cast<int64_t>(kShareOfRounds * request_.seconds * 1e9) ||

@@ -19,6 +19,11 @@ absl::StatusOr<OpenedQuestion> OpenQuestion(const TuneQuestion& question) {
   request.evaluations = question.evaluations;
   request.shown = static_cast<size_t>(question.shown);
   for (const std::string& pin : question.pins) SL_RETURN_IF_ERROR(AddPins(pin, &request.pins));
+  if (!question.slow_links.empty()) {
+    return FieldError("slow", absl::StrCat("the planner knows slow GPUs, and no slow links, as ",
+                                           Print(question.slow_links[0].link),
+                                           "; give the cluster's bandwidth or p2p"));
+  }
   for (const SlowRank& slow : question.slow) {
     if (slow.rank < request.gpus) continue;
     return FieldError(

@@ -17,9 +17,10 @@ struct TuneQuestion {
   Source model = Source("", "");    // MODEL.yaml
   Source cluster = Source("", "");  // CLUSTER.yaml
   int64_t global_batch = 1024;
-  std::vector<std::string> pins;  // "tp=4,pp=8"
-  std::vector<SlowRank> slow;     // GPUs of the cluster
-  std::string jitter;             // "10%"; "": none
+  std::vector<std::string> pins;     // "tp=4,pp=8"
+  std::vector<SlowRank> slow;        // GPUs of the cluster
+  std::vector<SlowLink> slow_links;  // refused: a link of GPUs carries what a choice says
+  std::string jitter;                // "10%"; "": none
   int64_t evaluations = 0;
   int64_t shown = 12;
 };

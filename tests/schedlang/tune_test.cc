@@ -278,10 +278,10 @@ TEST(TuneTest, TurnsAreTheFewestOfALargestStage) {
 TEST(TuneTest, LightEndsMakeTheSlowestStageFast) {
   for (const char* const model : {kDense, kMixed}) {
     const TuneRequest request = RequestOf(model, "hardware: h100\ngpus: 8\n", 16);
-    const CostFormula& formula = *request.base.spec.formula;
     for (const int64_t stages : {2, 3, 5, 8}) {
       Choice choice;
       choice.pipeline = stages;
+      const CostFormula formula = *ChoiceCosts(request.base.spec, choice).formula;
       const auto slowest = [&](const std::vector<int>& counts) {
         int64_t most = 0, first = 0;
         for (size_t s = 0; s < counts.size(); ++s) {

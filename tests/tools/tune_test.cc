@@ -158,6 +158,11 @@ TEST(TuneToolTest, SaysWhatIsWrong) {
       {kModel, kCluster, fits + "--pin schedule=pipedream", "pipedream is not planned with: it "},
       {kModel, kCluster, "--global-batch 3 --pin dp=2,pp=4", "--global-batch: none of "},
       {kModel, kCluster, fits + "--slow 8=10%", "--slow: there is no GPU 8; the cluster has 8"},
+      {kModel, kCluster, fits + "--slow 1-2=10%",
+       "--slow: the planner knows slow GPUs, and no slow links, as 1-2"},
+      {kModel, std::string(kCluster) + "reserve: 2\n", fits, "reserve: expected a share"},
+      {kModel, kCluster, fits + "--pin recompute=some",
+       "--pin: recompute is none or selective or part or full or offload, not 'some'"},
       {kModel, kCluster, fits + "--jitter much", "jitter"},
       {kModel, "hardware: h100\ngpus: 8\nmemory: 10MB\n", fits, "no choice fits: the nearest, tp="},
   };

@@ -239,14 +239,17 @@ std::string TunedPage(const TunedChoices& tuned, const std::string& asked) {
 
 std::string PrintMiss(const TunedChoices& tuned) {
   std::string text = "no choice fits";
+  if (tuned.counts.open > 0) {
+    absl::StrAppend(&text, " so far, and ", tuned.counts.open,
+                    " are left over: give more time or evaluations");
+  }
   if (tuned.miss) {
-    absl::StrAppend(&text, ": the nearest, ", Print(tuned.miss->choice), ", needs ",
-                    PrintBytes(tuned.miss->bytes), " on its fullest GPU, ",
-                    PrintBytes(tuned.miss->bytes - tuned.capacity), " more than the ",
-                    PrintBytes(tuned.capacity), " there are (", tuned.miss->what, ")");
-  } else if (tuned.counts.open > 0) {
-    absl::StrAppend(&text, " so far, and ", tuned.counts.open, " are left over: give more time");
-  } else if (!tuned.refusal.empty()) {
+    absl::StrAppend(&text, tuned.counts.open > 0 ? "; the nearest, " : ": the nearest, ",
+                    Print(tuned.miss->choice), ", needs ", PrintBytes(tuned.miss->bytes),
+                    " on its fullest GPU, ", PrintBytes(tuned.miss->bytes - tuned.capacity),
+                    " more than the ", PrintBytes(tuned.capacity), " there are (", tuned.miss->what,
+                    ")");
+  } else if (tuned.counts.open == 0 && !tuned.refusal.empty()) {
     absl::StrAppend(&text, ": every plan was refused; the first: ", tuned.refusal);
   }
   return absl::StrCat(text, "; ", PrintTuneCounts(tuned.counts));

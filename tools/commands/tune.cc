@@ -38,6 +38,7 @@ absl::StatusOr<tune::TuneQuestion> TuneQuestionOf(const Flags& flags) {
   question.pins = flags.pins;
   SL_ASSIGN_OR_RETURN(const CostRequest costs, CostRequestOf(flags));
   question.slow = costs.slow;
+  question.slow_links = costs.slow_links;
   question.jitter = flags.jitter;
   question.evaluations = flags.evaluations;
   question.shown = flags.top;
