@@ -1,4 +1,4 @@
-// The y axis begins at 0, so heights compare as values do; the x axis too.
+// Axes begin at 0, or where all values are large by their range, below the least one.
 #include "tools/view/pareto.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace stringline {
 namespace {
 
-constexpr double kAcross = 640, kPlotEnd = 340, kPlotLeft = 64, kPlotTop = 18, kBelowPlot = 44,
+constexpr double kAcross = 880, kPlotEnd = 340, kPlotLeft = 64, kPlotTop = 18, kBelowPlot = 44,
                  kBesidePlot = 24, kNameRow = 17;
 
 std::string EscapedName(const std::string& text) {
@@ -29,6 +29,13 @@ double GridStep(double range) {
   return 10 * power;
 }
 
+// The begin of an axis of values from `least` to `most`.
+double BeginOf(double least, double most) {
+  if (least < most / 2 || least > most) return 0;
+  const double step = GridStep(std::max(most - least, most / 50));
+  return std::max(0.0, std::floor(least / step - 0.5) * step);
+}
+
 class ParetoPicture {
  public:
   ParetoPicture(const std::vector<ParetoPoint>& points, const ParetoAxes& axes)
@@ -37,10 +44,14 @@ class ParetoPicture {
     for (const ParetoPoint& point : points) {
       most_cost_ = std::max(most_cost_, point.cost);
       most_value_ = std::max(most_value_, point.value);
+      least_cost_ = std::min(least_cost_, point.cost);
+      least_value_ = std::min(least_value_, point.value);
       if (!point.name.empty()) ++rows_;
     }
-    most_cost_ = std::max(most_cost_ * 1.03, 1e-9);
-    most_value_ = std::max(most_value_ * 1.05, 1e-9);
+    least_cost_ = BeginOf(least_cost_, most_cost_);
+    least_value_ = BeginOf(least_value_, most_value_);
+    most_cost_ = std::max(most_cost_ + 0.03 * (most_cost_ - least_cost_), 1e-9);
+    most_value_ = std::max(most_value_ + 0.05 * (most_value_ - least_value_), 1e-9);
   }
 
   std::string Draw() {
@@ -62,10 +73,13 @@ class ParetoPicture {
 
  private:
   double X(double cost) const {
-    return kPlotLeft + cost / most_cost_ * (kAcross - kPlotLeft - kBesidePlot);
+    return kPlotLeft +
+           (cost - least_cost_) / (most_cost_ - least_cost_) * (kAcross - kPlotLeft - kBesidePlot);
   }
   double Y(double value) const {
-    return kPlotEnd - kBelowPlot - value / most_value_ * (kPlotEnd - kPlotTop - kBelowPlot);
+    return kPlotEnd - kBelowPlot -
+           (value - least_value_) / (most_value_ - least_value_) *
+               (kPlotEnd - kPlotTop - kBelowPlot);
   }
 
   void Text(double x, double y, const char* anchor, const std::string& words,
@@ -75,23 +89,25 @@ class ParetoPicture {
   }
 
   void DrawGrid() {
-    const double x_step = GridStep(most_cost_), y_step = GridStep(most_value_);
-    for (double at = 0; at <= most_value_; at += y_step) {
+    const double x_step = GridStep(most_cost_ - least_cost_);
+    const double y_step = GridStep(most_value_ - least_value_);
+    for (double at = least_value_; at <= most_value_; at += y_step) {
       absl::StrAppendFormat(&text_, "<path d='M%.1f %.1fH%.1f' stroke='#dddddd'/>\n", kPlotLeft,
                             Y(at), kAcross - kBesidePlot);
       Text(kPlotLeft - 6, Y(at) + 4, "end", absl::StrFormat("%g", at));
     }
-    for (double at = 0; at <= most_cost_; at += x_step) {
-      absl::StrAppendFormat(&text_, "<path d='M%.1f %.1fv4' stroke='#888888'/>\n", X(at), Y(0));
-      Text(X(at), Y(0) + 16, "middle", absl::StrFormat("%g", at));
+    for (double at = least_cost_; at <= most_cost_; at += x_step) {
+      absl::StrAppendFormat(&text_, "<path d='M%.1f %.1fv4' stroke='#888888'/>\n", X(at),
+                            Y(least_value_));
+      Text(X(at), Y(least_value_) + 16, "middle", absl::StrFormat("%g", at));
     }
-    Text((kPlotLeft + kAcross - kBesidePlot) / 2, Y(0) + 34, "middle", axes_.cost);
+    Text((kPlotLeft + kAcross - kBesidePlot) / 2, Y(least_value_) + 34, "middle", axes_.cost);
     Text(kPlotLeft - 44, kPlotTop - 5, "start", axes_.value);
     if (axes_.limit <= 0) return;
     absl::StrAppendFormat(&text_,
                           "<path d='M%.1f %.1fV%.1f' stroke='#d55e00' stroke-dasharray='5 3'/>\n",
-                          X(axes_.limit), kPlotTop + 4, Y(0));
-    Text(X(axes_.limit) - 4, Y(0) - 6, "end", axes_.limit_name, " fill='#b04a00'");
+                          X(axes_.limit), kPlotTop + 4, Y(least_value_));
+    Text(X(axes_.limit) - 4, Y(least_value_) - 6, "end", axes_.limit_name, " fill='#b04a00'");
   }
 
   void DrawFront() {
@@ -124,7 +140,7 @@ class ParetoPicture {
 
   const std::vector<ParetoPoint>& points_;
   const ParetoAxes& axes_;
-  double most_cost_ = 0, most_value_ = 0;
+  double most_cost_ = 0, most_value_ = 0, least_cost_ = 1e300, least_value_ = 1e300;
   int rows_ = 0;
   std::string text_;
 };
