@@ -304,7 +304,7 @@ class CostResolver {
       part.layers = LayersOfStage(plan_, id, model.layers);
       StageFormula stage = FormulaOf(model, formula.machine, part);
       MicrobatchWaits waits;
-      if (IsByLayer(model, sharding(), part.layers)) {
+      if (IsByLayer(model, sharding())) {
         waits = WaitsOf(TimesOfCollectives(plan_, id, model, sharding(), stage, links), stage);
       }
       stage.forward_ns += waits.forward_ns;
@@ -364,7 +364,7 @@ class CostResolver {
     memory(MemoryClass::kWeights, share_from(Sharding::kParameters, weights));
     memory(MemoryClass::kGradients, share_from(Sharding::kGradients, gradients));
     const int64_t layers = LayersOfStage(plan_, id, model.layers);
-    const bool by_layer = IsByLayer(model, sharding(), layers);
+    const bool by_layer = IsByLayer(model, sharding()) && layers > 2;
     const auto at_once = [&](int64_t bytes) { return by_layer ? bytes / layers * 2 : bytes; };
     unreduced_.push_back(at_once(gradients - share_from(Sharding::kGradients, gradients)));
     memory(MemoryClass::kOptimizer,

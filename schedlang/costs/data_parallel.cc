@@ -239,9 +239,9 @@ CollectiveTimes TimesOfCollectives(const Plan& plan, StageId stage, const ModelS
           updates ? std::llround(gather_ns) : 0, std::max<int64_t>(buckets, 1)};
 }
 
-bool IsByLayer(const ModelShape& model, Sharding sharding, int64_t layers) {
+bool IsByLayer(const ModelShape& model, Sharding sharding) {
   return model.layout == MeshLayout::kMegatron && sharding == Sharding::kParameters &&
-         model.shard > 1 && layers > 2;
+         model.shard > 1;
 }
 
 MicrobatchWaits WaitsOf(const CollectiveTimes& times, const StageFormula& part) {

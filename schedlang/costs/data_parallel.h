@@ -85,10 +85,9 @@ CollectiveTimes TimesOfCollectives(const Plan& plan, StageId stage, const ModelS
                                    Sharding sharding, const StageFormula& part,
                                    const MeshLinks& links);
 
-// True if a stage of so many layers is gathered and scattered layer by layer, by every microbatch:
-// a rank holds the parameters and gradients of the layer at work and of the next (Megatron's
-// layout).
-bool IsByLayer(const ModelShape& model, Sharding sharding, int64_t layers);
+// True if stages are gathered and scattered layer by layer, by every microbatch: a rank holds the
+// parameters and gradients of the layer at work and of the next (Megatron's layout).
+bool IsByLayer(const ModelShape& model, Sharding sharding);
 
 // How much longer a microbatch's F and I take then: what of a gather does not fit beside F, and
 // what of a gather and a reduction does not fit beside I and W.

@@ -98,7 +98,11 @@ absl::StatusOr<StepParts> StepPartsOf(const BaseCosts& base, const Choice& choic
   SL_ASSIGN_OR_RETURN(const CostModel all, CostsOfChoice(base, choice, prepared.written));
   SL_ASSIGN_OR_RETURN(const CostModel free,
                       CostsOfChoice(WithFreeLinks(base), choice, prepared.written));
-  const CostModel local = WithoutCollectives(all);
+  // What copies share out may make computations wait, too (WaitsOf).
+  Choice unshared = choice;
+  unshared.sharding = Sharding::kNone;
+  SL_ASSIGN_OR_RETURN(const CostModel whole, CostsOfChoice(base, unshared, prepared.written));
+  const CostModel local = WithoutCollectives(whole);
   SL_ASSIGN_OR_RETURN(const Timeline step, simulated(all));
   SL_ASSIGN_OR_RETURN(const Timeline without_data, simulated(local));
   SL_ASSIGN_OR_RETURN(const Timeline without_messages, simulated(WithoutMessages(local)));

@@ -313,6 +313,7 @@ constexpr const char* kHeadersOfOneUser[] = {
     "schedlang/plan/read_extra.h",
     "schedlang/search/all_orders.h",
     "schedlang/sim/group_parts.h",
+    "schedlang/tune/finish.h",
     "stages/models/batch_sizes.h",
     "tools/answers/collective_table.h",
     "tools/answers/network_table.h",

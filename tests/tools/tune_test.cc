@@ -30,11 +30,11 @@ Answer Tuned(const std::string& model, const std::string& cluster, const std::st
 
 TEST(TuneToolTest, EmittedFilesSimulateToTheSameStep) {
   const std::string folder = ScratchFolder();
-  int count = 0;
+  int count = 0, found = 0;
   for (const char* const pins :
        {"schedule=1f1b", "schedule=interleaved,split=light-ends", "schedule=zb_v,recompute=full",
         "schedule=chimera", "schedule=hanayo", "schedule=llama3,sharding=parameters",
-        "schedule=dualpipe_v,tp=2", "tp=2"}) {
+        "schedule=dualpipe_v,tp=2", "tp=2", "microbatch=1"}) {
     SCOPED_TRACE(pins);
     const std::string out = absl::StrCat(folder, "/emitted", count++);
     const Answer answer = Tuned(kModel, kCluster,
@@ -42,7 +42,10 @@ TEST(TuneToolTest, EmittedFilesSimulateToTheSameStep) {
                                              pins, " --json --emit ", out));
     ASSERT_EQ(answer.status, 0) << answer.err << answer.out;
     const Json best = Json::parse(answer.out)["choices"][0];
-    EXPECT_EQ(best["schedule"] == "found", pins == std::string("tp=2")) << best;
+    if (best["schedule"] == "found") {
+      EXPECT_FALSE(absl::StrContains(pins, "schedule=")) << best;
+      ++found;
+    }
     const std::string schedule = absl::StrCat("schedule.sched P=", best["pp"].get<int>(),
                                               " M=", best["microbatches"].get<int>());
     const Answer simulated =
@@ -55,11 +58,13 @@ TEST(TuneToolTest, EmittedFilesSimulateToTheSameStep) {
         RunToolIn(out, Words(absl::StrCat("check ", schedule, " --costs costs.yaml --json")));
     ASSERT_EQ(checked.status, 0) << checked.err << checked.out;
     int64_t most = 0;
-    for (const Json& bytes : Json::parse(checked.out)["bytes"]) {
+    const Json said = Json::parse(checked.out);
+    for (const Json& bytes : said["bytes"]) {
       most = std::max(most, bytes.get<int64_t>());
     }
     EXPECT_EQ(most, best["memory"].get<int64_t>());
   }
+  EXPECT_GT(found, 0) << "no order of the optimiser's was written";
 }
 
 TEST(TuneToolTest, FlagsOfOtherFrameworksMeanTheSame) {
