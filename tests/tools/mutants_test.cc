@@ -22,10 +22,10 @@ Answer Mutants(const std::string& arguments) {
   return answer;
 }
 
-bool HasPython() { return std::system("python3 --version > /dev/null 2>&1") == 0; }
+bool PythonIsThere() { return std::system("python3 --version > /dev/null 2>&1") == 0; }
 
 TEST(MutantsTest, EveryBugFitsTheSourcesAndNamesItsTest) {
-  if (!HasPython()) GTEST_SKIP() << "python3 is missing";
+  if (!PythonIsThere()) GTEST_SKIP() << "python3 is missing";
   const Answer answer = Mutants("--check");
   EXPECT_EQ(answer.status, 0) << answer.out;
   EXPECT_NE(answer.out.find(" bugs fit the sources\n"), std::string::npos) << answer.out;
@@ -60,7 +60,7 @@ const BadMutant kBadMutants[] = {
 };
 
 TEST(MutantsTest, ABugThatDoesNotFitIsSaid) {
-  if (!HasPython()) GTEST_SKIP() << "python3 is missing";
+  if (!PythonIsThere()) GTEST_SKIP() << "python3 is missing";
   const std::string path = ScratchFolder() + "/bad.mutants";
   const std::string from = absl::StrCat("--check --from '", path, "'");
   WriteText(path, kGoodMutant);
@@ -77,7 +77,7 @@ TEST(MutantsTest, ABugThatDoesNotFitIsSaid) {
 }
 
 TEST(MutantsTest, ListSaysWhatEachDoes) {
-  if (!HasPython()) GTEST_SKIP() << "python3 is missing";
+  if (!PythonIsThere()) GTEST_SKIP() << "python3 is missing";
   const Answer answer = Mutants("--list training");
   EXPECT_EQ(answer.status, 0);
   EXPECT_NE(answer.out.find("training   never_clips: gradients are never clipped\n"),
