@@ -323,7 +323,7 @@ class CostResolver {
       values["message"].push_back(MessageBytes(model));
       AddShared(id, model, stage, links, &values);
       const int64_t keys = plan_.slices > 1 ? stage.keys : 0;
-      if (keys > 0) memory(MemoryClass::kSliceKeys, keys);
+      if (plan_.slices > 1) memory(MemoryClass::kSliceKeys, keys);
       memory(MemoryClass::kSavedForInput, stage.saved_for_i - keys);
       formulas_.push_back(stage);
       memory(MemoryClass::kSavedForWeight, stage.saved_for_w);

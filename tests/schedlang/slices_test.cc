@@ -253,6 +253,23 @@ TEST(Slices, LaterOnesTakeLongerByTheirAttention) {
   EXPECT_EQ(lengths, (std::vector<int64_t>{2000, 6000, 9000, 3000, 4000, 4000}));
 }
 
+// A stage without layers keeps no keys, and the others theirs.
+TEST(Slices, AStageWithoutLayersKeepsNoKeys) {
+  const Source file("x.yaml",
+                    "model: {kind: llama, layers: 2, width: 256, heads: 8, context: 4096, hidden: "
+                    "512, vocabulary: 1000}\ndata: {microbatch: 1}\n"
+                    "hardware: " STRINGLINE_SOURCE_DIR "/schedlang/costs/hardware/h100.yaml\n");
+  const auto spec = ReadCosts(file);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  const Plan plan = PlanFromText(
+      "plan s P=2 M=1\nslices 2\nstages 0 1\nsplit layers 0 2\nrank 0: 0F0.0 0F0.1 0B0.1 0B0.0\n"
+      "rank 1: 1F0.0 1F0.1 1B0.1 1B0.0\n");
+  const auto costs = ResolveCosts(*spec, plan);
+  ASSERT_TRUE(costs.ok()) << costs.status();
+  EXPECT_EQ(costs->memory[0][MemoryClass::kSliceKeys], 0);
+  EXPECT_EQ(costs->memory[1][MemoryClass::kSliceKeys], 2 * 2 * 4096 * 256 * 2 / 2);
+}
+
 TEST(Slices, AModelsShapeSaysTheShareOfAttention) {
   const Source file("x.yaml",
                     "model: {kind: llama, layers: 8, width: 256, heads: 8, context: 4096, hidden: "
