@@ -45,7 +45,7 @@ int64_t ResidentOf(const StageMemory& memory) {
 class RankBounds {
  public:
   RankBounds(const StagedCosts& staged, const KnownSchedule& schedule)
-      : plan_(staged.stages), costs_(staged.costs), schedule_(schedule) {
+      : plan_(staged.stages), costs_(staged.costs) {
     const bool knows_head = plan_.slices == 1 && !schedule.pairs;
     int64_t down = 0, up = 0;
     for (size_t s = 0; s < plan_.stages.size(); ++s) {
@@ -94,7 +94,6 @@ class RankBounds {
 
   const Plan& plan_;
   const CostModel& costs_;
-  const KnownSchedule& schedule_;
   std::vector<LeastTimes> least_;       // by stage
   std::vector<int64_t> heads_, tails_;  // by stage
 };

@@ -206,6 +206,31 @@ std::string MegatronFlags(const FrameworkQuestion& question) {
   return lines.text();
 }
 
+namespace {
+
+void AddCheckpoints(const FrameworkQuestion& question, Lines* lines) {
+  const Choice& choice = question.choice;
+  lines->Add("\n[activation_checkpoint]");
+  const bool some = choice.recompute == Recompute::kPart;
+  const bool is_host = choice.recompute == Recompute::kOffload;
+  lines->Key("mode", absl::StrCat("\"",
+                                  some      ? "full"
+                                  : is_host ? "none"
+                                            : NameOf(choice.recompute),
+                                  "\""));
+  if (some || is_host) {
+    lines->Add(absl::StrCat("# The choice ",
+                            some ? "recomputes " : "copies to the host what is kept by ",
+                            LayersOf(choice, question.model.layers),
+                            " layers of each stage; TorchTitan does it for all layers or none."));
+  }
+  if (choice.recompute == Recompute::kSelective) {
+    lines->Add("# Its default does every second matrix product again; here only what is cheap is.");
+  }
+}
+
+}  // namespace
+
 std::string TorchTitanKeys(const FrameworkQuestion& question) {
   const Choice& choice = question.choice;
   const std::string name = ScheduleOf(question).name;
@@ -258,23 +283,7 @@ std::string TorchTitanKeys(const FrameworkQuestion& question) {
       lines.Add(absl::StrCat("# The layers of its stages: ", absl::StrJoin(counts, ", "), "."));
     }
   }
-  lines.Add("\n[activation_checkpoint]");
-  const bool some = choice.recompute == Recompute::kPart;
-  const bool is_host = choice.recompute == Recompute::kOffload;
-  lines.Key("mode", absl::StrCat("\"",
-                                 some      ? "full"
-                                 : is_host ? "none"
-                                           : NameOf(choice.recompute),
-                                 "\""));
-  if (some || is_host) {
-    lines.Add(absl::StrCat("# The choice ",
-                           some ? "recomputes " : "copies to the host what is kept by ",
-                           LayersOf(choice, question.model.layers),
-                           " layers of each stage; TorchTitan does it for all layers or none."));
-  }
-  if (choice.recompute == Recompute::kSelective) {
-    lines.Add("# Its default does every second matrix product again; here only what is cheap is.");
-  }
+  AddCheckpoints(question, &lines);
   if (IsNarrow(question.model.precision)) {
     lines.Add(absl::StrCat("\n# Products in ",
                            kPrecisions[static_cast<int>(question.model.precision)],
