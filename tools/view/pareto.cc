@@ -115,8 +115,11 @@ class ParetoPicture {
     for (const size_t i : ParetoFront(points_)) {
       const ParetoPoint& point = points_[i];
       // Until the next point more memory brings nothing.
-      absl::StrAppendFormat(&path, path.empty() ? "M%.1f %.1f" : "H%.1fV%.1f", X(point.cost),
-                            Y(point.value));
+      if (path.empty()) {
+        path = absl::StrFormat("M%.1f %.1f", X(point.cost), Y(point.value));
+      } else {
+        absl::StrAppendFormat(&path, "H%.1fV%.1f", X(point.cost), Y(point.value));
+      }
       absl::StrAppendFormat(&text_, "<circle cx='%.1f' cy='%.1f' r='3' fill='#0072b2'/>\n",
                             X(point.cost), Y(point.value));
     }
