@@ -475,14 +475,8 @@ absl::StatusOr<Answer> Tuned(const Request& request) {
   if (request.stopped()) return absl::CancelledError("stopped");
   if (tuned.best.empty()) return absl::FailedPreconditionError(PrintMiss(tuned));
   if (!emit.empty()) {
-    const tune::Outcome& best = tuned.best[0];
-    const tune::EmitQuestion files = {question.model,
-                                      opened.cluster,
-                                      opened.request.base.spec,
-                                      question.global_batch,
-                                      best.choice,
-                                      best.found == nullptr ? nullptr : &best.found->written};
-    SL_ASSIGN_OR_RETURN(const auto texts, tune::EmittedFiles(files));
+    const tune::EmitQuestion choice = tune::EmitQuestionOf(question, opened, tuned.best[0]);
+    SL_ASSIGN_OR_RETURN(const auto texts, tune::EmittedFiles(choice));
     SL_RETURN_IF_ERROR(WriteNewFolder(emit, texts));
   }
   if (!svg.empty()) SL_RETURN_IF_ERROR(WriteFileAtomically(svg, TunedSvg(tuned)));

@@ -97,3 +97,21 @@ def path_of(path: Path) -> str:
 def is_text(source: object, marks: str) -> bool:
     """True if a str is a text and no path: it has any of these marks."""
     return isinstance(source, str) and any(mark in source for mark in marks)
+
+
+def table_of(
+    columns: dict[str, Any], frame: bool | None, attrs: Mapping[str, Any] | None = None
+) -> Any:
+    """The columns as a pandas DataFrame with these attrs, or as they are: `frame` says which, and
+    None takes a frame if pandas is installed."""
+    if frame is False:
+        return columns
+    try:
+        import pandas
+    except ImportError:
+        if frame:
+            raise
+        return columns
+    table = pandas.DataFrame(columns)
+    table.attrs = dict(attrs or {})
+    return table

@@ -8,7 +8,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from ._calls import Path, call, fields, is_text, path_of, whole
+from ._calls import Path, call, fields, is_text, path_of, table_of, whole
 from .costs import Costs, Slow, request_of
 from .schedule import Schedule
 
@@ -102,13 +102,4 @@ def sweep(
     request["schedules"] = sources
     request["ranges"] = {name: _range(name, values) for name, values in ranges.items()}
     result = call("sweep", request)
-    columns = _columns(result.figures["points"], list(ranges))
-    if frame is False:
-        return columns
-    try:
-        import pandas
-    except ImportError:
-        if frame:
-            raise
-        return columns
-    return pandas.DataFrame(columns)
+    return table_of(_columns(result.figures["points"], list(ranges)), frame)

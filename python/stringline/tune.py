@@ -8,7 +8,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from ._calls import Path, call, fields, path_of
+from ._calls import Path, call, fields, path_of, table_of
 from .costs import Slow, request_of
 
 File = Union[Path, Mapping[str, Any]]
@@ -86,15 +86,5 @@ def tune(
         asked="stringline.tune(…)" if html is not None else None,
     )
     figures = call("tune", request).figures
-    columns = _columns(figures["choices"])
-    if frame is False:
-        return columns
-    try:
-        import pandas
-    except ImportError:
-        if frame:
-            raise
-        return columns
-    table = pandas.DataFrame(columns)
-    table.attrs = {key: value for key, value in figures.items() if key != "choices"}
-    return table
+    attrs = {key: value for key, value in figures.items() if key != "choices"}
+    return table_of(_columns(figures["choices"]), frame, attrs)

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "schedlang/base/clock.h"
+#include "schedlang/base/threads.h"
 #include "schedlang/search/improve.h"
 #include "schedlang/search/random.h"
 

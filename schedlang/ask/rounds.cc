@@ -1,9 +1,7 @@
 #include "schedlang/ask/rounds.h"
 
 #include <algorithm>
-#include <atomic>
 #include <limits>
-#include <thread>
 #include <utility>
 
 #include "schedlang/base/clock.h"
@@ -52,8 +50,6 @@ void Round(const search::Problem& problem, const SearchBudget& budget, SearchSta
 
 }  // namespace
 
-int Cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
-
 int64_t NextRoundSize(int64_t size, int64_t took_ns, int64_t wanted_ns, int64_t longest) {
   constexpr int64_t kShortest = 20;
   if (took_ns > wanted_ns) return std::max(kShortest, size / 2);
@@ -61,10 +57,7 @@ int64_t NextRoundSize(int64_t size, int64_t took_ns, int64_t wanted_ns, int64_t 
 }
 
 void OnAllCores(int count, const std::function<void(int)>& work) {
-  std::atomic<int> next = 0;
-  WorkOnThreads(std::min(Cores(), count), [&] {
-    for (int i = next++; i < count; i = next++) work(i);
-  });
+  ForEachOnThreads(count, Cores(), work);
 }
 
 void SearchInRounds(const search::Problem& problem, const SearchBudget& budget,

@@ -19,8 +19,6 @@ namespace stringline {
 // Does work(0) .. work(count - 1) on all cores.
 void OnAllCores(int count, const std::function<void(int)>& work);
 
-int Cores();
-
 struct SearchBudget {
   int64_t time_ns = 10'000'000'000;
   int64_t iterations = 0;  // over all explorations; 0: as many as the time allows

@@ -90,16 +90,17 @@ void WorkOnThreads(int count, const std::function<void()>& work) {
   for (std::thread& other : others) other.join();
 }
 
+int Cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+
 int ThreadsFor(size_t actions) {
-  if (shares_cores || actions < kActionsForThreads) return 1;
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return shares_cores || actions < kActionsForThreads ? 1 : Cores();
 }
 
-void ForEachOnCores(int count, size_t actions, const std::function<void(int)>& work) {
+void ForEachOnThreads(int count, int threads, const std::function<void(int)>& work) {
   std::atomic<int> next = 0;
   std::mutex mutex;
   std::exception_ptr failure;  // as memory that is not there; the caller's to handle
-  WorkOnThreads(std::min(ThreadsFor(actions), std::max(1, count)), [&] {
+  WorkOnThreads(std::min(threads > 0 ? threads : Cores(), std::max(1, count)), [&] {
     try {
       for (int i = next++; i < count; i = next++) work(i);
     } catch (...) {
@@ -109,6 +110,10 @@ void ForEachOnCores(int count, size_t actions, const std::function<void(int)>& w
     }
   });
   if (failure) std::rethrow_exception(failure);
+}
+
+void ForEachOnCores(int count, size_t actions, const std::function<void(int)>& work) {
+  ForEachOnThreads(count, ThreadsFor(actions), work);
 }
 
 }  // namespace stringline

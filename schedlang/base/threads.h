@@ -26,12 +26,18 @@ void TakeShortTurns();
 // the system refuses more.
 void WorkOnThreads(int count, const std::function<void()>& work);
 
+int Cores();
+
 // The threads that pay for work on so many actions: one for each core, or only the caller's for
 // few actions, and on the threads of WorkOnThreads.
 int ThreadsFor(size_t actions);
 
-// Calls work(0) .. work(count - 1) on ThreadsFor(actions) threads, in any order; on a single one in
-// this order.
+// Calls work(0) .. work(count - 1) on so many threads at most (0: one for each core), in any order;
+// on a single one in this order. An exception ends the calls, and is thrown again on the caller's
+// thread.
+void ForEachOnThreads(int count, int threads, const std::function<void(int)>& work);
+
+// The same on ThreadsFor(actions) threads.
 void ForEachOnCores(int count, size_t actions, const std::function<void(int)>& work);
 
 }  // namespace stringline

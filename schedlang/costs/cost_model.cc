@@ -117,6 +117,10 @@ class CostResolver {
     }
     if (spec_.formula) {
       SL_RETURN_IF_ERROR(ResolveMesh(sharding(), &spec_.formula->model));
+      if (spec_.formula->model.hosted_layers > 0 && One("host.bandwidth") == 0) {
+        return absl::InvalidArgumentError(
+            "layer_offload: needs the link to the host ('host: {bandwidth: 50GB/s}')");
+      }
       AddFormula(*spec_.formula);
     }
     SL_RETURN_IF_ERROR(CheckNeeds());
@@ -295,6 +299,7 @@ class CostResolver {
     };
     const MeshLinks links = Links();
     const bool in_parts = HasCollectivesInside(model) && KnowsLinks();
+    const bool has_copies = HasCopies(model);
     StagePart part;
     for (size_t s = 0; s < stages(); ++s) {
       const StageId id(static_cast<int32_t>(s));
@@ -303,10 +308,10 @@ class CostResolver {
       part.first_layer = part.embedding ? 0 : part.first_layer + part.layers;
       part.layers = LayersOfStage(plan_, id, model.layers);
       StageFormula stage = FormulaOf(model, formula.machine, part);
+      std::optional<CollectiveTimes> times;
+      if (has_copies) times = TimesOfCollectives(plan_, id, model, sharding(), stage, links);
       MicrobatchWaits waits;
-      if (IsByLayer(model, sharding())) {
-        waits = WaitsOf(TimesOfCollectives(plan_, id, model, sharding(), stage, links), stage);
-      }
+      if (IsByLayer(model, sharding())) waits = WaitsOf(*times, stage);
       stage.forward_ns += waits.forward_ns;
       stage.input_gradient_ns += waits.back_ns;
       if (in_parts) {
@@ -321,7 +326,7 @@ class CostResolver {
         values["W"].push_back(stage.weight_gradient_ns);
       }
       values["message"].push_back(MessageBytes(model));
-      AddShared(id, model, stage, links, &values);
+      AddShared(model, stage, part.layers, times, &values);
       const int64_t keys = plan_.slices > 1 ? stage.keys : 0;
       if (plan_.slices > 1) memory(MemoryClass::kSliceKeys, keys);
       memory(MemoryClass::kSavedForInput, stage.saved_for_i - keys);
@@ -347,9 +352,11 @@ class CostResolver {
     return false;
   }
 
-  // Bytes that copies share out, and the times of their collectives.
-  void AddShared(StageId id, const ModelShape& model, const StageFormula& stage,
-                 const MeshLinks& links, std::map<std::string, std::vector<int64_t>>* values) {
+  // Bytes that copies share out of a stage of so many layers, and the times of their collectives;
+  // no times: there are no copies.
+  void AddShared(const ModelShape& model, const StageFormula& stage, int64_t layers,
+                 const std::optional<CollectiveTimes>& times,
+                 std::map<std::string, std::vector<int64_t>>* values) {
     const auto share_from = [&](Sharding least, int64_t bytes) {
       if (sharding() < least || stage.parameters == 0) return bytes;
       const int64_t of_experts = bytes / stage.parameters * stage.expert_parameters;
@@ -363,7 +370,6 @@ class CostResolver {
     const int64_t weights = stage.parameters * model.bytes, gradients = stage.parameters * 4;
     memory(MemoryClass::kWeights, share_from(Sharding::kParameters, weights));
     memory(MemoryClass::kGradients, share_from(Sharding::kGradients, gradients));
-    const int64_t layers = LayersOfStage(plan_, id, model.layers);
     const bool by_layer = IsByLayer(model, sharding()) && layers > 2;
     const auto at_once = [&](int64_t bytes) { return by_layer ? bytes / layers * 2 : bytes; };
     unreduced_.push_back(at_once(gradients - share_from(Sharding::kGradients, gradients)));
@@ -373,22 +379,21 @@ class CostResolver {
         UpdateNs(model, spec_.formula->machine, share_from(Sharding::kOptimizer, stage.parameters));
     if (HasUpdates(plan_)) (*values)["UPDATE"].push_back(update_ns);
     model_.behind_step.push_back(update_ns);
-    if (!HasCopies(model)) return;
-    const CollectiveTimes times = TimesOfCollectives(plan_, id, model, sharding(), stage, links);
-    (*values)["reduce"].push_back(times.reduce_ns);
-    (*values)["buckets"].push_back(times.buckets);
+    if (!times) return;
+    (*values)["reduce"].push_back(times->reduce_ns);
+    (*values)["buckets"].push_back(times->buckets);
     if (sharding() == Sharding::kParameters) {
       memory(MemoryClass::kUnsharded, at_once(weights));
-      (*values)["unshard"].push_back(times.gather_ns);
+      (*values)["unshard"].push_back(times->gather_ns);
     } else if (sharding() != Sharding::kNone) {
-      model_.gather_updated.push_back(times.update_ns);
+      model_.gather_updated.push_back(times->update_ns);
       // Megatron gathers bucket by bucket beside the next step's first forwards, those of the
       // stages before among them.
       forwards_ns_ += stage.forward_ns;
       const bool hides = model.layout == MeshLayout::kMegatron;
       model_.behind_step.back() +=
-          hides ? std::max(times.update_ns / times.buckets, times.update_ns - forwards_ns_)
-                : times.update_ns;
+          hides ? std::max(times->update_ns / times->buckets, times->update_ns - forwards_ns_)
+                : times->update_ns;
     }
   }
 

@@ -177,6 +177,14 @@ int64_t SharesOf(const ModelShape& model, bool experts) {
 
 namespace {
 
+// Parameters are gathered before use, or after the step.
+CollectiveTimes TimesFrom(Sharding sharding, double gather_ns, double reduce_ns, int64_t buckets) {
+  const bool gathers = sharding == Sharding::kParameters;
+  const bool updates = sharding != Sharding::kNone && !gathers;
+  return {gathers ? std::llround(gather_ns) : 0, std::llround(reduce_ns),
+          updates ? std::llround(gather_ns) : 0, std::max<int64_t>(buckets, 1)};
+}
+
 CollectiveTimes TimesOfMegatron(const ModelShape& model, Sharding sharding,
                                 const StageFormula& part, int64_t holders, const MeshLinks& links) {
   double gather_ns = 0, reduce_ns = 0;
@@ -199,10 +207,7 @@ CollectiveTimes TimesOfMegatron(const ModelShape& model, Sharding sharding,
     reduce_ns += RingNs(bytes, calls, shares.count, shares.Link(links)) +
                  2 * RingNs(bytes / shares.count, calls, replicas, between.Link(links));
   }
-  const bool gathers = sharding == Sharding::kParameters;
-  const bool updates = sharding != Sharding::kNone && !gathers;
-  return {gathers ? std::llround(gather_ns) : 0, std::llround(reduce_ns),
-          updates ? std::llround(gather_ns) : 0, std::max<int64_t>(buckets, 1)};
+  return TimesFrom(sharding, gather_ns, reduce_ns, buckets);
 }
 
 }  // namespace
@@ -233,10 +238,7 @@ CollectiveTimes TimesOfCollectives(const Plan& plan, StageId stage, const ModelS
     reduce_ns += RingNs(bytes, calls, model.shard, of_shares) +
                  2 * RingNs(bytes / model.shard, calls, replicas, copies.LinkOfReplicas(experts));
   }
-  const bool gathers = sharding == Sharding::kParameters;
-  const bool updates = sharding != Sharding::kNone && !gathers;
-  return {gathers ? std::llround(gather_ns) : 0, std::llround(reduce_ns),
-          updates ? std::llround(gather_ns) : 0, std::max<int64_t>(buckets, 1)};
+  return TimesFrom(sharding, gather_ns, reduce_ns, buckets);
 }
 
 bool IsByLayer(const ModelShape& model, Sharding sharding) {

@@ -89,8 +89,8 @@ CollectiveTimes TimesOfCollectives(const Plan& plan, StageId stage, const ModelS
 // parameters and gradients of the layer at work and of the next (Megatron's layout).
 bool IsByLayer(const ModelShape& model, Sharding sharding);
 
-// How much longer a microbatch's F and I take then: what of a gather does not fit beside F, and
-// what of a gather and a reduction does not fit beside I and W.
+// The time by which a microbatch's F and I are longer then: what of a gather does not fit beside F,
+// and what of a gather and a reduction does not fit beside I and W.
 struct MicrobatchWaits {
   int64_t forward_ns = 0, back_ns = 0;
 };

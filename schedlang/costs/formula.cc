@@ -357,20 +357,20 @@ Halves TimesOfHalves(const ModelShape& model, const MachineSpeed& machine, const
   if (const double layers = counts.all(); layers > 0) {
     const double dense = counts.dense / layers, experts = counts.experts / layers;
     const double again = RecomputedShare(model, layers);
-    double cheap_ns = 0;
     if (dense > 0) {
       halves.attention = dense * work.Attention(/*routes=*/false);
       halves.network = dense * work.Dense();
-      cheap_ns += dense * work.CheapNs(/*experts=*/false);
     }
     if (experts > 0) {
       halves.attention = halves.attention + experts * work.Attention(/*routes=*/true);
       halves.network = halves.network + experts * work.Experts();
-      cheap_ns += experts * work.CheapNs(/*experts=*/true);
     }
     halves.attention.input += again * halves.attention.forward;
     halves.network.input += again * halves.network.forward;
-    if (model.recomputes_cheap) halves.network.input += (1 - again) * cheap_ns;
+    if (model.recomputes_cheap) {
+      halves.network.input += (1 - again) * (dense * work.CheapNs(/*experts=*/false) +
+                                             experts * work.CheapNs(/*experts=*/true));
+    }
     const double hosted = HostedShare(model, layers);
     if (hosted > 0) {
       const Kept of_dense = KeptOf(model, DenseLayer(model));
@@ -412,10 +412,6 @@ int64_t LayersOf(const ModelShape& model, const StagePart& part) {
 
 double RecomputedShare(const ModelShape& model, const StagePart& part) {
   return RecomputedShare(model, CountsOf(model, part).all());
-}
-
-double HostedShare(const ModelShape& model, const StagePart& part) {
-  return HostedShare(model, CountsOf(model, part).all());
 }
 
 int64_t MessageBytes(const ModelShape& model) {

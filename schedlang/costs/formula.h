@@ -57,7 +57,7 @@ enum class Precision : uint8_t { kFp32, kBf16, kFp8, kMxfp8, kNvfp4 };
 inline constexpr const char* kPrecisions[] = {"fp32", "bf16", "fp8", "mxfp8", "nvfp4"};
 inline bool IsNarrow(Precision precision) { return precision >= Precision::kFp8; }
 
-// How the ranks of a mesh are laid out (data_parallel.h).
+// The layouts of a mesh's ranks (data_parallel.h).
 enum class MeshLayout : uint8_t { kOwn, kMegatron };
 
 // As the keys of the same names in model_keys.def say; 0: not said.
@@ -168,7 +168,6 @@ int64_t DenseLayersOf(const ModelShape& model, const StagePart& part);
 // their F again.
 int64_t LayersOf(const ModelShape& model, const StagePart& part);
 double RecomputedShare(const ModelShape& model, const StagePart& part);
-double HostedShare(const ModelShape& model, const StagePart& part);
 
 // Bytes of a layer's keys and values on a rank.
 double KeyBytes(const ModelShape& model);

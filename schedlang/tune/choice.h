@@ -13,7 +13,7 @@
 
 namespace stringline::tune {
 
-// What layers do so that they keep less until their backwards: nothing; again what is cheap (norms,
+// The ways in which layers keep less until their backwards: none; again what is cheap (norms,
 // the gate, the last products of latent attention); again all of their forward, some layers of each
 // stage or all; or copies to the host and back, some layers or all, as Megatron-LM does where there
 // is no pipeline.
@@ -37,7 +37,7 @@ struct Choice {
   int64_t turns = 1;        // stages of a rank
   bool light_ends = false;  // layers are shared out by their times and the head's (LayersOfStages)
 
-  // Of what is not of experts.
+  // Copies of the parameters that are not of experts.
   int64_t copies() const { return context * data; }
   friend bool operator==(const Choice&, const Choice&) = default;
 };
@@ -56,7 +56,7 @@ int64_t LayersOf(const Choice& choice, int64_t layers);
 // are left out.
 std::string Print(const Choice& choice);
 
-// What is given, nothing for what is free.
+// The fields that are given; empty ones are free.
 struct Pins {
   std::optional<int64_t> tensor, context, pipeline, expert, data, microbatch, turns;
   std::optional<Recompute> recompute;

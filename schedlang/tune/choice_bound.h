@@ -1,6 +1,6 @@
 // Lower bounds of a choice, from its stages and their costs alone: for every order of its actions.
 //
-// Of every rank three times that cannot overlap:
+// Three times of every rank that cannot overlap:
 //   head  before its first forward: those of the stages before its first one, and hops
 //   work  its own computations; where pairs overlap, what is on the compute lane of them
 //   tail  after its last backward: those of the stages before, and hops. Where weight gradients may

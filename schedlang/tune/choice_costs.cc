@@ -62,7 +62,9 @@ std::vector<int> LightLayers(const CostFormula& formula, const Choice& choice) {
   std::vector<int64_t> layers_ns;
   int64_t least_ns = 0, most_ns = head_ns;
   for (int64_t i = 0; i < model.layers; ++i) {
-    layers_ns.push_back(time({i, 1, false, false}));
+    // Layers with experts are alike, as are those before them.
+    const bool is_new = i == 0 || i == model.first_dense;
+    layers_ns.push_back(is_new ? time({i, 1, false, false}) : layers_ns.back());
     least_ns = std::max(least_ns, layers_ns.back());
     most_ns += layers_ns.back();
   }

@@ -12,7 +12,7 @@
 
 namespace stringline::tune {
 
-// What holds for every choice: ReadModel's costs, and slow GPUs. GPU g of the cluster is of rank
+// The costs that hold for every choice: ReadModel's, and slow GPUs. GPU g of the cluster is of rank
 // g / (tp cp dp) of a pipeline, in Megatron's layout (data_parallel.h).
 using BaseCosts = StepCosts;
 

@@ -149,6 +149,13 @@ std::string RunText(const EmitQuestion& question) {
 
 }  // namespace
 
+EmitQuestion EmitQuestionOf(const TuneQuestion& question, const OpenedQuestion& opened,
+                            const Outcome& outcome) {
+  const Plan* const found = outcome.found == nullptr ? nullptr : &outcome.found->written;
+  return {question.model,        opened.cluster, opened.request.base.spec,
+          question.global_batch, outcome.choice, found};
+}
+
 absl::StatusOr<std::vector<std::pair<std::string, std::string>>> EmittedFiles(
     const EmitQuestion& question) {
   const FrameworkQuestion framework = {

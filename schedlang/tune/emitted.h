@@ -13,6 +13,8 @@
 #include "schedlang/plan/plan.h"
 #include "schedlang/tune/choice.h"
 #include "schedlang/tune/cluster.h"
+#include "schedlang/tune/tune.h"
+#include "schedlang/tune/tune_question.h"
 
 namespace stringline::tune {
 
@@ -24,6 +26,10 @@ struct EmitQuestion {
   Choice choice;
   const Plan* found = nullptr;  // an order that the optimiser found; null: the library's
 };
+
+// The question about an outcome of the planner, which must outlive it.
+EmitQuestion EmitQuestionOf(const TuneQuestion& question, const OpenedQuestion& opened,
+                            const Outcome& outcome);
 
 // Errors: an order that cannot be written. Names and texts: costs.yaml, hardware.yaml,
 // schedule.sched, run.yaml, megatron.txt and torchtitan.toml.

@@ -23,7 +23,8 @@ absl::StatusOr<CostModel> CostsOfChoice(const BaseCosts& base, const Choice& cho
 // The plan of the choice's order, with its split of the layers.
 Plan PlanOfChoice(const BaseCosts& base, const Choice& choice, const Plan& written);
 
-// What follows a step in no timeline: the optimizer's step of the rank where that takes longest.
+// The time behind a step, in no timeline: the optimizer's step of the rank where that takes
+// longest.
 int64_t BehindNs(const Plan& plan, const CostModel& costs);
 // A step: the simulated time, and what follows it.
 int64_t StepNs(const Plan& lowered, const CostModel& costs, const Timeline& timeline);

@@ -7,9 +7,9 @@
 
 #include "schedlang/base/clock.h"
 #include "schedlang/base/status.h"
+#include "schedlang/base/threads.h"
 #include "schedlang/tune/better_order.h"
 #include "schedlang/tune/evaluate.h"
-#include "schedlang/tune/on_threads.h"
 
 namespace stringline::tune {
 namespace {
@@ -103,7 +103,7 @@ class Finisher {
   absl::Status AddJitter(std::vector<Outcome>* outcomes) {
     const auto plans = PlansOf(*outcomes);
     std::vector<absl::Status> ends(outcomes->size());
-    OnThreads(outcomes->size(), request_.threads, [&](size_t i) {
+    ForEachOnThreads(static_cast<int>(outcomes->size()), request_.threads, [&](int i) {
       Outcome& outcome = (*outcomes)[i];
       const absl::StatusOr<JitteredChoice> jittered =
           WithJitter(request_.base, outcome.choice, *plans[i], request_.jitter);
@@ -120,7 +120,7 @@ class Finisher {
   absl::Status AddParts(std::vector<Outcome>* outcomes) {
     const auto plans = PlansOf(*outcomes);
     std::vector<absl::StatusOr<StepParts>> parts(outcomes->size(), StepParts());
-    OnThreads(outcomes->size(), request_.threads, [&](size_t i) {
+    ForEachOnThreads(static_cast<int>(outcomes->size()), request_.threads, [&](int i) {
       parts[i] = StepPartsOf(request_.base, (*outcomes)[i].choice, *plans[i]);
     });
     for (size_t i = 0; i < parts.size(); ++i) {

@@ -96,7 +96,7 @@ void AddModel(const ModelShape& model, Lines* lines) {
   lines->Flag("--moe-token-dispatcher-type", "alltoall");
 }
 
-// How layers are divided among stages.
+// The division of layers among stages.
 void AddSplit(const FrameworkQuestion& question, Lines* lines) {
   const std::vector<int>& counts = question.layers;
   const Choice& choice = question.choice;

@@ -7,8 +7,8 @@
 #include "schedlang/ask/open_source.h"
 #include "schedlang/ask/session.h"
 #include "schedlang/base/sl_check.h"
+#include "schedlang/base/threads.h"
 #include "schedlang/tune/known_schedules.h"
-#include "schedlang/tune/on_threads.h"
 
 namespace stringline::tune {
 namespace {
@@ -86,7 +86,7 @@ std::vector<std::shared_ptr<const PreparedPlan>> PlanCache::Prepare(
     if (is_new) missing.push_back(key);
   }
   std::vector<std::shared_ptr<const PreparedPlan>> made(missing.size());
-  OnThreads(missing.size(), threads, [&](size_t i) {
+  ForEachOnThreads(static_cast<int>(missing.size()), threads, [&](int i) {
     const ast::File& file = *files_[static_cast<size_t>(missing[i].schedule)];
     made[i] = std::make_shared<const PreparedPlan>(Made(file, missing[i]));
   });

@@ -98,7 +98,7 @@ absl::StatusOr<StepParts> StepPartsOf(const BaseCosts& base, const Choice& choic
   SL_ASSIGN_OR_RETURN(const CostModel all, CostsOfChoice(base, choice, prepared.written));
   SL_ASSIGN_OR_RETURN(const CostModel free,
                       CostsOfChoice(WithFreeLinks(base), choice, prepared.written));
-  // What copies share out may make computations wait, too (WaitsOf).
+  // Parameters that copies share out may make computations wait, too (WaitsOf).
   Choice unshared = choice;
   unshared.sharding = Sharding::kNone;
   SL_ASSIGN_OR_RETURN(const CostModel whole, CostsOfChoice(base, unshared, prepared.written));

@@ -16,13 +16,13 @@
 #include "schedlang/base/bytes.h"
 #include "schedlang/base/clock.h"
 #include "schedlang/base/status.h"
+#include "schedlang/base/threads.h"
 #include "schedlang/tune/choice_bound.h"
 #include "schedlang/tune/choice_costs.h"
 #include "schedlang/tune/choices.h"
 #include "schedlang/tune/evaluate.h"
 #include "schedlang/tune/finish.h"
 #include "schedlang/tune/known_schedules.h"
-#include "schedlang/tune/on_threads.h"
 #include "schedlang/tune/plan_cache.h"
 
 namespace stringline::tune {
@@ -58,7 +58,8 @@ class Shared {
   void Fill(int threads, const Compute& of) {
     std::vector<Entry*> entries;
     for (auto& [words, entry] : values_) entries.push_back(&entry);
-    OnThreads(entries.size(), threads, [&](size_t i) { entries[i]->value = of(entries[i]->key); });
+    ForEachOnThreads(static_cast<int>(entries.size()), threads,
+                     [&](int i) { entries[i]->value = of(entries[i]->key); });
   }
 
   const absl::StatusOr<Value>& Of(const Choice& key) const {
@@ -120,8 +121,8 @@ class Planner {
     SL_ASSIGN_OR_RETURN(const std::vector<Choice> groups,
                         ChoiceGroups(request_.base.spec.formula->model, request_.gpus,
                                      request_.global_batch, request_.pins));
-    // What is always there does not depend on microbatches and recomputation, and the work of a
-    // rank not on what copies share out.
+    // Resident bytes do not depend on microbatches and recomputation, and the work of a rank not on
+    // the state that copies share out.
     Shared<int64_t> resident;
     Shared<GroupWork> work;
     for (const Choice& group : groups) resident.Add(MeshAndSharding(group));
@@ -291,8 +292,8 @@ class Planner {
     std::vector<size_t> groups, choices;
     for (size_t i = 0; i < round.size(); ++i) (round[i].IsGroup() ? groups : choices).push_back(i);
     std::vector<std::vector<Item>> opened(groups.size());
-    OnThreads(groups.size(), request_.threads,
-              [&](size_t k) { opened[k] = Opened(round[groups[k]].choice); });
+    ForEachOnThreads(static_cast<int>(groups.size()), request_.threads,
+                     [&](int k) { opened[k] = Opened(round[groups[k]].choice); });
     for (std::vector<Item>& items : opened) {
       for (Item& item : items) {
         if (item.refusal.empty()) {
@@ -306,7 +307,7 @@ class Planner {
     for (const size_t i : choices) keys.push_back(KeyOf(round[i].choice));
     const auto plans = cache_.Prepare(keys, request_.threads);
     std::vector<Evaluation> evaluations(choices.size());
-    OnThreads(choices.size(), request_.threads, [&](size_t k) {
+    ForEachOnThreads(static_cast<int>(choices.size()), request_.threads, [&](int k) {
       const Choice& choice = round[choices[k]].choice;
       evaluations[k] = Evaluate(request_.base, choice, *plans[k], capacity_, BelowNs(choice));
     });

@@ -424,8 +424,17 @@ absl::StatusOr<CostModel> ResolveFile(const std::string& text, const Plan& plan)
   return spec.ok() ? ResolveCosts(*spec, plan) : spec.status();
 }
 
-// Of a stage whose parameters are shared out a rank holds two layers of its own at once in
-// Megatron's layout, and the whole stage in ours.
+// Layers on the host need a link to it: without one their copies would never end.
+TEST(DataParallel, LayersOnTheHostNeedALinkToIt) {
+  const Plan plan = PlanFromText("plan x P=1 M=1\nstages 0\nrank 0: 0F0 0B0\n");
+  EXPECT_TRUE(ResolveFile("layer_offload: 1\n", plan).ok());
+  const auto refused = ResolveFile("layer_offload: 1\nhost: {bandwidth: 0GB/s}\n", plan);
+  EXPECT_EQ(refused.status().message(),
+            "layer_offload: needs the link to the host ('host: {bandwidth: 50GB/s}')");
+}
+
+// A rank holds two layers at once of a stage whose parameters are shared out in Megatron's layout,
+// and the whole stage in ours.
 TEST(DataParallel, MegatronGathersLayerByLayer) {
   const Plan plan = PlanFromText("plan x P=1 M=1\nstages 0\nrank 0: 0F0 0B0\n");
   const auto own = ResolveFile("sharding: parameters\nmesh: {data: 8}\n", plan);

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "schedlang/base/bytes.h"
 #include "schedlang/tune/known_schedules.h"
 #include "tools/view/pareto.h"
@@ -122,10 +121,6 @@ Json ChoiceAsJson(const Outcome& outcome) {
           {"recompute", PrintRecompute(choice)}};
 }
 
-std::string HtmlOf(const std::string& text) {
-  return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}});
-}
-
 constexpr char kTunedPageHead[] = R"(<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>stringline tune</title><style>
 body { font: 14px system-ui, sans-serif; margin: 24px; max-width: 1240px }
@@ -218,22 +213,24 @@ std::string TunedSvg(const TunedChoices& tuned) {
 }
 
 std::string TunedPage(const TunedChoices& tuned, const std::string& asked) {
-  std::string page = absl::StrCat(kTunedPageHead, "<h1>The best choices</h1>\n<p><code>",
-                                  HtmlOf(asked), "</code></p>\n<p>", HtmlOf(PrintTuneBound(tuned)),
-                                  "</p>\n", TunedSvg(tuned), "<div class=\"wide\"><table>\n");
+  std::string page =
+      absl::StrCat(kTunedPageHead, "<h1>The best choices</h1>\n<p><code>", EscapeMarkup(asked),
+                   "</code></p>\n<p>", EscapeMarkup(PrintTuneBound(tuned)), "</p>\n",
+                   TunedSvg(tuned), "<div class=\"wide\"><table>\n");
   const TunedRows rows = TunedTable(tuned);
   for (size_t i = 0; i < rows.size(); ++i) {
     absl::StrAppend(&page, "<tr>");
     for (const std::string& cell : rows[i]) {
-      absl::StrAppend(&page, i == 0 ? "<th>" : "<td>", HtmlOf(cell), i == 0 ? "</th>" : "</td>");
+      absl::StrAppend(&page, i == 0 ? "<th>" : "<td>", EscapeMarkup(cell),
+                      i == 0 ? "</th>" : "</td>");
     }
     absl::StrAppend(&page, "</tr>\n");
   }
   absl::StrAppend(&page, "</table></div>\n<ol>\n<li>the best</li>\n");
   for (size_t i = 1; i < tuned.best.size(); ++i) {
-    absl::StrAppend(&page, "<li>", HtmlOf(WhyWorseThanBest(tuned, i)), "</li>\n");
+    absl::StrAppend(&page, "<li>", EscapeMarkup(WhyWorseThanBest(tuned, i)), "</li>\n");
   }
-  return absl::StrCat(page, "</ol>\n<p>", HtmlOf(PrintTuneCounts(tuned.counts)),
+  return absl::StrCat(page, "</ol>\n<p>", EscapeMarkup(PrintTuneCounts(tuned.counts)),
                       "</p>\n</body></html>\n");
 }
 

@@ -65,14 +65,8 @@ absl::Status TuneOf(const Flags& flags, const Output& output) {
   SL_ASSIGN_OR_RETURN(const tune::TunedChoices tuned, Tuned(flags, output, opened.request));
   if (tuned.best.empty()) return absl::NotFoundError(PrintMiss(tuned));
   if (!flags.emit.empty()) {
-    const tune::Outcome& best = tuned.best[0];
-    const tune::EmitQuestion emit = {question.model,
-                                     opened.cluster,
-                                     opened.request.base.spec,
-                                     question.global_batch,
-                                     best.choice,
-                                     best.found == nullptr ? nullptr : &best.found->written};
-    SL_ASSIGN_OR_RETURN(const auto files, tune::EmittedFiles(emit));
+    const tune::EmitQuestion choice = tune::EmitQuestionOf(question, opened, tuned.best[0]);
+    SL_ASSIGN_OR_RETURN(const auto files, tune::EmittedFiles(choice));
     SL_RETURN_IF_ERROR(WriteNewFolder(flags.emit, files));
   }
   if (!flags.svg.empty()) SL_RETURN_IF_ERROR(WriteAsked(output, flags.svg, TunedSvg(tuned)));

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "schedlang/base/bytes.h"
 #include "schedlang/kernels/kernel_times.h"
 #include "schedlang/kernels/memory_use.h"
@@ -30,10 +29,6 @@ td:first-child { max-width: 560px; overflow-wrap: anywhere }
 tr:nth-child(even) { background: #f4f4f4 }
 </style></head><body>
 )";
-
-std::string HtmlText(const std::string& text) {
-  return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}});
-}
 
 int64_t LastNs(const KernelTrace& trace) {
   int64_t last_ns = FirstNs(trace);
@@ -71,8 +66,8 @@ std::string TrackOf(const std::string& title, const std::string& most_text,
     absl::StrAppendFormat(&path, "M%d %.1fV%.1f", c, height(columns[c]->first) + 0.5,
                           height(columns[c]->second));
   }
-  return absl::StrCat("<p>", HtmlText(title), ": at most ", most_text, "</p>\n<svg viewBox=\"0 0 ",
-                      kTrackColumns, " ", kTrackHeight,
+  return absl::StrCat("<p>", EscapeMarkup(title), ": at most ", most_text,
+                      "</p>\n<svg viewBox=\"0 0 ", kTrackColumns, " ", kTrackHeight,
                       "\" preserveAspectRatio=\"none\"><path d=\"", path, "\"/></svg>\n");
 }
 
@@ -110,8 +105,8 @@ std::string KernelTable(const KernelTrace& trace) {
       "<table><tr><th>kernel</th><th>times</th><th>sum</th><th>mean</th><th>least</th>"
       "<th>most</th></tr>\n";
   for (const KernelTime& time : times) {
-    absl::StrAppend(&table, "<tr><td>", HtmlText(trace.names[time.name]), "</td><td>", time.count,
-                    "</td><td>", PrintTime(time.sum_ns), "</td><td>",
+    absl::StrAppend(&table, "<tr><td>", EscapeMarkup(trace.names[time.name]), "</td><td>",
+                    time.count, "</td><td>", PrintTime(time.sum_ns), "</td><td>",
                     PrintTime(static_cast<int64_t>(time.mean_ns)), "</td><td>",
                     PrintTime(time.least_ns), "</td><td>", PrintTime(time.most_ns), "</td></tr>\n");
   }
@@ -128,8 +123,8 @@ std::string KernelPage(const std::vector<KernelTrace>& traces) {
   std::string page = absl::StrCat(kPageHead, "<h1>What GPUs did</h1>\n<p>Tracks are ",
                                   PrintTime(length_ns), " wide.</p>\n");
   for (const KernelTrace& trace : traces) {
-    absl::StrAppend(&page, "<h2>rank ", trace.rank, "</h2>\n<p>", HtmlText(trace.file), "</p>\n",
-                    TracksOf(trace, length_ns), KernelTable(trace));
+    absl::StrAppend(&page, "<h2>rank ", trace.rank, "</h2>\n<p>", EscapeMarkup(trace.file),
+                    "</p>\n", TracksOf(trace, length_ns), KernelTable(trace));
   }
   return page + "</body></html>\n";
 }

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
+#include "tools/view/words.h"
 
 namespace stringline {
 namespace {
@@ -15,24 +15,10 @@ namespace {
 constexpr double kAcross = 880, kPlotEnd = 340, kPlotLeft = 64, kPlotTop = 18, kBelowPlot = 44,
                  kBesidePlot = 24, kNameRow = 17;
 
-std::string EscapedName(const std::string& text) {
-  return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}});
-}
-
-// The next of 1, 2 and 5 times a power of ten.
-double GridStep(double range) {
-  const double raw = std::max(range, 1e-9) / 6;
-  const double power = std::pow(10, std::floor(std::log10(raw)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
-    if (raw <= factor * power) return factor * power;
-  }
-  return 10 * power;
-}
-
 // The begin of an axis of values from `least` to `most`.
 double BeginOf(double least, double most) {
   if (least < most / 2 || least > most) return 0;
-  const double step = GridStep(std::max(most - least, most / 50));
+  const double step = NiceStep(std::max(most - least, most / 50), 6);
   return std::max(0.0, std::floor(least / step - 0.5) * step);
 }
 
@@ -85,12 +71,12 @@ class ParetoPicture {
   void Text(double x, double y, const char* anchor, const std::string& words,
             const char* more = "") {
     absl::StrAppendFormat(&text_, "<text x='%.1f' y='%.1f' text-anchor='%s'%s>%s</text>\n", x, y,
-                          anchor, more, EscapedName(words));
+                          anchor, more, EscapeMarkup(words));
   }
 
   void DrawGrid() {
-    const double x_step = GridStep(most_cost_ - least_cost_);
-    const double y_step = GridStep(most_value_ - least_value_);
+    const double x_step = NiceStep(most_cost_ - least_cost_, 6);
+    const double y_step = NiceStep(most_value_ - least_value_, 6);
     for (double at = least_value_; at <= most_value_; at += y_step) {
       absl::StrAppendFormat(&text_, "<path d='M%.1f %.1fH%.1f' stroke='#dddddd'/>\n", kPlotLeft,
                             Y(at), kAcross - kBesidePlot);

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "tools/view/words.h"
 
 namespace stringline {
@@ -19,20 +18,6 @@ double Largest(const std::vector<PlotLine>& lines) {
     for (const PlotPoint& point : line.points) most = std::max(most, point.value.value_or(0));
   }
   return most;
-}
-
-// The next of 1, 2 and 5 times a power of ten, for the distance of grid lines.
-double NiceStep(double range, int steps) {
-  const double raw = std::max(range, 1e-6) / steps;
-  const double power = std::pow(10, std::floor(std::log10(raw)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
-    if (raw <= factor * power) return factor * power;
-  }
-  return 10 * power;
-}
-
-std::string Escaped(const std::string& text) {
-  return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}});
 }
 
 constexpr const char* kColors[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
@@ -109,7 +94,7 @@ class SvgPlot {
       DrawTick(X(at), absl::StrFormat("%g", at));
     }
     absl::StrAppendFormat(&out_, "<text x='%.1f' y='%d' text-anchor='middle'>%s</text>\n",
-                          (kLeft + kWidth - kRight) / 2.0, kHeight - 10, Escaped(axis_));
+                          (kLeft + kWidth - kRight) / 2.0, kHeight - 10, EscapeMarkup(axis_));
     absl::StrAppendFormat(&out_,
                           "<text x='14' y='%d' text-anchor='middle' transform='rotate(-90 14 %d)'>"
                           "bubble</text>\n",
@@ -120,7 +105,7 @@ class SvgPlot {
     absl::StrAppendFormat(&out_,
                           "<path d='M%.1f %dv4' stroke='#555555'/>\n<text x='%.1f' y='%d' "
                           "text-anchor='middle'>%s</text>\n",
-                          x, kHeight - kBottom, x, kHeight - kBottom + 17, Escaped(label));
+                          x, kHeight - kBottom, x, kHeight - kBottom + 17, EscapeMarkup(label));
   }
 
   void DrawLine(size_t index) {
@@ -146,7 +131,7 @@ class SvgPlot {
     const double y = kTop + 14 + kNameLine * static_cast<double>(index);
     absl::StrAppend(&out_, Mark(index, kWidth - kRight + 16, y - 4));
     absl::StrAppendFormat(&out_, "<text x='%d' y='%.1f'>%s</text>\n", kWidth - kRight + 26, y,
-                          Escaped(line.name));
+                          EscapeMarkup(line.name));
   }
 
   const std::vector<PlotLine>& lines_;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "schedlang/base/threads.h"
 
 namespace stringline {
@@ -68,6 +69,19 @@ std::string PrintBar(double share, int width) {
   bar += kEighths[eighths % 8];
   for (int i = (eighths + 7) / 8; i < width; ++i) bar += "·";
   return bar;
+}
+
+std::string EscapeMarkup(const std::string& text) {
+  return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}});
+}
+
+double NiceStep(double range, int steps) {
+  const double raw = std::max(range, 1e-6) / steps;
+  const double power = std::pow(10, std::floor(std::log10(raw)));
+  for (const double factor : {1.0, 2.0, 5.0}) {
+    if (raw <= factor * power) return factor * power;
+  }
+  return 10 * power;
 }
 
 std::string TitleOf(const Timeline& timeline) {

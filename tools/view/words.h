@@ -30,6 +30,12 @@ extern const char kBubbleMeaning[];
 // A bar of `width` columns, filled to `share` (0 .. 1), to an eighth of a column.
 std::string PrintBar(double share, int width);
 
+// The text in HTML and in the text of an SVG.
+std::string EscapeMarkup(const std::string& text);
+
+// The next of 1, 2 and 5 times a power of ten, for the distance of so many grid lines over a range.
+double NiceStep(double range, int steps);
+
 // "one_f_one_b P=4 M=8"
 std::string TitleOf(const Timeline& timeline);
 
