@@ -4,11 +4,9 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <atomic>
 #include <filesystem>
 #include <memory>
 #include <set>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -47,12 +45,8 @@ absl::StatusOr<std::vector<KernelTrace>> OpenParts(const std::vector<std::string
                                                    const std::function<bool()>& watch) {
   SL_ASSIGN_OR_RETURN(const std::vector<std::string> files, TraceFilesOf(paths));
   std::vector<absl::StatusOr<KernelTrace>> read(files.size(), absl::CancelledError("stopped"));
-  std::atomic<size_t> next = 0;
-  const auto threads = std::min<size_t>(files.size(), std::thread::hardware_concurrency());
-  WorkOnThreads(std::max(1, static_cast<int>(threads)), [&] {
-    for (size_t i = next++; i < files.size() && watch(); i = next++) {
-      read[i] = OpenPart(files[i], step);
-    }
+  ForEachOnThreads(static_cast<int>(files.size()), /*threads=*/0, [&](int i) {
+    if (watch()) read[i] = OpenPart(files[i], step);
   });
   std::vector<KernelTrace> traces;
   for (absl::StatusOr<KernelTrace>& trace : read) {

@@ -1,9 +1,7 @@
 #include "tools/answers/trace_import.h"
 
 #include <algorithm>
-#include <atomic>
 #include <filesystem>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -94,12 +92,8 @@ absl::StatusOr<ImportedStep> ImportTraces(const std::vector<std::string>& paths,
                                           const std::function<bool()>& watch) {
   SL_ASSIGN_OR_RETURN(const std::vector<std::string> files, TraceFilesOf(paths));
   std::vector<absl::StatusOr<RankTrace>> read(files.size(), absl::CancelledError("stopped"));
-  std::atomic<size_t> next = 0;
-  const auto threads = std::min<size_t>(files.size(), std::thread::hardware_concurrency());
-  WorkOnThreads(std::max(1, static_cast<int>(threads)), [&] {
-    for (size_t i = next++; i < files.size() && watch(); i = next++) {
-      read[i] = OpenRankTrace(files[i]);
-    }
+  ForEachOnThreads(static_cast<int>(files.size()), /*threads=*/0, [&](int i) {
+    if (watch()) read[i] = OpenRankTrace(files[i]);
   });
   std::vector<RankTrace> traces;
   for (absl::StatusOr<RankTrace>& trace : read) {
