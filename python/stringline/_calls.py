@@ -113,5 +113,5 @@ def table_of(
             raise
         return columns
     table = pandas.DataFrame(columns)
-    table.attrs = dict(attrs or {})
+    table.attrs.update(attrs or {})
     return table
