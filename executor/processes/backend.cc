@@ -18,7 +18,9 @@ absl::StatusOr<std::unique_ptr<Backend>> ProcessesBackend::Make(const TcpWorldSe
   joined.trouble.Update(device.status());
   SL_ASSIGN_OR_RETURN(auto there, TcpWorld::Join(joined));
   backend->device_ = *std::move(device);
-  backend->groups_ = std::make_unique<ProcessGroups>(backend->device_.get(), there.get(), wires);
+  WireSettings proven = wires;
+  proven.proof = {world.identity.secret, world.identity.nonce};
+  backend->groups_ = std::make_unique<ProcessGroups>(backend->device_.get(), there.get(), proven);
   backend->world_ = std::move(there);
   return std::unique_ptr<Backend>(std::move(backend));
 }

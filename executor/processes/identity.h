@@ -26,6 +26,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "executor/processes/secret.h"
 
 namespace stringline {
 
@@ -45,6 +46,7 @@ struct Identity {
   int port = 0;       // process 0's; both are only set in a run of several processes
   std::string nonce;  // the same in all processes of this start of the job, and in no other's
   std::string source = "one process";
+  Secret secret;  // of the run; FindIdentity leaves it to FindSecret
 };
 
 // The value of an environment variable, or null.

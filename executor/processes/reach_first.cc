@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "executor/processes/proof.h"
 #include "executor/processes/sockets.h"
 #include "schedlang/base/clock.h"
+#include "schedlang/base/status.h"
 
 namespace stringline {
 
@@ -42,21 +45,45 @@ std::string SecondsOf(int64_t ms) { return absl::StrCat(static_cast<double>(ms) 
 namespace {
 
 constexpr int64_t kRetryNs = 50 * kWorldMs;
+// Process 0 drops a connection now and then when strangers come in a flood, but not all of these.
+constexpr int kMostRefusals = 20;
 
 // The end of the talk with process 0.
-enum class Talk : uint8_t { kWelcome, kRefused, kLost };
+enum class Talk : uint8_t { kWelcome, kRefused, kNotProven, kLost };
 
 int64_t JoinUntil(const TcpWorldSettings& settings) {
   return NowNs() + (settings.trouble.ok() ? settings.join_ms : settings.tell_ms) * kWorldMs;
 }
 
+// Proves the secret; then `socket` is the connection.
+absl::Status ProveSecret(const Secret& secret, int process, int fd, int64_t deadline_ns,
+                         FrameSocket* socket, Talk* talk) {
+  Prover prover(fd, &secret, {kWorldPurpose, process, 0});
+  while (NowNs() < deadline_ns) {
+    const Prover::State state = prover.Advance();
+    if (state == Prover::State::kProven) {
+      *socket = FrameSocket(prover.Release());
+      return absl::OkStatus();
+    }
+    if (state != Prover::State::kUnderWay) {
+      *talk = state == Prover::State::kRefused ? Talk::kNotProven : Talk::kLost;
+      return absl::UnavailableError(prover.why());
+    }
+    pollfd waiting = {fd, POLLIN, 0};
+    (void)poll(&waiting, 1, MsUntil(deadline_ns));
+  }
+  *talk = Talk::kLost;
+  return absl::UnavailableError("it took the connection and proved nothing");
+}
+
 // A connection that closes without a frame did not reach process 0, or process 0 has ended.
 absl::Status TalkOnce(const TcpWorldSettings& settings, const Hello& own, int fd,
-                      FrameSocket* to_first, std::vector<std::string>* hosts, Talk* talk) {
+                      FrameSocket* to_first, ReachedFirst* first, Talk* talk) {
   FrameSocket& socket = *to_first;
-  socket = FrameSocket(fd);
-  socket.Put(FrameKind::kHello, Encode(own));
   const int64_t deadline_ns = JoinUntil(settings) + kWorldGraceNs;
+  SL_RETURN_IF_ERROR(
+      ProveSecret(settings.identity.secret, own.process, fd, deadline_ns, &socket, talk));
+  socket.Put(FrameKind::kHello, Encode(own));
   std::string why;
   while (NowNs() < deadline_ns) {
     const bool open = socket.Write(&why) && socket.Read(kMostHelloBytes, &why);
@@ -64,12 +91,14 @@ absl::Status TalkOnce(const TcpWorldSettings& settings, const Hello& own, int fd
       *talk = Talk::kRefused;
       if (frame->kind == FrameKind::kReject) return absl::FailedPreconditionError(frame->bytes);
       if (frame->kind == FrameKind::kFail) return ReadFail(frame->bytes);
-      const auto told = Unpack(frame->bytes);
+      auto told = Unpack(frame->bytes);
       if (frame->kind != FrameKind::kWelcome || !told.has_value() ||
-          told->size() != hosts->size()) {
+          told->size() != static_cast<size_t>(own.processes) + 1) {
         return absl::InternalError("process 0 answers with something else than a welcome");
       }
-      *hosts = *told;
+      first->address = std::move(told->back());
+      told->pop_back();
+      first->hosts = *std::move(told);
       *talk = Talk::kWelcome;
       return absl::OkStatus();
     }
@@ -87,20 +116,31 @@ absl::Status TalkOnce(const TcpWorldSettings& settings, const Hello& own, int fd
                    SecondsOf(settings.join_ms)));
 }
 
+absl::Status NotProven(const Identity& identity, const Hello& own) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      "rank ", own.process, " on ", own.host, " and the listener at ",
+      AddressText(identity.host, identity.port), " do not have the same secret: rank ", own.process,
+      " has ", identity.secret.Describe(), "; ", kSecretName,
+      " has to be the same for all processes of a run, or another program listens there"));
+}
+
 }  // namespace
 
 absl::Status ReachFirst(const TcpWorldSettings& settings, const Hello& own, FrameSocket* socket,
-                        std::vector<std::string>* hosts) {
+                        ReachedFirst* first) {
   const Identity& identity = settings.identity;
   const int64_t deadline_ns = JoinUntil(settings);
   std::string why = "nobody answered";
+  int refusals = 0;
   while (true) {
     const absl::StatusOr<int> fd = ConnectTo(identity.host, identity.port, deadline_ns);
     if (fd.ok()) {
       Talk talk = Talk::kLost;
-      absl::Status status = TalkOnce(settings, own, *fd, socket, hosts, &talk);
+      absl::Status status = TalkOnce(settings, own, *fd, socket, first, &talk);
       if (talk == Talk::kWelcome) return absl::OkStatus();
       if (talk == Talk::kRefused) return status;
+      refusals = talk == Talk::kNotProven ? refusals + 1 : 0;
+      if (refusals == kMostRefusals) return NotProven(identity, own);
       why = std::string(status.message());
     } else {
       why = std::string(fd.status().message());

@@ -28,11 +28,20 @@ inline constexpr int64_t kWorldMs = 1'000'000;
 // Other processes wait so much longer than process 0 does, so that process 0 says what is wrong.
 inline constexpr int64_t kWorldGraceNs = 2'000 * kWorldMs;
 
-// Connects to process 0, says hello and waits for its welcome: then `socket` is the connection and
-// `hosts` those of all processes. Errors as TcpWorld::Join; after an error `socket` may still be
-// open, to tell process 0.
+// The purpose of proofs to process 0 (proof.h).
+inline constexpr char kWorldPurpose[] = "world";
+
+// The contents of process 0's welcome.
+struct ReachedFirst {
+  std::vector<std::string> hosts;  // by process
+  std::string address;             // of process 0, for other hosts
+};
+
+// Connects to process 0, proves the secret, says hello and waits for the welcome: then `socket` is
+// the connection. Errors as TcpWorld::Join; after an error `socket` may still be open, to tell
+// process 0.
 absl::Status ReachFirst(const TcpWorldSettings& settings, const Hello& own, FrameSocket* socket,
-                        std::vector<std::string>* hosts);
+                        ReachedFirst* first);
 
 // A failure as process 0 tells it, with the processes that were late.
 std::string FailBytes(const absl::Status& status, const std::vector<int>& late = {});

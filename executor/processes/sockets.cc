@@ -47,6 +47,9 @@ void SetOption(int fd, int level, int option, int value) {
   (void)setsockopt(fd, level, option, &value, sizeof(value));
 }
 
+// Errors of an address that this machine does not have.
+bool IsNotHere(int error) { return error == EADDRNOTAVAIL || error == EAFNOSUPPORT; }
+
 // A listening socket, or -1 with errno.
 int ListenAt(const sockaddr* address, socklen_t size) {
   const int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -58,6 +61,28 @@ int ListenAt(const sockaddr* address, socklen_t size) {
   (void)close(fd);
   errno = error;
   return -1;
+}
+
+// On every address: of IPv6, by which IPv4 comes too, or of IPv4 where there is no IPv6.
+int ListenAnywhere(int port) {
+  sockaddr_in6 any = {};
+  any.sin6_family = AF_INET6;
+  any.sin6_port = htons(static_cast<uint16_t>(port));
+  const int fd = ListenAt(reinterpret_cast<const sockaddr*>(&any), sizeof(any));
+  if (fd >= 0 || !IsNotHere(errno)) return fd;
+  sockaddr_in any4 = {};
+  any4.sin_family = AF_INET;
+  any4.sin_port = any.sin6_port;
+  return ListenAt(reinterpret_cast<const sockaddr*>(&any4), sizeof(any4));
+}
+
+// The address as a number, IPv4 also where it comes through a socket of IPv6; "" if unknown.
+std::string NumberOf(const sockaddr* address, socklen_t size) {
+  char text[NI_MAXHOST] = {};
+  if (getnameinfo(address, size, text, sizeof(text), nullptr, 0, NI_NUMERICHOST) != 0) return "";
+  constexpr absl::string_view kMapped = "::ffff:";
+  const absl::string_view number = text;
+  return std::string(absl::StartsWith(number, kMapped) ? number.substr(kMapped.size()) : number);
 }
 
 // Options of all connections: send promptly, and notice a lost host.
@@ -114,25 +139,28 @@ bool IsLoopback(const std::string& host) {
   return host == "localhost";
 }
 
-absl::StatusOr<int> ListenOn(const std::string& host, int port) {
+absl::StatusOr<std::vector<int>> ListenOn(const std::string& host, int port) {
   SL_ASSIGN_OR_RETURN(const Addresses addresses, Resolve(host, port));
-  int fd = -1;
-  if (IsLoopback(host)) {
-    fd = ListenAt(addresses->ai_addr, addresses->ai_addrlen);
-  } else {
-    sockaddr_in6 any = {};
-    any.sin6_family = AF_INET6;
-    any.sin6_port = htons(static_cast<uint16_t>(port));
-    fd = ListenAt(reinterpret_cast<const sockaddr*>(&any), sizeof(any));
-    if (fd < 0 && (errno == EAFNOSUPPORT || errno == EADDRNOTAVAIL)) {  // no IPv6 here
-      sockaddr_in any4 = {};
-      any4.sin_family = AF_INET;
-      any4.sin_port = any.sin6_port;
-      fd = ListenAt(reinterpret_cast<const sockaddr*>(&any4), sizeof(any4));
+  const bool here = IsLoopback(host);
+  std::vector<int> listeners;
+  int error = 0;
+  for (const addrinfo* at = addresses.get(); at != nullptr && error == 0; at = at->ai_next) {
+    if (port == 0 && !listeners.empty()) break;
+    if (!here && IsLoopback(NumberOf(at->ai_addr, at->ai_addrlen))) continue;
+    const int fd = ListenAt(at->ai_addr, at->ai_addrlen);
+    if (fd >= 0) {
+      listeners.push_back(fd);
+    } else if (!IsNotHere(errno)) {
+      error = errno;
     }
   }
-  if (fd >= 0) return fd;
-  const int error = errno;
+  if (listeners.empty() && error == 0) {
+    const int fd = ListenAnywhere(port);
+    if (fd >= 0) listeners.push_back(fd);
+    if (fd < 0) error = errno;
+  }
+  if (error == 0) return listeners;
+  for (const int fd : listeners) (void)close(fd);
   return absl::UnavailableError(
       absl::StrCat(port == 0 ? "nothing can listen on a port"
                              : absl::StrCat("rank 0 cannot listen on port ", port),
@@ -151,15 +179,9 @@ int PortOf(int listener) {
 std::string LocalAddressOf(int fd) {
   sockaddr_storage own = {};
   socklen_t size = sizeof(own);
-  char text[NI_MAXHOST] = {};
-  if (getsockname(fd, reinterpret_cast<sockaddr*>(&own), &size) != 0 ||
-      getnameinfo(reinterpret_cast<sockaddr*>(&own), size, text, sizeof(text), nullptr, 0,
-                  NI_NUMERICHOST) != 0) {
-    return "127.0.0.1";
-  }
-  constexpr absl::string_view kMapped = "::ffff:";  // IPv4 through a socket of IPv6
-  const absl::string_view address = text;
-  return std::string(absl::StartsWith(address, kMapped) ? address.substr(kMapped.size()) : address);
+  auto* const address = reinterpret_cast<sockaddr*>(&own);
+  const std::string text = getsockname(fd, address, &size) == 0 ? NumberOf(address, size) : "";
+  return text.empty() ? "127.0.0.1" : text;
 }
 
 int AcceptFrom(int listener) {

@@ -3,7 +3,6 @@
 #include "executor/processes/tcp_world.h"
 
 #include <poll.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -18,7 +17,6 @@ namespace stringline {
 namespace {
 
 constexpr int64_t kFlushNs = 1'000 * kWorldMs;
-constexpr size_t kMostStrangers = 4096;
 
 // Ranks are shared out in blocks.
 int FirstRankOf(int process, int ranks, int processes) {
@@ -68,15 +66,20 @@ TcpWorld::~TcpWorld() {
 }
 
 absl::StatusOr<std::unique_ptr<World>> TcpWorld::Join(const TcpWorldSettings& settings) {
+  SL_RETURN_IF_ERROR(CheckSecret(settings.identity));
   std::unique_ptr<TcpWorld> world(new TcpWorld(settings));
   if (settings.identity.processes > 1) {
-    absl::Status status =
-        settings.identity.process == 0
-            ? world->Gather()
-            : ReachFirst(settings, world->own_, &world->peers_[0].socket, &world->hosts_);
+    ReachedFirst first;
+    absl::Status status = settings.identity.process == 0
+                              ? world->Gather()
+                              : ReachFirst(settings, world->own_, &world->peers_[0].socket, &first);
     if (!status.ok()) {
       world->SetFailure(status);
       return settings.trouble.ok() ? status : settings.trouble;
+    }
+    if (settings.identity.process != 0) {
+      world->hosts_ = std::move(first.hosts);
+      world->first_address_ = std::move(first.address);
     }
   }
   SL_RETURN_IF_ERROR(settings.trouble);
@@ -84,34 +87,46 @@ absl::StatusOr<std::unique_ptr<World>> TcpWorld::Join(const TcpWorldSettings& se
 }
 
 std::string TcpWorld::address() const {
-  const std::string& first = settings_.identity.host;
-  if (own_.process == 0) return first;
-  // A connection over the loopback: on the host of process 0, which the others know by its name.
-  const std::string own = LocalAddressOf(peers_[0].socket.fd());
-  return IsLoopback(own) ? first : own;
+  if (own_.process == 0) return first_address_;
+  // A connection over the loopback: on the host of process 0.
+  std::string own = LocalAddressOf(peers_[0].socket.fd());
+  return IsLoopback(own) ? first_address_ : own;
 }
 
 // Process 0.
 
 absl::Status TcpWorld::Gather() {
   const Identity& identity = settings_.identity;
-  SL_ASSIGN_OR_RETURN(const int listener, ListenOn(identity.host, identity.port));
+  SL_ASSIGN_OR_RETURN(std::vector<int> listeners, ListenOn(identity.host, identity.port));
   NoteTrouble(own_);
-  absl::Status status = AcceptAll(listener, NowNs() + settings_.join_ms * kWorldMs);
-  (void)close(listener);
-  if (status.ok()) status = Compare();
-  if (!status.ok()) return status;
-  strangers_.clear();
-  const std::string hosts = Pack(hosts_);
+  {
+    Gate gate(std::move(listeners), &identity.secret, {kWorldPurpose, 0, 0});
+    SL_RETURN_IF_ERROR(AcceptAll(&gate, NowNs() + settings_.join_ms * kWorldMs));
+  }
+  SL_RETURN_IF_ERROR(Compare());
+  newcomers_.clear();
+  first_address_ = OwnAddress();
+  std::vector<std::string> told = hosts_;
+  told.push_back(first_address_);
+  const std::string welcome = Pack(told);
   for (Peer& peer : peers_) {
     peer.gave.reset();
-    peer.socket.Put(FrameKind::kWelcome, hosts);
+    peer.socket.Put(FrameKind::kWelcome, welcome);
   }
   Flush();
   return failure_;
 }
 
-absl::Status TcpWorld::AcceptAll(int listener, int64_t deadline_ns) {
+// The end of the first connection from another host, or of any if all are on this host.
+std::string TcpWorld::OwnAddress() const {
+  std::string own;
+  for (int p = 1; p < own_.processes && (own.empty() || IsLoopback(own)); ++p) {
+    own = LocalAddressOf(peers_[p].socket.fd());
+  }
+  return own;
+}
+
+absl::Status TcpWorld::AcceptAll(Gate* gate, int64_t deadline_ns) {
   while (failure_.ok()) {
     const std::string missing = Missing();
     if (!trouble_.ok()) {
@@ -123,66 +138,68 @@ absl::Status TcpWorld::AcceptAll(int listener, int64_t deadline_ns) {
       return absl::DeadlineExceededError(absl::StrCat(
           missing, " of ", own_.processes, " did not come to rank 0 on ", own_.host, " within ",
           SecondsOf(settings_.join_ms),
-          strange_ > 0 ? absl::StrCat("; ", strange_, " connections were of something else") : ""));
+          gate->refused() == 0
+              ? ""
+              : absl::StrCat("; ", gate->refused(), " connections did not prove ",
+                             settings_.identity.secret.Describe(),
+                             ", which has to be the same for all processes of a run")));
     }
-    std::vector<pollfd> polled = {{listener, POLLIN, 0}};
-    for (const Stranger& stranger : strangers_) {
-      const short events = stranger.socket.has_unsent() ? POLLIN | POLLOUT : POLLIN;
-      polled.push_back({stranger.socket.fd(), events, 0});
-    }
-    for (const Peer& peer : peers_) polled.push_back({peer.socket.fd(), POLLIN, 0});
-    if (poll(polled.data(), polled.size(), MsUntil(deadline_ns)) <= 0) continue;
-    const size_t known = strangers_.size();
-    for (size_t i = 0; i < known; ++i) {
-      if (polled[1 + i].revents != 0) ReadStranger(&strangers_[i]);
-    }
-    for (int p = 1; p < own_.processes; ++p) {
-      if (polled[1 + known + p].revents != 0) Service(p, polled[1 + known + p].revents);
-    }
-    if (polled[0].revents != 0) Accept(listener);
-    const auto done = [](const Stranger& stranger) { return stranger.done; };
-    strangers_.erase(std::remove_if(strangers_.begin(), strangers_.end(), done), strangers_.end());
+    SL_RETURN_IF_ERROR(WaitForNews(gate, deadline_ns));
   }
   return failure_;
 }
 
-void TcpWorld::Accept(int listener) {
-  while (true) {
-    const int fd = AcceptFrom(listener);
-    if (fd < 0) return;
-    if (strangers_.size() >= kMostStrangers) strangers_.erase(strangers_.begin());  // the oldest
-    strangers_.push_back({FrameSocket(fd)});
+absl::Status TcpWorld::WaitForNews(Gate* gate, int64_t deadline_ns) {
+  std::vector<pollfd> polled;
+  for (const Newcomer& newcomer : newcomers_) {
+    const short events = newcomer.socket.has_unsent() ? POLLIN | POLLOUT : POLLIN;
+    polled.push_back({newcomer.socket.fd(), events, 0});
   }
+  const size_t known = newcomers_.size();
+  for (const Peer& peer : peers_) polled.push_back({peer.socket.fd(), POLLIN, 0});
+  gate->AddTo(&polled);
+  if (poll(polled.data(), polled.size(), MsUntil(deadline_ns)) < 0) return absl::OkStatus();
+  for (size_t i = 0; i < known; ++i) {
+    if (polled[i].revents != 0) ReadNewcomer(&newcomers_[i]);
+  }
+  for (int p = 1; p < own_.processes; ++p) {
+    if (polled[known + p].revents != 0) Service(p, polled[known + p].revents);
+  }
+  SL_ASSIGN_OR_RETURN(const std::vector<Gate::Guest> guests, gate->Admit());
+  for (const Gate::Guest& guest : guests) newcomers_.push_back({guest.from, FrameSocket(guest.fd)});
+  const auto done = [](const Newcomer& newcomer) { return newcomer.done; };
+  newcomers_.erase(std::remove_if(newcomers_.begin(), newcomers_.end(), done), newcomers_.end());
+  return absl::OkStatus();
 }
 
-void TcpWorld::ReadStranger(Stranger* stranger) {
+void TcpWorld::ReadNewcomer(Newcomer* newcomer) {
   std::string why;
-  const bool open = stranger->socket.Read(kMostHelloBytes, &why);
+  const bool open = newcomer->socket.Read(kMostHelloBytes, &why);
   std::optional<Frame> frame;
-  if (!stranger->told) frame = stranger->socket.Take();
+  if (!newcomer->told) frame = newcomer->socket.Take();
   if (frame.has_value()) {
     std::optional<Hello> hello;
     if (frame->kind == FrameKind::kHello) hello = DecodeHello(frame->bytes);
-    if (hello.has_value()) {
-      Place(stranger, *hello);
+    // The process of another protocol was not read.
+    const bool same = hello.has_value() && (hello->protocol != Hello::kProtocol ||
+                                            hello->process == newcomer->process);
+    if (same) {
+      Place(newcomer, *hello);
     } else {
-      ++strange_;
-      stranger->done = true;
+      newcomer->done = true;
     }
     return;
   }
-  if (open && stranger->socket.Write(&why)) return;
-  if (!stranger->told) ++strange_;
-  stranger->done = true;
+  newcomer->done = !open || !newcomer->socket.Write(&why);
 }
 
-void TcpWorld::Place(Stranger* stranger, const Hello& hello) {
+void TcpWorld::Place(Newcomer* newcomer, const Hello& hello) {
   absl::Status status = CheckNonce(own_, hello);
   if (!status.ok()) {
-    stranger->socket.Put(FrameKind::kReject, status.message());
+    newcomer->socket.Put(FrameKind::kReject, status.message());
     std::string why;
-    stranger->told = true;
-    stranger->done = !stranger->socket.Write(&why);
+    newcomer->told = true;
+    newcomer->done = !newcomer->socket.Write(&why);
     return;
   }
   status = CheckPlace(own_, hello);
@@ -192,16 +209,16 @@ void TcpWorld::Place(Stranger* stranger, const Hello& hello) {
                                                      " and on ", hello.host));
   }
   if (!status.ok()) {
-    stranger->socket.Put(FrameKind::kFail, FailBytes(status));
+    newcomer->socket.Put(FrameKind::kFail, FailBytes(status));
     SetFailure(status);
     return;
   }
   hosts_[hello.process] = hello.host;
   Peer& peer = peers_[hello.process];
-  peer.socket = std::move(stranger->socket);
+  peer.socket = std::move(newcomer->socket);
   peer.gave = Encode(hello);  // kept until all have joined
   NoteTrouble(hello);
-  stranger->done = true;
+  newcomer->done = true;
 }
 
 // The first known trouble is told.
@@ -404,9 +421,9 @@ void TcpWorld::Flush() {
   while (std::any_of(peers_.begin(), peers_.end(), unsent) && NowNs() < deadline_ns) {
     Pump(deadline_ns - NowNs());
   }
-  for (Stranger& stranger : strangers_) {
+  for (Newcomer& newcomer : newcomers_) {
     std::string why;
-    (void)stranger.socket.Write(&why);
+    (void)newcomer.socket.Write(&why);
   }
 }
 

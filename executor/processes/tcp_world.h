@@ -1,10 +1,10 @@
 // A World over TCP: every process is connected to process 0.
 //
-// Process 0 listens at the identity's address (on all addresses of its host, or only on the
-// loopback if the identity names the loopback), the others connect, and each introduces itself
-// (hello.h). Process 0 compares: a process of another run is sent away; a process with another
-// setting ends the run, everywhere with the same message. Connections with any other contents are
-// closed. IPv4 and IPv6.
+// Process 0 listens at the identity's address until all have joined. The others connect, both ends
+// prove the run's secret (proof.h), and each process introduces itself (hello.h). Process 0
+// compares: a process of another run is sent away; a process with another setting ends the run,
+// everywhere with the same message. Connections without a proof are closed without a word. IPv4 and
+// IPv6.
 //
 // No thread: incoming bytes are read in Exchange and in state(). A process that dies closes its
 // connection, and a process that is silent for a whole deadline counts as dead. Process 0 tells the
@@ -22,6 +22,7 @@
 
 #include "executor/engine/world.h"
 #include "executor/processes/frames.h"
+#include "executor/processes/gate.h"
 #include "executor/processes/hello.h"
 #include "executor/processes/reach_first.h"
 
@@ -34,8 +35,9 @@ class TcpWorld final : public World {
   //   settings.trouble    of this process
   //   Aborted             trouble of another process, with its name before the message
   //   DeadlineExceeded    some processes did not join, or process 0 was not found
-  //   FailedPrecondition  process 0 is of another run
-  //   InvalidArgument     processes differ in their settings, or two have the same rank
+  //   FailedPrecondition  process 0 is of another run, or has another secret
+  //   InvalidArgument     processes differ in their settings, or two have the same rank; or the run
+  //                       needs a secret and has none
   //   Unavailable         nothing can listen there, or the host has no address
   static absl::StatusOr<std::unique_ptr<World>> Join(const TcpWorldSettings& settings);
   ~TcpWorld() override;
@@ -60,8 +62,9 @@ class TcpWorld final : public World {
     bool left = false;  // said goodbye
     std::optional<std::string> gave;
   };
-  // A connection without a hello so far.
-  struct Stranger {
+  // A connection with a proof, but without a hello so far.
+  struct Newcomer {
+    int process = 0;
     FrameSocket socket;
     bool done = false;
     bool told = false;  // closed when all is sent
@@ -70,10 +73,11 @@ class TcpWorld final : public World {
   explicit TcpWorld(const TcpWorldSettings& settings);
 
   absl::Status Gather();
-  absl::Status AcceptAll(int listener, int64_t deadline_ns);
-  void Accept(int listener);
-  void ReadStranger(Stranger* stranger);
-  void Place(Stranger* stranger, const Hello& hello);
+  absl::Status AcceptAll(Gate* gate, int64_t deadline_ns);
+  absl::Status WaitForNews(Gate* gate, int64_t deadline_ns);
+  void ReadNewcomer(Newcomer* newcomer);
+  void Place(Newcomer* newcomer, const Hello& hello);
+  std::string OwnAddress() const;
   absl::Status Compare() const;
   void NoteTrouble(const Hello& of);
   std::string Missing() const;
@@ -100,8 +104,8 @@ class TcpWorld final : public World {
   Hello own_;
   std::vector<std::string> hosts_;  // by process
   std::vector<Peer> peers_;         // by process; only those connected to are open
-  std::vector<Stranger> strangers_;
-  int strange_ = 0;  // connections without a valid hello
+  std::vector<Newcomer> newcomers_;
+  std::string first_address_;  // of process 0, for other hosts
   std::optional<std::string> all_;
   bool exchanging_ = false;
   int64_t waiting_until_ns_ = 0;

@@ -1,15 +1,17 @@
 #include "executor/processes/wire_connect.h"
 
 #include <poll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "executor/engine/packed_numbers.h"
+#include "executor/processes/gate.h"
+#include "executor/processes/proof.h"
 #include "executor/processes/sockets.h"
 #include "schedlang/base/clock.h"
 #include "schedlang/base/status.h"
@@ -51,68 +53,134 @@ absl::StatusOr<std::vector<Address>> ShareAddresses(int listener, World* world,
   return addresses;
 }
 
-absl::Status ConnectToEarlier(const std::vector<Address>& addresses, int64_t deadline_ns,
-                              const ProcessNames& names, std::deque<WireConnection>* connections) {
-  for (int p = 0; p < names.own(); ++p) {
-    const absl::StatusOr<int> fd = ConnectTo(addresses[p].host, addresses[p].port, deadline_ns);
-    if (!fd.ok()) {
-      return absl::UnavailableError(absl::StrCat(names.NameOf(p), " cannot be reached at ",
-                                                 AddressText(addresses[p].host, addresses[p].port),
-                                                 ": ", fd.status().message()));
-    }
-    (*connections)[p].Open(*fd);
-    const WireHeader hello = {.mark = kWireMark, .from = names.own()};
-    if (send(*fd, &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello)) {
-      return absl::UnavailableError(absl::StrCat(names.NameOf(p), " does not listen"));
-    }
-  }
-  return absl::OkStatus();
-}
+// Connects to the earlier processes and admits the later ones, both at once: a process that answers
+// late delays only its own connection.
+class Meeting {
+ public:
+  Meeting(World* world, const WireProof& proof, const ProcessNames& names, int listener,
+          std::vector<Address> addresses, std::deque<WireConnection>* connections)
+      : world_(world),
+        proof_(proof),
+        names_(names),
+        addresses_(std::move(addresses)),
+        connections_(connections),
+        earlier_(static_cast<size_t>(names.own())),
+        gate_({listener}, &proof.secret, {absl::StrCat("wire ", proof.run), 0, names.own()}) {}
 
-absl::Status AcceptLater(int listener, int64_t deadline_ns, int64_t join_ms, World* world,
-                         const ProcessNames& names, std::deque<WireConnection>* connections) {
-  int missing = names.processes() - 1 - names.own();
-  while (missing > 0) {
-    if (NowNs() > deadline_ns) {
-      return absl::DeadlineExceededError(absl::StrCat(missing, " processes did not connect to ",
-                                                      names.NameOf(names.own()), " within ",
-                                                      join_ms / 1000, " s"));
+  absl::Status Run(int64_t deadline_ns, int64_t join_ms) {
+    while (true) {
+      int missing = 0;
+      for (int p = 0; p < names_.processes(); ++p) {
+        if (p != names_.own() && (*connections_)[p].fd() < 0) ++missing;
+      }
+      if (missing == 0) return absl::OkStatus();
+      if (NowNs() > deadline_ns) return Late(missing, join_ms);
+      SL_RETURN_IF_ERROR(world_->state());
+      SL_RETURN_IF_ERROR(ConnectOne(deadline_ns));
+      SL_RETURN_IF_ERROR(WaitAndAdmit());
+      for (int p = 0; p < names_.own(); ++p) Advance(p);
     }
-    SL_RETURN_IF_ERROR(world->state());
-    pollfd waiting = {listener, POLLIN, 0};
-    if (poll(&waiting, 1, 50) <= 0) continue;
-    const int fd = AcceptFrom(listener);
-    if (fd < 0) continue;
-    WireHeader hello;
-    pollfd said = {fd, POLLIN, 0};
-    const bool whole = poll(&said, 1, 2000) > 0 &&
-                       recv(fd, &hello, sizeof(hello), 0) == sizeof(hello) &&
-                       hello.mark == kWireMark && hello.from > names.own() &&
-                       hello.from < names.processes() && (*connections)[hello.from].fd() < 0;
-    if (!whole) {
-      (void)close(fd);  // a stranger
-      continue;
-    }
-    (*connections)[hello.from].Open(fd);
-    --missing;
   }
-  return absl::OkStatus();
-}
+
+ private:
+  // An earlier process, to which this process connects.
+  struct Earlier {
+    std::optional<Prover> prover;
+    int64_t again_ns = 0;  // not before this time
+    int failures = 0;      // connections that were not made, in a row
+  };
+
+  bool IsDue(int p) const {
+    return (*connections_)[p].fd() < 0 && !earlier_[p].prover && NowNs() >= earlier_[p].again_ns;
+  }
+
+  // One at a time, since to connect may take a while where a host does not answer.
+  absl::Status ConnectOne(int64_t deadline_ns) {
+    for (int p = 0; p < names_.own(); ++p) {
+      if (!IsDue(p)) continue;
+      Earlier& other = earlier_[p];
+      const absl::StatusOr<int> fd = ConnectTo(addresses_[p].host, addresses_[p].port, deadline_ns);
+      if (fd.ok()) {
+        other.failures = 0;
+        other.prover.emplace(
+            *fd, &proof_.secret,
+            ProofSubject{absl::StrCat("wire ", proof_.run), names_.own(), p});
+        return absl::OkStatus();
+      }
+      other.again_ns = NowNs() + kAgainNs;
+      if (++other.failures < kMostFailures) return absl::OkStatus();
+      return absl::UnavailableError(absl::StrCat(
+          names_.NameOf(p), " cannot be reached at ",
+          AddressText(addresses_[p].host, addresses_[p].port), ": ", fd.status().message()));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status WaitAndAdmit() {
+    std::vector<pollfd> polled;
+    int wait_ms = 50;
+    for (int p = 0; p < names_.own(); ++p) {
+      if (earlier_[p].prover) polled.push_back({earlier_[p].prover->fd(), POLLIN, 0});
+      if (IsDue(p)) wait_ms = 0;
+    }
+    gate_.AddTo(&polled);
+    (void)poll(polled.data(), polled.size(), wait_ms);
+    SL_ASSIGN_OR_RETURN(const std::vector<Gate::Guest> guests, gate_.Admit());
+    for (const auto [fd, from] : guests) {
+      const bool wanted = from > names_.own() && from < names_.processes();
+      if (wanted && (*connections_)[from].fd() < 0) {
+        (*connections_)[from].Open(fd);
+      } else {
+        (void)close(fd);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // A connection that is dropped without a proof is made anew: the process is there, but strangers
+  // may have come in a flood.
+  void Advance(int p) {
+    Earlier& other = earlier_[p];
+    if (!other.prover) return;
+    const Prover::State state = other.prover->Advance();
+    if (state == Prover::State::kUnderWay) return;
+    if (state == Prover::State::kProven) (*connections_)[p].Open(other.prover->Release());
+    other.prover.reset();
+    other.again_ns = NowNs() + kAgainNs;
+  }
+
+  absl::Status Late(int missing, int64_t join_ms) const {
+    return absl::DeadlineExceededError(absl::StrCat(missing, " processes did not connect to ",
+                                                    names_.NameOf(names_.own()), " within ",
+                                                    join_ms / 1000, " s"));
+  }
+
+  static constexpr int64_t kAgainNs = 50'000'000;
+  static constexpr int kMostFailures = 3;
+
+  World* const world_;
+  const WireProof& proof_;
+  const ProcessNames& names_;
+  const std::vector<Address> addresses_;
+  std::deque<WireConnection>* const connections_;
+  std::vector<Earlier> earlier_;  // by process
+  Gate gate_;
+};
 
 }  // namespace
 
-absl::Status ConnectProcesses(World* world, int64_t join_ms, ProcessNames* names,
-                              std::deque<WireConnection>* connections) {
+absl::Status ConnectProcesses(World* world, const WireProof& proof, int64_t join_ms,
+                              ProcessNames* names, std::deque<WireConnection>* connections) {
   const int64_t deadline_ns = NowNs() + join_ms * 1'000'000;
-  SL_ASSIGN_OR_RETURN(const int listener, ListenOn(world->address(), 0));
-  const absl::StatusOr<std::vector<Address>> addresses = ShareAddresses(listener, world, names);
-  absl::Status status = addresses.status();
-  if (status.ok()) status = ConnectToEarlier(*addresses, deadline_ns, *names, connections);
-  if (status.ok()) {
-    status = AcceptLater(listener, deadline_ns, join_ms, world, *names, connections);
+  SL_ASSIGN_OR_RETURN(const std::vector<int> listeners, ListenOn(world->address(), 0));
+  const int listener = listeners.front();
+  absl::StatusOr<std::vector<Address>> addresses = ShareAddresses(listener, world, names);
+  if (!addresses.ok()) {
+    (void)close(listener);
+    return addresses.status();
   }
-  (void)close(listener);
-  return status;
+  Meeting meeting(world, proof, *names, listener, *std::move(addresses), connections);
+  return meeting.Run(deadline_ns, join_ms);
 }
 
 }  // namespace stringline

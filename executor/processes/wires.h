@@ -28,6 +28,7 @@
 #include "executor/engine/world.h"
 #include "executor/processes/process_names.h"
 #include "executor/processes/wake_event.h"
+#include "executor/processes/wire_connect.h"
 #include "executor/processes/wire_connection.h"
 #include "executor/processes/wire_failure.h"
 #include "executor/processes/wire_lanes.h"
@@ -37,6 +38,7 @@ namespace stringline {
 
 struct WireSettings : WireDeadlines {
   int64_t join_ms = 120'000;  // until all are connected
+  WireProof proof;            // of each connection
   // How slow messages are made: a member that has part in a call is held for so long after it.
   LinkSpeed link;
 };

@@ -30,6 +30,7 @@ TcpWorldSettings SettingsOf(int process, int processes, int port) {
   settings.identity.host = "127.0.0.1";
   settings.identity.port = port;
   settings.identity.nonce = "run 7#0";
+  settings.identity.secret = Secret("a secret of sixteen or more", "this test");
   settings.config = {{"steps", "10"}, {"NCCL", "2.28.9"}};
   settings.join_ms = 20'000;
   settings.exchange_ms = 20'000;
@@ -160,7 +161,7 @@ TEST(TcpWorld, ANameOfThisHostDoesToo) {
 // "127.1" is no address of the loopback to ListenOn, but a name that means the loopback here.
 TEST(TcpWorld, ANameThatMeansTheLoopbackHereIsListenedToEverywhere) {
   const auto reached = [](const std::string& listens) {
-    const int listener = *ListenOn(listens, 0);
+    const int listener = ListenOn(listens, 0)->front();
     const auto fd = ConnectTo("127.0.0.2", PortOf(listener), NowNs() + 5'000'000'000);
     if (fd.ok()) (void)close(*fd);
     (void)close(listener);
@@ -356,7 +357,7 @@ TEST(TcpWorld, WithoutProcess0TheOthersSayWhereTheyLooked) {
 // A socket of the test that listens on the loopback.
 class Listener {
  public:
-  explicit Listener(int port) : fd_(*ListenOn("127.0.0.1", port)) {}
+  explicit Listener(int port) : fd_(ListenOn("127.0.0.1", port)->front()) {}
   ~Listener() { (void)close(fd_); }
   int fd() const { return fd_; }
 

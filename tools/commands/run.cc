@@ -457,7 +457,10 @@ absl::StatusOr<Identity> IdentityOf(const Flags& flags) {
   if (flags.local_rank >= 0) said.local_rank = flags.local_rank;
   said.master = flags.master;
   said.run_id = flags.run_id;
-  return FindIdentity(said, [](const char* name) -> const char* { return std::getenv(name); });
+  const auto environment = [](const char* name) -> const char* { return std::getenv(name); };
+  SL_ASSIGN_OR_RETURN(Identity identity, FindIdentity(said, environment));
+  SL_ASSIGN_OR_RETURN(identity.secret, FindSecret(identity, environment));
+  return identity;
 }
 
 // The data of evaluations, if the run has some.
@@ -610,7 +613,8 @@ int RunTraining(const Flags& flags, const Output& output) {
   const bool starts_others = flags.processes > 1 || flags.restarts > 0;
   if (starts_others && flags.restarts == 0) {
     const absl::StatusOr<LocalRun> run =
-        RunLocalProcesses(flags.processes, ArgumentsOfEach(flags), /*holds_output=*/false);
+        RunLocalProcesses(flags.processes, ArgumentsOfEach(flags), SecretForProcesses(),
+                          /*holds_output=*/false);
     return run.ok() ? run->status : Fail(output, run.status().message());
   }
   const absl::StatusOr<RunConfig> config = LoadConfig(flags);

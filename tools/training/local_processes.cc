@@ -10,10 +10,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <iostream>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "executor/processes/secret.h"
 #include "executor/processes/sockets.h"
 #include "schedlang/base/clock.h"
 #include "schedlang/base/status.h"
@@ -30,14 +33,15 @@ struct Child {
 
 // A port without a listener at this moment.
 absl::StatusOr<int> FreePort() {
-  SL_ASSIGN_OR_RETURN(const int listener, ListenOn("127.0.0.1", 0));
-  const int port = PortOf(listener);
-  (void)close(listener);
+  SL_ASSIGN_OR_RETURN(const std::vector<int> listeners, ListenOn("127.0.0.1", 0));
+  const int port = PortOf(listeners.front());
+  (void)close(listeners.front());
   return port;
 }
 
 // In the forked process.
-[[noreturn]] void Become(pid_t parent, const Child& child, char* const* arguments) {
+[[noreturn]] void Become(pid_t parent, const Child& child, char* const* arguments,
+                         char* const* environment) {
   (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);
   (void)setpgid(0, 0);
@@ -46,8 +50,19 @@ absl::StatusOr<int> FreePort() {
   (void)sigprocmask(SIG_SETMASK, &none, nullptr);
   if (child.output >= 0) (void)dup2(child.output, STDOUT_FILENO);
   if (child.errors >= 0) (void)dup2(child.errors, STDERR_FILENO);
-  (void)execv("/proc/self/exe", arguments);
+  (void)execve("/proc/self/exe", arguments, environment);
   _exit(127);
+}
+
+// This process's environment with another secret, "STRINGLINE_SECRET=…".
+std::vector<char*> EnvironmentWith(std::string* secret) {
+  std::vector<char*> variables;
+  for (char** one = environ; *one != nullptr; ++one) {
+    if (!absl::StartsWith(*one, absl::StrCat(kSecretName, "="))) variables.push_back(*one);
+  }
+  variables.push_back(secret->data());
+  variables.push_back(nullptr);
+  return variables;
 }
 
 int ExitStatusOf(int status) {
@@ -92,8 +107,13 @@ bool WaitForAll(std::vector<Child>* children, const sigset_t& signals) {
 
 }  // namespace
 
+std::string SecretForProcesses() {
+  const char* const given = std::getenv(kSecretName);
+  return given == nullptr ? NewSecret() : given;
+}
+
 absl::StatusOr<LocalRun> RunLocalProcesses(int count, const std::vector<std::string>& arguments,
-                                           bool holds_output) {
+                                           const std::string& secret, bool holds_output) {
   SL_ASSIGN_OR_RETURN(const int port, FreePort());
   sigset_t signals, before;
   (void)sigemptyset(&signals);
@@ -104,6 +124,8 @@ absl::StatusOr<LocalRun> RunLocalProcesses(int count, const std::vector<std::str
   absl::Status started;
   const pid_t parent = getpid();
   const std::string run_id = absl::StrCat(parent, "@", NowNs());
+  std::string with_secret = absl::StrCat(kSecretName, "=", secret);
+  const std::vector<char*> environment = EnvironmentWith(&with_secret);
   for (int p = 0; p < count && started.ok(); ++p) {
     std::vector<std::string> words = {"stringline"};
     words.insert(words.end(), arguments.begin(), arguments.end());
@@ -119,7 +141,9 @@ absl::StatusOr<LocalRun> RunLocalProcesses(int count, const std::vector<std::str
     if (p > 0) children[p].errors = memfd_create("errors", MFD_CLOEXEC);
     if (p > 0 || holds_output) children[p].output = memfd_create("output", MFD_CLOEXEC);
     children[p].pid = fork();
-    if (children[p].pid == 0) Become(parent, children[p], pointers.data());
+    if (children[p].pid == 0) {
+      Become(parent, children[p], pointers.data(), environment.data());
+    }
     if (children[p].pid < 0) {
       started = absl::ResourceExhaustedError(
           absl::StrCat("--processes: process ", p, " cannot be started: ", std::strerror(errno)));

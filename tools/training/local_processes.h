@@ -20,8 +20,11 @@ struct LocalRun {
   std::string output;    // what they print, if held
 };
 
+// The secret of a run that is started from here: STRINGLINE_SECRET, or a new one.
+std::string SecretForProcesses();
+
 // Starts this program `count` times, with `arguments` and the number of each process, and waits for
-// all. The output of the first process is printed; of the others only an error, on either stream,
+// all. They get the run's secret in their environment. The output of the first process is printed; of the others only an error, on either stream,
 // that the first process did not live to print. SIGINT and SIGTERM are passed on to all; if this
 // process dies, they die. ResourceExhausted: the system does not start so many processes.
 //
@@ -29,6 +32,6 @@ struct LocalRun {
 // killed: the error can no longer reach it. With `holds_output` standard output is kept until all
 // have ended.
 absl::StatusOr<LocalRun> RunLocalProcesses(int count, const std::vector<std::string>& arguments,
-                                           bool holds_output);
+                                           const std::string& secret, bool holds_output);
 
 }  // namespace stringline

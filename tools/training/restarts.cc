@@ -105,8 +105,10 @@ absl::StatusOr<int> RunWithRestarts(const Flags& flags, const RunConfig& config,
   std::vector<std::string> arguments = ArgumentsOfEach(flags);
   int processes = std::max(1, flags.processes);
   int data = config.mesh.data;
+  const std::string secret = SecretForProcesses();
   for (int restart = 0;; ++restart) {
-    SL_ASSIGN_OR_RETURN(const LocalRun run, RunLocalProcesses(processes, arguments, flags.json));
+    SL_ASSIGN_OR_RETURN(const LocalRun run,
+                        RunLocalProcesses(processes, arguments, secret, flags.json));
     if (run.lost.empty() || run.stopped || restart == flags.restarts) {
       std::cout << run.output << std::flush;
       return run.status;

@@ -1,0 +1,148 @@
+#include "tests/nccl/strangers.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cinttypes>
+#include <cstdio>
+#include <fstream>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "executor/processes/sockets.h"
+#include "schedlang/base/clock.h"
+#include "schedlang/base/sl_check.h"
+
+namespace stringline {
+namespace {
+
+// A process and its children, children of children, and so on.
+void AddProcesses(pid_t pid, std::vector<pid_t>* all) {
+  all->push_back(pid);
+  std::ifstream children(absl::StrCat("/proc/", pid, "/task/", pid, "/children"));
+  for (pid_t child = 0; children >> child;) {
+    if (child != getpid()) AddProcesses(child, all);
+  }
+}
+
+// The sockets of a process, by inode.
+void AddSockets(pid_t pid, std::set<uint64_t>* inodes) {
+  const std::string folder = absl::StrCat("/proc/", pid, "/fd");
+  DIR* const files = opendir(folder.c_str());
+  if (files == nullptr) return;
+  while (const dirent* const file = readdir(files)) {
+    char target[64] = {};
+    uint64_t inode = 0;
+    if (readlink(absl::StrCat(folder, "/", file->d_name).c_str(), target, sizeof(target) - 1) > 0 &&
+        std::sscanf(target, "socket:[%" SCNu64 "]", &inode) == 1) {
+      inodes->insert(inode);
+    }
+  }
+  (void)closedir(files);
+}
+
+// The ports of IPv4 on which the processes listen.
+std::vector<int> ListeningPorts(pid_t top) {
+  std::vector<pid_t> processes;
+  AddProcesses(top, &processes);
+  std::set<uint64_t> inodes;
+  for (const pid_t pid : processes) AddSockets(pid, &inodes);
+  std::vector<int> ports;
+  std::ifstream table("/proc/net/tcp");
+  for (std::string line; std::getline(table, line);) {
+    unsigned port = 0, state = 0;
+    uint64_t inode = 0;
+    constexpr unsigned kListens = 0x0A;
+    if (std::sscanf(line.c_str(), " %*d: %*x:%x %*x:%*x %x %*x:%*x %*x:%*x %*x %*d %*d %" SCNu64,
+                    &port, &state, &inode) == 3 &&
+        state == kListens && inodes.count(inode) > 0) {
+      ports.push_back(static_cast<int>(port));
+    }
+  }
+  return ports;
+}
+
+// The bytes that a stranger says.
+std::string WordsOf(int kind, std::mt19937* random) {
+  std::string words;
+  if (kind == 1) words.resize((*random)() % 100'000);
+  if (kind == 2) words.resize(33);  // half a proof
+  for (char& c : words) c = static_cast<char>((*random)());
+  if (kind == 3) {  // a frame that never ends (frames.h)
+    words = std::string("SLW1\1\0\0\0\0\0\x0f\0\0\0\0\0", 16) + std::string(60'000, 'x');
+  }
+  return words;
+}
+
+int64_t Knock(int count, pid_t top, int told) {
+  std::mt19937 random(11);
+  std::vector<int> open(static_cast<size_t>(count), -1);
+  std::vector<int> ports;
+  int64_t had = 0, looked_ns = 0;
+  for (;;) {
+    pollfd stop = {told, POLLIN, 0};
+    if (poll(&stop, 1, 1) != 0) break;
+    if (NowNs() - looked_ns > 20'000'000) {
+      ports = ListeningPorts(top);
+      looked_ns = NowNs();
+    }
+    if (ports.empty()) continue;
+    for (int& fd : open) {
+      const int kind = static_cast<int>(random() % 5);
+      // Some keep what they have for a while.
+      if (fd >= 0 && kind != 4) continue;
+      if (fd >= 0) (void)close(fd);
+      const auto made = ConnectTo("127.0.0.1", ports[random() % ports.size()], NowNs() + 50'000'000);
+      fd = made.ok() ? *made : -1;
+      if (fd < 0) continue;
+      ++had;
+      const std::string words = WordsOf(kind, &random);
+      (void)!send(fd, words.data(), words.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+  }
+  return had;
+}
+
+}  // namespace
+
+Strangers::Strangers(int count) {
+  int to[2], from[2];
+  SL_CHECK(pipe2(to, O_CLOEXEC) == 0 && pipe2(from, O_CLOEXEC) == 0);
+  const pid_t top = getpid();
+  pid_ = fork();
+  SL_CHECK(pid_ >= 0);
+  if (pid_ == 0) {
+    (void)close(to[1]);
+    const int64_t had = Knock(count, top, to[0]);
+    (void)!write(from[1], &had, sizeof(had));
+    _exit(0);
+  }
+  (void)close(to[0]);
+  (void)close(from[1]);
+  told_ = to[1];
+  heard_ = from[0];
+}
+
+// The end of the pipe lives on in processes that were forked since; so it is written to.
+int64_t Strangers::Stop() {
+  if (pid_ < 0) return 0;
+  int64_t had = 0;
+  (void)!write(told_, "", 1);
+  (void)!read(heard_, &had, sizeof(had));
+  (void)waitpid(pid_, nullptr, 0);
+  (void)close(told_);
+  (void)close(heard_);
+  pid_ = -1;
+  return had;
+}
+
+Strangers::~Strangers() { (void)Stop(); }
+
+}  // namespace stringline

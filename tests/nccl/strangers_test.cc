@@ -1,0 +1,230 @@
+// Worlds at whose ports strangers knock: they learn nothing, cost little, and delay nobody; a wrong
+// secret is named at both honest ends.
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <deque>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "executor/processes/gate.h"
+#include "executor/processes/group.h"
+#include "executor/processes/sockets.h"
+#include "executor/processes/tcp_world.h"
+#include "gtest/gtest.h"
+#include "schedlang/base/clock.h"
+#include "tests/executor/group_contract.h"
+#include "tests/nccl/status_text.h"
+#include "tests/nccl/strangers.h"
+#include "tools/gpu/processes.h"
+
+namespace stringline {
+namespace {
+
+const Secret kRunSecret("the secret of the run itself", "STRINGLINE_SECRET");
+const Secret kOtherSecret("another secret of another run", "STRINGLINE_SECRET");
+
+TcpWorldSettings SecretSettings(int process, int processes, int port) {
+  TcpWorldSettings settings;
+  settings.identity.process = process;
+  settings.identity.processes = processes;
+  settings.identity.host = "127.0.0.1";
+  settings.identity.port = port;
+  settings.identity.nonce = "run";
+  settings.identity.secret = kRunSecret;
+  return settings;
+}
+
+// The sum of all processes' numbers over wires, or an error.
+std::string SumOverWires(World* world, const TcpWorldSettings& settings) {
+  WireSettings wires;
+  wires.proof = {settings.identity.secret, settings.identity.nonce};
+  GroupMachine machine;
+  auto device = *CpuDevice::Make(1);
+  machine.groups = std::make_unique<ProcessGroups>(device.get(), world, wires);
+  machine.device = std::move(device);
+  machine.local.assign(world->local().begin(), world->local().end());
+  machine.work_of = [kept = std::make_shared<std::deque<std::function<void()>>>()](auto run) {
+    const auto call = [](const void* self, int64_t, NativeStream) {
+      (*static_cast<const std::function<void()>*>(self))();
+    };
+    return Work{call, &kept->emplace_back(std::move(run)), 0};
+  };
+  GroupMembers members(std::move(machine), world->processes());
+  auto* const value = members.Memory<float>(1);
+  *value = static_cast<float>(world->process());
+  Call call = CallOf(CallKind::kAllReduce, 4, 7);
+  call.from = call.to = value;
+  members.Enqueue(world->process(), call);
+  const absl::Status status = members.Run();
+  return status.ok() ? absl::StrCat("sum ", *value) : StatusText(status);
+}
+
+// Everything that a process does with others: it joins, exchanges, and sums over wires.
+std::string Meet(const TcpWorldSettings& settings) {
+  const auto world = TcpWorld::Join(settings);
+  if (!world.ok()) return StatusText(world.status());
+  const auto all = (*world)->Exchange(absl::StrCat((*world)->process()));
+  if (!all.ok()) return StatusText(all.status());
+  return SumOverWires(world->get(), settings);
+}
+
+void ExpectMeeting(int processes, int64_t most_ms) {
+  Strangers strangers(10);
+  const int port = FreePort();
+  const int64_t begin_ns = NowNs();
+  Processes all(processes, [&](int p) { return Meet(SecretSettings(p, processes, port)); });
+  const std::vector<std::string> said = all.Wait(most_ms);
+  const int64_t had = strangers.Stop();
+  const std::string sum = absl::StrCat("sum ", processes * (processes - 1) / 2);
+  for (int p = 0; p < processes; ++p) EXPECT_EQ(said[p], sum) << p;
+  EXPECT_GT(had, 0);
+  std::cout << processes << " processes met in " << (NowNs() - begin_ns) / 1'000'000
+            << " ms, beside " << had << " connections of strangers\n";
+}
+
+TEST(Strangers, KeepNobodyFromMeeting) { ExpectMeeting(12, 120'000); }
+
+TEST(StrangersLong, KeepNobodyOf256FromMeeting) { ExpectMeeting(256, 550'000); }
+
+TEST(Strangers, AWrongSecretIsNamedAtBothEnds) {
+  for (const bool wrong_first : {false, true}) {
+    const int port = FreePort();
+    Processes all(2, [&](int p) {
+      TcpWorldSettings settings = SecretSettings(p, 2, port);
+      if ((p == 0) == wrong_first) settings.identity.secret = kOtherSecret;
+      if (p == 0) settings.join_ms = 4'000;
+      return Meet(settings);
+    });
+    const auto said = all.Wait();
+    EXPECT_TRUE(absl::StartsWith(
+        said[0], "DEADLINE_EXCEEDED: rank 1 of 2 did not come to rank 0 here within 4 s; "))
+        << said[0];
+    EXPECT_TRUE(absl::EndsWith(said[0],
+                               " connections did not prove the secret of STRINGLINE_SECRET, which "
+                               "has to be the same for all processes of a run"))
+        << said[0];
+    EXPECT_EQ(said[1],
+              absl::StrCat("FAILED_PRECONDITION: rank 1 here and the listener at 127.0.0.1:", port,
+                           " do not have the same secret: rank 1 has the secret of "
+                           "STRINGLINE_SECRET; STRINGLINE_SECRET has to be the same for all "
+                           "processes of a run, or another program listens there"));
+  }
+}
+
+// The others meet all the same.
+TEST(Strangers, AProcessWithoutTheSecretIsAlone) {
+  const int port = FreePort();
+  Processes all(4, [&](int p) {
+    TcpWorldSettings settings = SecretSettings(p == 3 ? 2 : p, 3, port);
+    if (p == 3) settings.identity.secret = Secret();
+    // Begins when process 3 has given up.
+    if (p == 0) return Meet(settings);
+    if (p != 3) usleep(1'500'000);
+    return Meet(settings);
+  });
+  const auto said = all.Wait();
+  for (int p = 0; p < 3; ++p) EXPECT_EQ(said[p], "sum 3") << p;
+  EXPECT_TRUE(absl::StrContains(said[3], "rank 2 has no secret (STRINGLINE_SECRET)")) << said[3];
+}
+
+TEST(Strangers, NoSecretNoOtherHost) {
+  for (int p = 0; p < 2; ++p) {
+    TcpWorldSettings settings = SecretSettings(p, 2, 29500);
+    settings.identity.host = "gpu1.invalid";
+    settings.identity.secret = Secret();
+    const absl::Status status = TcpWorld::Join(settings).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status));
+    EXPECT_TRUE(absl::StrContains(status.message(), "the run has no secret")) << status;
+  }
+}
+
+int64_t PeakKib() {
+  rusage usage = {};
+  (void)getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss;
+}
+
+// 600 connections, each with a megabyte of a frame that never ends, to process 0, which waits for
+// process 1.
+TEST(Strangers, CostLittleMemory) {
+  const int port = FreePort();
+  int ready[2];
+  ASSERT_EQ(pipe2(ready, O_CLOEXEC), 0);
+  Processes all(2, [&](int p) {
+    char byte = 0;
+    if (p == 1 && read(ready[0], &byte, 1) != 1) return std::string("nobody said when");
+    const int64_t before = PeakKib();
+    const std::string said = Meet(SecretSettings(p, 2, port));
+    return absl::StrCat(said, " ", (PeakKib() - before) / 1024, " MiB");
+  });
+  const std::string begin("SLW1\1\0\0\0\0\0\x10\0\0\0\0\0", 16);  // frames.h
+  const std::string bytes(1 << 20, 'x');
+  std::vector<int> open;
+  for (int i = 0; i < 600; ++i) {
+    const auto fd = ConnectTo("127.0.0.1", port, NowNs() + 1'000'000'000);
+    if (!fd.ok()) {
+      usleep(10'000);
+      --i;
+      continue;
+    }
+    open.push_back(*fd);
+    (void)!send(*fd, begin.data(), begin.size(), MSG_NOSIGNAL);
+    for (size_t sent = 0; sent + 1 < bytes.size();) {
+      const ssize_t took = send(*fd, bytes.data() + sent, bytes.size() - 1 - sent, MSG_NOSIGNAL);
+      if (took < 0 && errno != EAGAIN) break;  // closed, as it should be
+      sent += static_cast<size_t>(std::max<ssize_t>(took, 0));
+    }
+  }
+  ASSERT_EQ(write(ready[1], "", 1), 1);
+  const auto said = all.Wait();
+  for (const int fd : open) (void)close(fd);
+  int mib = -1;
+  ASSERT_EQ(std::sscanf(said[0].c_str(), "sum 1 %d MiB", &mib), 1) << said[0];
+  EXPECT_LT(mib, 16);
+  std::cout << "600 strangers cost process 0 " << mib << " MiB\n";
+  (void)close(ready[0]);
+  (void)close(ready[1]);
+}
+
+// The address on which a socket listens.
+std::string ListensAt(const std::string& host) {
+  const auto listeners = ListenOn(host, 0);
+  if (!listeners.ok()) return listeners.status().ToString();
+  std::string at = LocalAddressOf(listeners->front());
+  for (const int fd : *listeners) (void)close(fd);
+  return at;
+}
+
+TEST(Strangers, PortsListenOnTheInterfaceOfTheRun) {
+  EXPECT_EQ(ListensAt("127.0.0.1"), "127.0.0.1");
+  EXPECT_EQ(ListensAt("127.0.0.2"), "127.0.0.2");
+  // The address of this machine by which it reaches another, if it has one; nothing is sent.
+  const int probe = socket(AF_INET, SOCK_DGRAM, 0);
+  sockaddr_in other = {};
+  other.sin_family = AF_INET;
+  other.sin_port = htons(9);
+  other.sin_addr.s_addr = htonl(0xC0000201);  // 192.0.2.1, of documents (RFC 5737)
+  if (connect(probe, reinterpret_cast<sockaddr*>(&other), sizeof(other)) == 0) {
+    const std::string own = LocalAddressOf(probe);
+    EXPECT_EQ(ListensAt(own), own);
+  }
+  (void)close(probe);
+  // An address of another machine may be forwarded to this one.
+  const std::string forwarded = ListensAt("192.0.2.1");
+  EXPECT_TRUE(forwarded == "::" || forwarded == "0.0.0.0") << forwarded;
+}
+
+}  // namespace
+}  // namespace stringline
