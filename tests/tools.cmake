@@ -39,6 +39,7 @@ stringline_test(tools_test
     tools/run_end_test.cc
     tools/run_lowered_test.cc
     tools/run_processes_test.cc
+    tools/run_secret_test.cc
     tools/run_sections_test.cc
     tools/run_test.cc
     tools/scripts_test.cc

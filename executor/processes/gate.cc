@@ -46,8 +46,8 @@ void Gate::Drop(const Unproved& one) {
 }
 
 Gate::Step Gate::Read(Unproved* one) const {
-  const ssize_t got = recv(one->fd, one->answer.data() + one->got, one->answer.size() - one->got,
-                           MSG_DONTWAIT);
+  const ssize_t got =
+      recv(one->fd, one->answer.data() + one->got, one->answer.size() - one->got, MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
     return NowNs() < one->until_ns ? Step::kWaits : Step::kEnds;
   }

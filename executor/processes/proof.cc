@@ -43,17 +43,13 @@ ProofAnswer DecodeAnswer(const std::array<unsigned char, ProofAnswer::kBytes>& b
 
 Secret::Mac MacOf(const Secret& secret, ProofRole role, const ProofSubject& subject,
                   const Nonce& listener, const Nonce& connector) {
-  return secret.Sign({"stringline proof 1",
-                      role == ProofRole::kConnects ? "connects" : "accepts", subject.purpose,
-                      absl::StrCat(subject.from), absl::StrCat(subject.to), TextOf(listener),
-                      TextOf(connector)});
+  return secret.Sign({"stringline proof 1", role == ProofRole::kConnects ? "connects" : "accepts",
+                      subject.purpose, absl::StrCat(subject.from), absl::StrCat(subject.to),
+                      TextOf(listener), TextOf(connector)});
 }
 
 Prover::Prover(int fd, const Secret* secret, ProofSubject subject)
-    : fd_(fd),
-      secret_(secret),
-      subject_(std::move(subject)),
-      until_ns_(NowNs() + kChallengeNs) {
+    : fd_(fd), secret_(secret), subject_(std::move(subject)), until_ns_(NowNs() + kChallengeNs) {
   FillRandomly(absl::MakeSpan(own_));
 }
 

@@ -73,11 +73,11 @@ absl::Status CheckSecret(const Identity& identity) {
   if (identity.processes == 1 || !identity.secret.none() || IsLoopback(identity.host)) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "rank 0 is at ", AddressText(identity.host, identity.port),
-      ", to which others may connect, too, and the run has no secret: ", kSecretName,
-      ", the same for all its processes, would be one: export ", kSecretName,
-      "=$(openssl rand -hex 32), and with mpirun -x ", kSecretName));
+  return absl::InvalidArgumentError(
+      absl::StrCat("rank 0 is at ", AddressText(identity.host, identity.port),
+                   ", to which others may connect, too, and the run has no secret: ", kSecretName,
+                   ", the same for all its processes, would be one: export ", kSecretName,
+                   "=$(openssl rand -hex 32), and with mpirun -x ", kSecretName));
 }
 
 absl::StatusOr<Secret> FindSecret(const Identity& identity,

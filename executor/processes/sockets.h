@@ -12,10 +12,10 @@ namespace stringline {
 // True if `host` is the loopback on every host: a loopback address, or "localhost". Another name
 // may mean the loopback on its own host (Debian gives 127.0.1.1) and that host's address elsewhere.
 bool IsLoopback(const std::string& host);
-// Listens on the port of those addresses of `host` that this machine has, and on no other; on a free
-// port of the first of them if `port` is 0. Where `host` has no address here, as one that is
-// forwarded, or only means the loopback here (IsLoopback), other hosts come by an address that is not
-// known: then on every address. Unavailable with the reason.
+// Listens on the port of those addresses of `host` that this machine has, and on no other; on a
+// free port of the first of them if `port` is 0. Where `host` has no address here, as one that is
+// forwarded, or only means the loopback here (IsLoopback), other hosts come by an address that is
+// not known: then on every address. Unavailable with the reason.
 absl::StatusOr<std::vector<int>> ListenOn(const std::string& host, int port);
 // The port of a listening socket, for sockets on port 0 the system's choice.
 int PortOf(int listener);

@@ -181,8 +181,8 @@ void TcpWorld::ReadNewcomer(Newcomer* newcomer) {
     std::optional<Hello> hello;
     if (frame->kind == FrameKind::kHello) hello = DecodeHello(frame->bytes);
     // The process of another protocol was not read.
-    const bool same = hello.has_value() && (hello->protocol != Hello::kProtocol ||
-                                            hello->process == newcomer->process);
+    const bool same = hello.has_value() &&
+                      (hello->protocol != Hello::kProtocol || hello->process == newcomer->process);
     if (same) {
       Place(newcomer, *hello);
     } else {

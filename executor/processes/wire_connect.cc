@@ -102,9 +102,8 @@ class Meeting {
       const absl::StatusOr<int> fd = ConnectTo(addresses_[p].host, addresses_[p].port, deadline_ns);
       if (fd.ok()) {
         other.failures = 0;
-        other.prover.emplace(
-            *fd, &proof_.secret,
-            ProofSubject{absl::StrCat("wire ", proof_.run), names_.own(), p});
+        other.prover.emplace(*fd, &proof_.secret,
+                             ProofSubject{absl::StrCat("wire ", proof_.run), names_.own(), p});
         return absl::OkStatus();
       }
       other.again_ns = NowNs() + kAgainNs;

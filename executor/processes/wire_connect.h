@@ -24,7 +24,6 @@ struct WireProof {
 // Errors: those of World::Exchange; DeadlineExceeded, or Unavailable for a process that cannot be
 // reached, within `join_ms`.
 absl::Status ConnectProcesses(World* world, const WireProof& proof, int64_t join_ms,
-                              ProcessNames* names,
-                              std::deque<WireConnection>* connections);
+                              ProcessNames* names, std::deque<WireConnection>* connections);
 
 }  // namespace stringline

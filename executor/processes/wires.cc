@@ -61,7 +61,7 @@ int Wires::NewGroup(absl::Span<const int> ranks) {
 absl::Status Wires::Connect() {
   if (world_->processes() == 1) return absl::OkStatus();
   if (!connected_) {
-    absl::Status status = 
+    absl::Status status =
         ConnectProcesses(world_, settings_.proof, settings_.join_ms, &names_, &connections_);
     if (status.ok()) status = StartReading();
     if (!status.ok()) {

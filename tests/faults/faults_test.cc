@@ -35,6 +35,7 @@
 #include "tests/executor/plans.h"
 #include "tests/executor/small_run.h"
 #include "tests/faults/faulty_backend.h"
+#include "tests/nccl/strangers.h"
 #include "tools/gpu/processes.h"
 #include "tools/training/flight_records.h"
 
@@ -172,8 +173,10 @@ int NextPort() {
 // The processes of one run, with its fault.
 class FaultyProcesses {
  public:
-  explicit FaultyProcesses(const Case& of)
+  // With strangers, process 0 is alone with them for a while.
+  explicit FaultyProcesses(const Case& of, const Strangers* strangers = nullptr)
       : case_(of),
+        strangers_(strangers),
         folder_(absl::StrCat(testing::TempDir(), "/stringline-faults-", getpid(), "-", NextPort())),
         port_(NextPort()) {
     fs::remove_all(folder_);
@@ -208,6 +211,7 @@ class FaultyProcesses {
     world.identity.host = "127.0.0.1";
     world.identity.port = port_;
     world.identity.nonce = folder_;
+    world.identity.secret = Secret("the secret of all these runs", "this test");
     world.ranks = RanksOf(run);
     world.config = {{"learning_rate", case_.kind == Kind::kConfig && IsFaulty(p) ? "2" : "1"}};
     world.exchange_ms = waits ? kShortMs : kLongMs;
@@ -215,6 +219,7 @@ class FaultyProcesses {
     wires.wait_ms = world.exchange_ms;
     wires.ask_ms = 700;
     wires.decide_ms = 1'500;
+    if (strangers_ != nullptr && p > 0) strangers_->Await(strangers_->had() + 20);
     auto backend = ProcessesBackend::Make(world, wires, 2);
     if (!backend.ok()) return Said(backend.status());
     const Plan performed = PlanOf(run);
@@ -283,6 +288,7 @@ class FaultyProcesses {
   }
 
   const Case case_;
+  const Strangers* const strangers_;
   const std::string folder_;
   const int port_;
   int ended_[2] = {-1, -1};  // a pipe with a byte of each ended process
@@ -426,6 +432,14 @@ TEST(Faults, NobodyHangsNobodyIsWrongAndTheRightOneIsNamed) {
     running.push_back(std::make_unique<FaultyProcesses>(cases[i % cases.size()]));
   }
   while (!running.empty()) finish();
+}
+
+TEST(Faults, StrangersWhoKnockAllTheTimeChangeNothing) {
+  const Strangers strangers(10);
+  for (const FaultyRun& run : kRuns) {
+    FaultyProcesses processes({&run, Kind::kDelay}, &strangers);
+    Check(&processes, LossesOf(run));
+  }
 }
 
 // All ranks on threads of one process.

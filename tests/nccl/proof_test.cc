@@ -237,8 +237,9 @@ TEST(Gate, AnotherSecretOrSubjectIsRefused) {
 TEST(Gate, AStrangerHearsOnlyRandomBytes) {
   Door door;
   std::string before;
-  const std::string said[] = {std::string(68, 'x'), std::string(50'000, 'x'),
-                              "GET / HTTP/1.1\r\nHost: here\r\nAccept: every single thing\r\n\r\n...."};
+  const std::string said[] = {
+      std::string(68, 'x'), std::string(50'000, 'x'),
+      "GET / HTTP/1.1\r\nHost: here\r\nAccept: every single thing that is there\r\n\r\n"};
   for (const std::string& words : said) {
     const int fd = door.Connect();
     Say(fd, words.data(), words.size());
@@ -259,8 +260,8 @@ TEST(Gate, NoMessageCanBeUsedAgain) {
   EXPECT_TRUE(door.Until([&] {
     return recv(real, challenge.data(), challenge.size(), MSG_DONTWAIT) == sizeof(challenge);
   }));
-  const auto answer = Encode(
-      {1, own, MacOf(kSecret, ProofRole::kConnects, {"world", 1, 0}, challenge, own)});
+  const auto answer =
+      Encode({1, own, MacOf(kSecret, ProofRole::kConnects, {"world", 1, 0}, challenge, own)});
   Say(real, answer.data(), answer.size());
   EXPECT_TRUE(door.Until([&] { return door.guests.size() == 1; }));
   const int again = door.Connect();
@@ -324,9 +325,8 @@ TEST(Gate, AThousandStrangersKeepNobodyOut) {
     strangers.push_back(door.Connect());
     if (i % 3 == 1) Say(strangers.back(), answer.data(), answer.size() / 2);
     if (i % 100 == 99) {
-      EXPECT_TRUE(door.Until([&] {
-        return door.gate->refused() >= i + 1 - static_cast<int>(Gate::kMostUnproved);
-      }));
+      EXPECT_TRUE(door.Until(
+          [&] { return door.gate->refused() >= i + 1 - static_cast<int>(Gate::kMostUnproved); }));
     }
   }
   const int64_t most = static_cast<int64_t>(Gate::kMostUnproved);

@@ -1,15 +1,18 @@
 #include "tests/nccl/strangers.h"
 
 #include <dirent.h>
-#include <fcntl.h>
-#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <fstream>
+#include <new>
 #include <random>
 #include <set>
 #include <string>
@@ -81,17 +84,15 @@ std::string WordsOf(int kind, std::mt19937* random) {
   return words;
 }
 
-int64_t Knock(int count, pid_t top, int told) {
+[[noreturn]] void Knock(int count, pid_t top, std::atomic<int64_t>* had) {
   std::mt19937 random(11);
   std::vector<int> open(static_cast<size_t>(count), -1);
   std::vector<int> ports;
-  int64_t had = 0, looked_ns = 0;
-  for (;;) {
-    pollfd stop = {told, POLLIN, 0};
-    if (poll(&stop, 1, 1) != 0) break;
-    if (NowNs() - looked_ns > 20'000'000) {
+  int64_t look_ns = 0;
+  for (;; usleep(1000)) {
+    if (const int64_t now_ns = NowNs(); now_ns > look_ns) {
       ports = ListeningPorts(top);
-      looked_ns = NowNs();
+      look_ns = NowNs() + std::max<int64_t>(20'000'000, 5 * (NowNs() - now_ns));
     }
     if (ports.empty()) continue;
     for (int& fd : open) {
@@ -99,50 +100,41 @@ int64_t Knock(int count, pid_t top, int told) {
       // Some keep what they have for a while.
       if (fd >= 0 && kind != 4) continue;
       if (fd >= 0) (void)close(fd);
-      const auto made = ConnectTo("127.0.0.1", ports[random() % ports.size()], NowNs() + 50'000'000);
+      const auto made =
+          ConnectTo("127.0.0.1", ports[random() % ports.size()], NowNs() + 50'000'000);
       fd = made.ok() ? *made : -1;
       if (fd < 0) continue;
-      ++had;
+      ++*had;
       const std::string words = WordsOf(kind, &random);
       (void)!send(fd, words.data(), words.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     }
   }
-  return had;
 }
 
 }  // namespace
 
 Strangers::Strangers(int count) {
-  int to[2], from[2];
-  SL_CHECK(pipe2(to, O_CLOEXEC) == 0 && pipe2(from, O_CLOEXEC) == 0);
+  void* const shared =
+      mmap(nullptr, sizeof(*had_), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  SL_CHECK(shared != MAP_FAILED);
+  had_ = new (shared) std::atomic<int64_t>(0);
   const pid_t top = getpid();
   pid_ = fork();
   SL_CHECK(pid_ >= 0);
   if (pid_ == 0) {
-    (void)close(to[1]);
-    const int64_t had = Knock(count, top, to[0]);
-    (void)!write(from[1], &had, sizeof(had));
-    _exit(0);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    Knock(count, top, had_);
   }
-  (void)close(to[0]);
-  (void)close(from[1]);
-  told_ = to[1];
-  heard_ = from[0];
 }
 
-// The end of the pipe lives on in processes that were forked since; so it is written to.
-int64_t Strangers::Stop() {
-  if (pid_ < 0) return 0;
-  int64_t had = 0;
-  (void)!write(told_, "", 1);
-  (void)!read(heard_, &had, sizeof(had));
+void Strangers::Await(int64_t connections) const {
+  while (had() < connections) usleep(1000);
+}
+
+Strangers::~Strangers() {
+  (void)kill(pid_, SIGKILL);
   (void)waitpid(pid_, nullptr, 0);
-  (void)close(told_);
-  (void)close(heard_);
-  pid_ = -1;
-  return had;
+  (void)munmap(had_, sizeof(*had_));
 }
-
-Strangers::~Strangers() { (void)Stop(); }
 
 }  // namespace stringline

@@ -1,9 +1,9 @@
-// Strangers that knock at the ports of a test's processes: in a process of their own, until they
-// are told to stop.
+// Strangers that knock at the ports of a test's processes, in a process of their own.
 #pragma once
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstdint>
 
 namespace stringline {
@@ -18,13 +18,14 @@ class Strangers {
   Strangers(const Strangers&) = delete;
   Strangers& operator=(const Strangers&) = delete;
 
-  // Stops them. Returns the number of connections that they had.
-  int64_t Stop();
+  // The number of connections that they have had; in processes that are forked later, too.
+  int64_t had() const { return *had_; }
+  // Waits until they have had so many.
+  void Await(int64_t connections) const;
 
  private:
   pid_t pid_ = -1;
-  int told_ = -1;   // closed to stop them
-  int heard_ = -1;  // of their count
+  std::atomic<int64_t>* had_ = nullptr;  // in memory that the processes share
 };
 
 }  // namespace stringline
