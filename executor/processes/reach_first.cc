@@ -46,7 +46,7 @@ namespace {
 
 constexpr int64_t kRetryNs = 50 * kWorldMs;
 // Process 0 drops a connection now and then when strangers come in a flood, but not all of these.
-constexpr int kMostRefusals = 20;
+constexpr int kMostRefusals = 40;
 
 // The end of the talk with process 0.
 enum class Talk : uint8_t { kWelcome, kRefused, kNotProven, kLost };

@@ -140,8 +140,9 @@ absl::Status TcpWorld::AcceptAll(Gate* gate, int64_t deadline_ns) {
           SecondsOf(settings_.join_ms),
           gate->refused() == 0
               ? ""
-              : absl::StrCat("; ", gate->refused(), " connections did not prove ",
-                             settings_.identity.secret.Describe(),
+              : absl::StrCat("; ", gate->refused(),
+                             gate->refused() == 1 ? " connection" : " connections",
+                             " did not prove ", settings_.identity.secret.Describe(),
                              ", which has to be the same for all processes of a run")));
     }
     SL_RETURN_IF_ERROR(WaitForNews(gate, deadline_ns));

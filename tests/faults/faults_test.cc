@@ -174,14 +174,14 @@ int NextPort() {
 class FaultyProcesses {
  public:
   // With strangers, process 0 is alone with them for a while.
-  explicit FaultyProcesses(const Case& of, const Strangers* strangers = nullptr)
+  explicit FaultyProcesses(const Case& of, int strangers = 0)
       : case_(of),
-        strangers_(strangers),
         folder_(absl::StrCat(testing::TempDir(), "/stringline-faults-", getpid(), "-", NextPort())),
         port_(NextPort()) {
     fs::remove_all(folder_);
     fs::create_directories(folder_);
     EXPECT_EQ(pipe2(ended_, O_CLOEXEC), 0);
+    if (strangers > 0) strangers_ = std::make_unique<Strangers>(strangers, port_);
     processes_ = std::make_unique<Processes>(of.run->processes, [this](int p) { return Run(p); });
     for (const int end : ended_) (void)close(end);
   }
@@ -288,9 +288,9 @@ class FaultyProcesses {
   }
 
   const Case case_;
-  const Strangers* const strangers_;
   const std::string folder_;
   const int port_;
+  std::unique_ptr<Strangers> strangers_;
   int ended_[2] = {-1, -1};  // a pipe with a byte of each ended process
   std::unique_ptr<Processes> processes_;
 };
@@ -435,9 +435,8 @@ TEST(Faults, NobodyHangsNobodyIsWrongAndTheRightOneIsNamed) {
 }
 
 TEST(Faults, StrangersWhoKnockAllTheTimeChangeNothing) {
-  const Strangers strangers(10);
   for (const FaultyRun& run : kRuns) {
-    FaultyProcesses processes({&run, Kind::kDelay}, &strangers);
+    FaultyProcesses processes({&run, Kind::kDelay}, 10);
     Check(&processes, LossesOf(run));
   }
 }

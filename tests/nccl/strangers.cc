@@ -8,14 +8,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <fstream>
+#include <mutex>
 #include <new>
 #include <random>
 #include <set>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -84,24 +86,41 @@ std::string WordsOf(int kind, std::mt19937* random) {
   return words;
 }
 
-[[noreturn]] void Knock(int count, pid_t top, std::atomic<int64_t>* had) {
+// Ports that a thread looks for, again and again: where many processes hold many files, one look
+// takes a while.
+class Ports {
+ public:
+  Ports(pid_t top, int first) : ports_({first}) {
+    std::thread([this, top, first] {
+      for (;; usleep(20'000)) {
+        std::vector<int> found = ListeningPorts(top);
+        found.push_back(first);
+        const std::lock_guard<std::mutex> lock(mutex_);
+        ports_ = std::move(found);
+      }
+    }).detach();
+  }
+  int Draw(std::mt19937* random) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return ports_[(*random)() % ports_.size()];
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<int> ports_;
+};
+
+[[noreturn]] void Knock(int count, int port, pid_t top, std::atomic<int64_t>* had) {
   std::mt19937 random(11);
   std::vector<int> open(static_cast<size_t>(count), -1);
-  std::vector<int> ports;
-  int64_t look_ns = 0;
-  for (;; usleep(1000)) {
-    if (const int64_t now_ns = NowNs(); now_ns > look_ns) {
-      ports = ListeningPorts(top);
-      look_ns = NowNs() + std::max<int64_t>(20'000'000, 5 * (NowNs() - now_ns));
-    }
-    if (ports.empty()) continue;
+  Ports ports(top, port);
+  for (;; usleep(500)) {
     for (int& fd : open) {
       const int kind = static_cast<int>(random() % 5);
       // Some keep what they have for a while.
       if (fd >= 0 && kind != 4) continue;
       if (fd >= 0) (void)close(fd);
-      const auto made =
-          ConnectTo("127.0.0.1", ports[random() % ports.size()], NowNs() + 50'000'000);
+      const auto made = ConnectTo("127.0.0.1", ports.Draw(&random), NowNs() + 50'000'000);
       fd = made.ok() ? *made : -1;
       if (fd < 0) continue;
       ++*had;
@@ -113,7 +132,7 @@ std::string WordsOf(int kind, std::mt19937* random) {
 
 }  // namespace
 
-Strangers::Strangers(int count) {
+Strangers::Strangers(int count, int port) {
   void* const shared =
       mmap(nullptr, sizeof(*had_), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   SL_CHECK(shared != MAP_FAILED);
@@ -123,7 +142,7 @@ Strangers::Strangers(int count) {
   SL_CHECK(pid_ >= 0);
   if (pid_ == 0) {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    Knock(count, top, had_);
+    Knock(count, port, top, had_);
   }
 }
 

@@ -10,10 +10,10 @@ namespace stringline {
 
 class Strangers {
  public:
-  // So many, at every port on which a process of this one, or of its children, listens now or
+  // So many, at this port and every other on which this process, or a child of it, listens now or
   // later. Each of them connects again and again; and says nothing, random bytes, half a proof,
   // a frame that never ends, or closes at once.
-  explicit Strangers(int count);
+  Strangers(int count, int port);
   ~Strangers();
   Strangers(const Strangers&) = delete;
   Strangers& operator=(const Strangers&) = delete;

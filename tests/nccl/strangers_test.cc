@@ -4,11 +4,13 @@
 
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <deque>
@@ -16,12 +18,16 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "executor/processes/gate.h"
 #include "executor/processes/group.h"
+#include "executor/processes/proof.h"
+#include "executor/processes/reach_first.h"
 #include "executor/processes/sockets.h"
 #include "executor/processes/tcp_world.h"
 #include "gtest/gtest.h"
@@ -82,8 +88,8 @@ std::string Meet(const TcpWorldSettings& settings) {
 }
 
 void ExpectMeeting(int processes, int64_t most_ms) {
-  Strangers strangers(10);
   const int port = FreePort();
+  const Strangers strangers(10, port);
   const int64_t begin_ns = NowNs();
   Processes all(processes, [&](int p) {
     if (p > 0) strangers.Await(100);
@@ -100,45 +106,66 @@ TEST(Strangers, KeepNobodyFromMeeting) { ExpectMeeting(12, 120'000); }
 
 TEST(StrangersLong, KeepNobodyOf256FromMeeting) { ExpectMeeting(256, 550'000); }
 
-TEST(Strangers, AWrongSecretIsNamedAtBothEnds) {
-  for (const bool wrong_first : {false, true}) {
-    const int port = FreePort();
-    Processes all(2, [&](int p) {
-      TcpWorldSettings settings = SecretSettings(p, 2, port);
-      if ((p == 0) == wrong_first) settings.identity.secret = kOtherSecret;
-      if (p == 0) settings.join_ms = 4'000;
-      return Meet(settings);
-    });
-    const auto said = all.Wait();
-    EXPECT_TRUE(absl::StartsWith(
-        said[0], "DEADLINE_EXCEEDED: rank 1 of 2 did not come to rank 0 here within 4 s; "))
-        << said[0];
-    EXPECT_TRUE(absl::EndsWith(said[0],
-                               " connections did not prove the secret of STRINGLINE_SECRET, which "
-                               "has to be the same for all processes of a run"))
-        << said[0];
-    EXPECT_EQ(said[1],
-              absl::StrCat("FAILED_PRECONDITION: rank 1 here and the listener at 127.0.0.1:", port,
-                           " do not have the same secret: rank 1 has the secret of "
-                           "STRINGLINE_SECRET; STRINGLINE_SECRET has to be the same for all "
-                           "processes of a run, or another program listens there"));
-  }
+// The wrong one of the two is another process's, or another program's.
+TEST(Strangers, AWrongSecretIsNamedByTheProcessThatComes) {
+  std::vector<int> listeners = *ListenOn("127.0.0.1", 0);
+  const int port = PortOf(listeners.front());
+  std::atomic<bool> ended = false;
+  std::thread other([&] {
+    Gate gate(std::move(listeners), &kOtherSecret, {kWorldPurpose, 0, 0});
+    while (!ended) {
+      std::vector<pollfd> polled;
+      gate.AddTo(&polled);
+      (void)poll(polled.data(), polled.size(), 1);
+      EXPECT_TRUE(gate.Admit()->empty());
+    }
+    EXPECT_GT(gate.refused(), 20);
+  });
+  const std::string said = Meet(SecretSettings(1, 2, port));
+  ended = true;
+  other.join();
+  EXPECT_EQ(said,
+            absl::StrCat("FAILED_PRECONDITION: rank 1 here and the listener at 127.0.0.1:", port,
+                         " do not have the same secret: rank 1 has the secret of "
+                         "STRINGLINE_SECRET; STRINGLINE_SECRET has to be the same for all "
+                         "processes of a run, or another program listens there"));
 }
 
-// The others meet all the same.
+TEST(Strangers, AWrongSecretIsNamedByProcess0) {
+  const int port = FreePort();
+  Processes all(1, [&](int) {
+    TcpWorldSettings settings = SecretSettings(0, 2, port);
+    settings.join_ms = 1'000;
+    return Meet(settings);
+  });
+  absl::StatusOr<int> fd = absl::UnavailableError("");
+  while (!fd.ok()) fd = ConnectTo("127.0.0.1", port, NowNs() + 1'000'000'000);
+  Prover prover(*fd, &kOtherSecret, {kWorldPurpose, 1, 0});
+  while (prover.Advance() == Prover::State::kUnderWay) usleep(1000);
+  EXPECT_EQ(all.Wait()[0],
+            "DEADLINE_EXCEEDED: rank 1 of 2 did not come to rank 0 here within 1 s; 1 connection "
+            "did not prove the secret of STRINGLINE_SECRET, which has to be the same for all "
+            "processes of a run");
+}
+
+// The others come when it has given up, and meet all the same.
 TEST(Strangers, AProcessWithoutTheSecretIsAlone) {
   const int port = FreePort();
+  int gave_up[2];
+  ASSERT_EQ(pipe2(gave_up, O_CLOEXEC), 0);
   Processes all(4, [&](int p) {
     TcpWorldSettings settings = SecretSettings(p == 3 ? 2 : p, 3, port);
-    if (p == 3) settings.identity.secret = Secret();
-    // Begins when process 3 has given up.
+    char byte = 0;
     if (p == 0) return Meet(settings);
-    if (p != 3) usleep(1'500'000);
-    return Meet(settings);
+    if (p < 3) return read(gave_up[0], &byte, 1) == 1 ? Meet(settings) : "nobody said when";
+    settings.identity.secret = Secret();
+    const std::string said = Meet(settings);
+    return write(gave_up[1], "..", 2) == 2 ? said : "it cannot say when";
   });
   const auto said = all.Wait();
   for (int p = 0; p < 3; ++p) EXPECT_EQ(said[p], "sum 3") << p;
   EXPECT_TRUE(absl::StrContains(said[3], "rank 2 has no secret (STRINGLINE_SECRET)")) << said[3];
+  for (const int end : gave_up) (void)close(end);
 }
 
 TEST(Strangers, NoSecretNoOtherHost) {
