@@ -325,7 +325,7 @@ TEST(Gate, AThousandStrangersKeepNobodyOut) {
     strangers.push_back(door.Connect());
     if (i % 3 == 1) Say(strangers.back(), answer.data(), answer.size() / 2);
     if (i % 100 == 99) {
-      EXPECT_TRUE(door.Until(
+      ASSERT_TRUE(door.Until(
           [&] { return door.gate->refused() >= i + 1 - static_cast<int>(Gate::kMostUnproved); }));
     }
   }
@@ -396,6 +396,11 @@ TEST(FindSecret, TakesOnlyWhatIsOne) {
     EXPECT_EQ(Found(IdentityAt("127.0.0.1", "srun"), other), none);
   }
   EXPECT_EQ(Found(IdentityAt("gpu1", "mpirun"), of_job), missing);
+  for (const char* const half : {"017569a900000000-afb287789133a954",
+                                 "0099b3eaa2c1547e-017569a900000000", "0099b3eaa2c1547e", ""}) {
+    const Environment key = {{"OMPI_MCA_orte_precondition_transports", half}};
+    EXPECT_EQ(Found(IdentityAt("gpu1", "mpirun"), key), missing) << half;
+  }
   EXPECT_EQ(Found(IdentityAt("gpu1", "torchrun"), numbers), missing);
   Identity alone;
   EXPECT_EQ(Found(alone, {}), none);
