@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "executor/processes/newcomers.h"
 #include "executor/processes/proof.h"
 #include "executor/processes/sockets.h"
 #include "schedlang/base/clock.h"

@@ -28,9 +28,6 @@ inline constexpr int64_t kWorldMs = 1'000'000;
 // Other processes wait so much longer than process 0 does, so that process 0 says what is wrong.
 inline constexpr int64_t kWorldGraceNs = 2'000 * kWorldMs;
 
-// The purpose of proofs to process 0 (proof.h).
-inline constexpr char kWorldPurpose[] = "world";
-
 // The contents of process 0's welcome.
 struct ReachedFirst {
   std::vector<std::string> hosts;  // by process

@@ -1,3 +1,4 @@
+// Addresses are looked up by name, sockets made for each, and every socket gets the same options.
 #include "executor/processes/sockets.h"
 
 #include <arpa/inet.h>

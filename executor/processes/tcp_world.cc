@@ -100,11 +100,10 @@ absl::Status TcpWorld::Gather() {
   SL_ASSIGN_OR_RETURN(std::vector<int> listeners, ListenOn(identity.host, identity.port));
   NoteTrouble(own_);
   {
-    Gate gate(std::move(listeners), &identity.secret, {kWorldPurpose, 0, 0});
-    SL_RETURN_IF_ERROR(AcceptAll(&gate, NowNs() + settings_.join_ms * kWorldMs));
+    Newcomers newcomers(std::move(listeners), &identity.secret);
+    SL_RETURN_IF_ERROR(AcceptAll(&newcomers, NowNs() + settings_.join_ms * kWorldMs));
   }
   SL_RETURN_IF_ERROR(Compare());
-  newcomers_.clear();
   first_address_ = OwnAddress();
   std::vector<std::string> told = hosts_;
   told.push_back(first_address_);
@@ -126,7 +125,7 @@ std::string TcpWorld::OwnAddress() const {
   return own;
 }
 
-absl::Status TcpWorld::AcceptAll(Gate* gate, int64_t deadline_ns) {
+absl::Status TcpWorld::AcceptAll(Newcomers* newcomers, int64_t deadline_ns) {
   while (failure_.ok()) {
     const std::string missing = Missing();
     if (!trouble_.ok()) {
@@ -138,70 +137,36 @@ absl::Status TcpWorld::AcceptAll(Gate* gate, int64_t deadline_ns) {
       return absl::DeadlineExceededError(absl::StrCat(
           missing, " of ", own_.processes, " did not come to rank 0 on ", own_.host, " within ",
           SecondsOf(settings_.join_ms),
-          gate->refused() == 0
+          newcomers->refused() == 0
               ? ""
-              : absl::StrCat("; ", gate->refused(),
-                             gate->refused() == 1 ? " connection" : " connections",
+              : absl::StrCat("; ", newcomers->refused(),
+                             newcomers->refused() == 1 ? " connection" : " connections",
                              " did not prove ", settings_.identity.secret.Describe(),
                              ", which has to be the same for all processes of a run")));
     }
-    SL_RETURN_IF_ERROR(WaitForNews(gate, deadline_ns));
+    SL_RETURN_IF_ERROR(WaitForNews(newcomers, deadline_ns));
   }
   return failure_;
 }
 
-absl::Status TcpWorld::WaitForNews(Gate* gate, int64_t deadline_ns) {
+absl::Status TcpWorld::WaitForNews(Newcomers* newcomers, int64_t deadline_ns) {
   std::vector<pollfd> polled;
-  for (const Newcomer& newcomer : newcomers_) {
-    const short events = newcomer.socket.has_unsent() ? POLLIN | POLLOUT : POLLIN;
-    polled.push_back({newcomer.socket.fd(), events, 0});
-  }
-  const size_t known = newcomers_.size();
   for (const Peer& peer : peers_) polled.push_back({peer.socket.fd(), POLLIN, 0});
-  gate->AddTo(&polled);
+  newcomers->AddTo(&polled);
   if (poll(polled.data(), polled.size(), MsUntil(deadline_ns)) < 0) return absl::OkStatus();
-  for (size_t i = 0; i < known; ++i) {
-    if (polled[i].revents != 0) ReadNewcomer(&newcomers_[i]);
-  }
   for (int p = 1; p < own_.processes; ++p) {
-    if (polled[known + p].revents != 0) Service(p, polled[known + p].revents);
+    if (polled[p].revents != 0) Service(p, polled[p].revents);
   }
-  SL_ASSIGN_OR_RETURN(const std::vector<Gate::Guest> guests, gate->Admit());
-  for (const Gate::Guest& guest : guests) newcomers_.push_back({guest.from, FrameSocket(guest.fd)});
-  const auto done = [](const Newcomer& newcomer) { return newcomer.done; };
-  newcomers_.erase(std::remove_if(newcomers_.begin(), newcomers_.end(), done), newcomers_.end());
+  SL_ASSIGN_OR_RETURN(std::vector<Newcomers::Arrival> arrivals, newcomers->Admit());
+  for (Newcomers::Arrival& arrival : arrivals) Place(std::move(arrival), newcomers);
   return absl::OkStatus();
 }
 
-void TcpWorld::ReadNewcomer(Newcomer* newcomer) {
-  std::string why;
-  const bool open = newcomer->socket.Read(kMostHelloBytes, &why);
-  std::optional<Frame> frame;
-  if (!newcomer->told) frame = newcomer->socket.Take();
-  if (frame.has_value()) {
-    std::optional<Hello> hello;
-    if (frame->kind == FrameKind::kHello) hello = DecodeHello(frame->bytes);
-    // The process of another protocol was not read.
-    const bool same = hello.has_value() &&
-                      (hello->protocol != Hello::kProtocol || hello->process == newcomer->process);
-    if (same) {
-      Place(newcomer, *hello);
-    } else {
-      newcomer->done = true;
-    }
-    return;
-  }
-  newcomer->done = !open || !newcomer->socket.Write(&why);
-}
-
-void TcpWorld::Place(Newcomer* newcomer, const Hello& hello) {
+void TcpWorld::Place(Newcomers::Arrival arrival, Newcomers* newcomers) {
+  const Hello& hello = arrival.hello;
   absl::Status status = CheckNonce(own_, hello);
   if (!status.ok()) {
-    newcomer->socket.Put(FrameKind::kReject, status.message());
-    std::string why;
-    newcomer->told = true;
-    newcomer->done = !newcomer->socket.Write(&why);
-    return;
+    return newcomers->SendAway(std::move(arrival.socket), FrameKind::kReject, status.message());
   }
   status = CheckPlace(own_, hello);
   if (status.ok() && peers_[hello.process].socket.open()) {
@@ -210,16 +175,14 @@ void TcpWorld::Place(Newcomer* newcomer, const Hello& hello) {
                                                      " and on ", hello.host));
   }
   if (!status.ok()) {
-    newcomer->socket.Put(FrameKind::kFail, FailBytes(status));
-    SetFailure(status);
-    return;
+    newcomers->SendAway(std::move(arrival.socket), FrameKind::kFail, FailBytes(status));
+    return SetFailure(status);
   }
   hosts_[hello.process] = hello.host;
   Peer& peer = peers_[hello.process];
-  peer.socket = std::move(newcomer->socket);
+  peer.socket = std::move(arrival.socket);
   peer.gave = Encode(hello);  // kept until all have joined
   NoteTrouble(hello);
-  newcomer->done = true;
 }
 
 // The first known trouble is told.
@@ -421,10 +384,6 @@ void TcpWorld::Flush() {
   const int64_t deadline_ns = NowNs() + kFlushNs;
   while (std::any_of(peers_.begin(), peers_.end(), unsent) && NowNs() < deadline_ns) {
     Pump(deadline_ns - NowNs());
-  }
-  for (Newcomer& newcomer : newcomers_) {
-    std::string why;
-    (void)newcomer.socket.Write(&why);
   }
 }
 

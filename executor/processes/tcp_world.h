@@ -22,8 +22,8 @@
 
 #include "executor/engine/world.h"
 #include "executor/processes/frames.h"
-#include "executor/processes/gate.h"
 #include "executor/processes/hello.h"
+#include "executor/processes/newcomers.h"
 #include "executor/processes/reach_first.h"
 
 namespace stringline {
@@ -62,21 +62,13 @@ class TcpWorld final : public World {
     bool left = false;  // said goodbye
     std::optional<std::string> gave;
   };
-  // A connection with a proof, but without a hello so far.
-  struct Newcomer {
-    int process = 0;
-    FrameSocket socket;
-    bool done = false;
-    bool told = false;  // closed when all is sent
-  };
 
   explicit TcpWorld(const TcpWorldSettings& settings);
 
   absl::Status Gather();
-  absl::Status AcceptAll(Gate* gate, int64_t deadline_ns);
-  absl::Status WaitForNews(Gate* gate, int64_t deadline_ns);
-  void ReadNewcomer(Newcomer* newcomer);
-  void Place(Newcomer* newcomer, const Hello& hello);
+  absl::Status AcceptAll(Newcomers* newcomers, int64_t deadline_ns);
+  absl::Status WaitForNews(Newcomers* newcomers, int64_t deadline_ns);
+  void Place(Newcomers::Arrival arrival, Newcomers* newcomers);
   std::string OwnAddress() const;
   absl::Status Compare() const;
   void NoteTrouble(const Hello& of);
@@ -104,8 +96,7 @@ class TcpWorld final : public World {
   Hello own_;
   std::vector<std::string> hosts_;  // by process
   std::vector<Peer> peers_;         // by process; only those connected to are open
-  std::vector<Newcomer> newcomers_;
-  std::string first_address_;  // of process 0, for other hosts
+  std::string first_address_;       // of process 0, for other hosts
   std::optional<std::string> all_;
   bool exchanging_ = false;
   int64_t waiting_until_ns_ = 0;

@@ -155,7 +155,7 @@ class Meeting {
   }
 
   static constexpr int64_t kAgainNs = 50'000'000;
-  static constexpr int kMostFailures = 3;
+  static constexpr int kMostFailures = 10;
 
   World* const world_;
   const WireProof& proof_;

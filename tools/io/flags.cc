@@ -183,7 +183,9 @@ void DeclareProcessOptions(CLI::App& app, Flags& flags) {
   app.add_option("--local-rank", flags.local_rank, "This one's number on its host: which GPU")
       ->check(CLI::Range(0, 1'000'000))
       ->type_name("N");
-  app.add_option("--master", flags.master, "Where process 0 listens, as 10.0.0.1:29500")
+  app.add_option("--master", flags.master,
+                 "Where process 0 listens, as 10.0.0.1:29500; other than on the loopback the run "
+                 "needs STRINGLINE_SECRET")
       ->type_name("HOST:PORT");
   app.add_option("--run-id", flags.run_id, "The same for all processes of this start, and no other")
       ->type_name("TEXT");
