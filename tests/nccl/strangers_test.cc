@@ -14,9 +14,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <deque>
-#include <functional>
 #include <iostream>
-#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -24,15 +22,18 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "executor/cpu/device.h"
 #include "executor/processes/gate.h"
-#include "executor/processes/group.h"
 #include "executor/processes/newcomers.h"
 #include "executor/processes/proof.h"
 #include "executor/processes/sockets.h"
 #include "executor/processes/tcp_world.h"
+#include "executor/processes/wake_event.h"
+#include "executor/processes/wire_connect.h"
+#include "executor/processes/wire_connection.h"
+#include "executor/processes/wire_waits.h"
 #include "gtest/gtest.h"
 #include "schedlang/base/clock.h"
-#include "tests/executor/group_contract.h"
 #include "tests/nccl/status_text.h"
 #include "tools/gpu/processes.h"
 
@@ -53,29 +54,38 @@ TcpWorldSettings SecretSettings(int process, int processes, int port) {
   return settings;
 }
 
-// The sum of all processes' numbers over wires, or an error.
+// Sends this process's number over the wire to each other process, and receives those of all.
+// Returns "sum" and their sum, or an error.
 std::string SumOverWires(World* world, const TcpWorldSettings& settings) {
-  WireSettings wires;
-  wires.proof = {settings.identity.secret, settings.identity.nonce};
-  GroupMachine machine;
-  auto device = *CpuDevice::Make(1);
-  machine.groups = std::make_unique<ProcessGroups>(device.get(), world, wires);
-  machine.device = std::move(device);
-  machine.local.assign(world->local().begin(), world->local().end());
-  machine.work_of = [kept = std::make_shared<std::deque<std::function<void()>>>()](auto run) {
-    const auto call = [](const void* self, int64_t, NativeStream) {
-      (*static_cast<const std::function<void()>*>(self))();
-    };
-    return Work{call, &kept->emplace_back(std::move(run)), 0};
-  };
-  GroupMembers members(std::move(machine), world->processes());
-  auto* const value = members.Memory<float>(1);
-  *value = static_cast<float>(world->process());
-  Call call = CallOf(CallKind::kAllReduce, 4, 7);
-  call.from = call.to = value;
-  members.Enqueue(world->process(), call);
-  const absl::Status status = members.Run();
-  return status.ok() ? absl::StrCat("sum ", *value) : StatusText(status);
+  const auto device = *CpuDevice::Make(1);
+  WakeEvent wake;
+  WireWaits waits(device.get(), &wake);
+  std::deque<WireConnection> wires;
+  for (int p = 0; p < world->processes(); ++p) wires.emplace_back(p, &waits, &wake);
+  ProcessNames names(*world);
+  const absl::Status status = ConnectProcesses(
+      world, {settings.identity.secret, settings.identity.nonce}, settings.join_ms, &names, &wires);
+  if (!status.ok()) return StatusText(status);
+  const int32_t own = world->process();
+  for (const WireConnection& wire : wires) {
+    if (wire.fd() >= 0 && send(wire.fd(), &own, sizeof(own), MSG_NOSIGNAL) != sizeof(own)) {
+      return "a wire takes nothing";
+    }
+  }
+  int sum = own;
+  for (const WireConnection& wire : wires) {
+    if (wire.process() == own) continue;
+    int32_t other = -1;
+    pollfd there = {wire.fd(), POLLIN, 0};
+    if (poll(&there, 1, 60'000) != 1 ||
+        recv(wire.fd(), &other, sizeof(other), 0) != sizeof(other) || other != wire.process()) {
+      return absl::StrCat("the wire to ", wire.process(), " is one to ", other);
+    }
+    sum += other;
+  }
+  // Nobody closes before all have read.
+  const auto all = world->Exchange("");
+  return all.ok() ? absl::StrCat("sum ", sum) : StatusText(all.status());
 }
 
 // Everything that a process does with others: it joins, exchanges, and sums over wires.
@@ -244,14 +254,14 @@ TEST(Strangers, PortsListenOnTheInterfaceOfTheRun) {
   sockaddr_in other = {};
   other.sin_family = AF_INET;
   other.sin_port = htons(9);
-  other.sin_addr.s_addr = htonl(0xC0000201);  // 192.0.2.1, of documents (RFC 5737)
+  other.sin_addr.s_addr = htonl(0xCB00714D);  // 203.0.113.77, of documents (RFC 5737)
   if (connect(probe, reinterpret_cast<sockaddr*>(&other), sizeof(other)) == 0) {
     const std::string own = LocalAddressOf(probe);
     EXPECT_EQ(ListensAt(own), own);
   }
   (void)close(probe);
   // An address of another machine may be forwarded to this one.
-  const std::string forwarded = ListensAt("192.0.2.1");
+  const std::string forwarded = ListensAt("203.0.113.77");
   EXPECT_TRUE(forwarded == "::" || forwarded == "0.0.0.0") << forwarded;
 }
 
