@@ -105,7 +105,8 @@ TEST(RunSecret, TheLauncherMakesOneForEachRunAndRestartsKeepIt) {
     std::vector<int> second;
     ASSERT_TRUE(launcher.WaitUntil([&] {
       second = ProcessesOf(launcher.id());
-      return second.size() == 2 && second[0] != first[0] && !SecretOf(second[1]).empty();
+      return second.size() == 2 && second[0] != first[0] && !SecretOf(second[0]).empty() &&
+             !SecretOf(second[1]).empty();
     }));
     for (const int process : second) EXPECT_EQ(SecretOf(process), secret);
     ASSERT_TRUE(launcher.WaitUntil([&] { return HasTrained(folder); }));
@@ -170,7 +171,7 @@ TEST(RunSecret, AnotherOneIsNamed) {
   const Variable of_first(kName, "the secret of rank 0");
   const ToolProcess first(folder, words(0));
   std::filesystem::create_directories(folder + "/other");
-  for (const char* const name : {"run.yaml", "words.txt"}) {
+  for (const char* const name : {"run.yaml", "words.txt", "s.sched"}) {
     std::filesystem::copy_file(folder + "/" + name, folder + "/other/" + name,
                                std::filesystem::copy_options::overwrite_existing);
   }
