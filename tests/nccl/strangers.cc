@@ -147,7 +147,7 @@ Strangers::Strangers(int count, int port) {
 }
 
 void Strangers::Await(int64_t connections) const {
-  while (had() < connections) usleep(1000);
+  while (had() < connections) usleep(10'000);
 }
 
 Strangers::~Strangers() {
