@@ -280,6 +280,7 @@ class CostResolver {
     links.node_ranks = One("node.ranks");
     links.inside = {One("node.p2p", links.between.latency_ns),
                     One("node.bandwidth", links.between.bandwidth)};
+    links.slow = spec_.formula->slow_pairs;
     return links;
   }
 

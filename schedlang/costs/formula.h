@@ -60,6 +60,13 @@ inline bool IsNarrow(Precision precision) { return precision >= Precision::kFp8;
 // The layouts of a mesh's ranks (data_parallel.h).
 enum class MeshLayout : uint8_t { kOwn, kMegatron };
 
+// Messages between GPUs `a` and `b` of Megatron's layout take `share` times their time more.
+struct SlowPair {
+  int64_t a = 0, b = 0;
+  double share = 0;
+  friend bool operator==(const SlowPair&, const SlowPair&) = default;
+};
+
 // As the keys of the same names in model_keys.def say; 0: not said.
 struct ModelShape {
   ModelKind kind = kGptModel;
