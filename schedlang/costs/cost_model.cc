@@ -291,9 +291,11 @@ class CostResolver {
 
   // Adds the formula's values for keys that are not given.
   void AddFormula(CostFormula formula) {
+    formula.model.slices = plan_.slices;
     const ModelShape& model = formula.model;
     formula.machine.host_bandwidth = static_cast<double>(One("host.bandwidth"));
     forwards_ns_ = 0;
+    has_updates_ = HasUpdates(plan_);
     std::map<std::string, std::vector<int64_t>> values;
     const auto memory = [&values](MemoryClass memory_class, int64_t bytes) {
       values[KeyOf(memory_class)].push_back(bytes);
@@ -378,7 +380,7 @@ class CostResolver {
            share_from(Sharding::kOptimizer, OptimizerBytes(model, stage.parameters)));
     const int64_t update_ns =
         UpdateNs(model, spec_.formula->machine, share_from(Sharding::kOptimizer, stage.parameters));
-    if (HasUpdates(plan_)) (*values)["UPDATE"].push_back(update_ns);
+    if (has_updates_) (*values)["UPDATE"].push_back(update_ns);
     model_.behind_step.push_back(update_ns);
     if (!times) return;
     (*values)["reduce"].push_back(times->reduce_ns);
@@ -529,6 +531,7 @@ class CostResolver {
   std::vector<int64_t> unreduced_;      // by stage, as in StageMemory
   std::vector<StageFormula> formulas_;  // by stage; empty without a formula
   int64_t forwards_ns_ = 0;             // of the stages that AddShared has seen
+  bool has_updates_ = false;            // the plan lists its updates itself
   bool gradients_given_ = false;        // not by the formula
   bool usual_ = false;                  // no costs of computations are given
   std::vector<double> shares_;  // each stage's share of a cost given for a rank or the model

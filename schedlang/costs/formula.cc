@@ -115,22 +115,14 @@ class RankWork {
         narrow_(IsNarrow(model.precision)),
         speed_(SpeedOf(machine, model.precision)),
         wide_(SpeedOf(machine, Precision::kBf16)),
-        share_(static_cast<double>(model.tensor)) {}
+        share_(static_cast<double>(model.tensor)),
+        slices_(static_cast<double>(model.slices)) {}
 
   const Times& times() const { return times_; }
 
-  // `groups` products alike, of m x k by k x n.
-  void Multiply(double m, double k, double n, double groups = 1) {
-    const ProductSpeed& speed = narrow_ ? speed_ : wide_;
-    const double bytes = groups * (m * k + k * n + m * n) * 2;
-    const auto product_ns = [&](double rows, double columns) {
-      const double ns = 2 * m * k * n * groups / speed.flops / speed.efficiency * 1e9 /
-                        FilledShare(rows, columns, groups);
-      return machine_.processors > 0 ? std::max(ns, MovedNs(bytes)) : ns;
-    };
-    times_.forward += product_ns(m, n) + (narrow_ ? MovedNs(4 * m * k * groups) : 0);
-    times_.input += product_ns(m, k) + (narrow_ ? MovedNs(4 * m * n * groups) : 0);
-    times_.weight += product_ns(k, n);
+  // `groups` products alike, of m x k by k x n; each slice has its part of the m rows.
+  void Multiply(double rows, double k, double n, double groups = 1) {
+    times_ = times_ + slices_ * OfProducts(rows / slices_, k, n, groups);
   }
   // The same in 16 bits whatever the precision.
   void MultiplyWide(double m, double k, double n) {
@@ -163,6 +155,18 @@ class RankWork {
     return rate > 0 ? bytes / rate * 1e9 : 0;
   }
 
+  Times OfProducts(double m, double k, double n, double groups) const {
+    const ProductSpeed& speed = narrow_ ? speed_ : wide_;
+    const double bytes = groups * (m * k + k * n + m * n) * 2;
+    const auto product_ns = [&](double rows, double columns) {
+      const double ns = 2 * m * k * n * groups / speed.flops / speed.efficiency * 1e9 /
+                        FilledShare(rows, columns, groups);
+      return machine_.processors > 0 ? std::max(ns, MovedNs(bytes)) : ns;
+    };
+    return {product_ns(m, n) + (narrow_ ? MovedNs(4 * m * k * groups) : 0),
+            product_ns(m, k) + (narrow_ ? MovedNs(4 * m * n * groups) : 0), product_ns(k, n)};
+  }
+
   // The share of the machine that tiles of so many results keep busy.
   double FilledShare(double rows, double columns, double groups) const {
     if (machine_.processors == 0) return 1;
@@ -177,7 +181,7 @@ class RankWork {
   const MachineSpeed& machine_;
   bool narrow_;
   const ProductSpeed speed_, wide_;
-  const double share_;
+  const double share_, slices_;
   Times times_;
 };
 

@@ -16,9 +16,10 @@
 // go to experts and come back, and the head 4 T V bytes of logits. It keeps for I (2 + q/h + k/h +
 // g f/h) u, for W (1 + n + q/h + f/h) u, and from I to W (2 + q/h + k/h + g f/h) u: every matrix
 // product's input, and the gradient of its output; the head keeps its input and the logits.
-// Everything is divided by the tensor-parallel ranks, and by those that share a sequence. Of slice
-// i of K the products are a K-th, and the attention, to the keys of all slices so far, (2 i + 1) /
-// K^2. Collectives inside layers are in part_formula.h. The embedding's work is not counted.
+// Everything is divided by the tensor-parallel ranks, and by those that share a sequence. A slice
+// of K has a K-th of the rows of every product (fewer rows fill fewer tiles, and each slice reads
+// the weights again), and slice i, with the keys of all slices so far, (2 i + 1) / K^2 of the
+// attention. Collectives inside layers are in part_formula.h. The embedding's work is not counted.
 //
 // Latent attention (DeepSeek-AI 2024, DeepSeek-V2, section 2.1), with heads of d channels, r more
 // of positions, and v of values: products h (q_rank + kv_rank + r), q_rank heads (d + r), kv_rank
@@ -101,6 +102,7 @@ struct ModelShape {
   int64_t hosted_layers = 0;  // further layers whose values wait on the host
   bool recomputes_cheap = false;
   bool writes_scores = false;  // attention is not fused: all scores go through memory
+  int64_t slices = 1;          // of a microbatch, as the plan says
   friend bool operator==(const ModelShape&, const ModelShape&) = default;
 };
 

@@ -45,12 +45,12 @@ double DenseShare(const ModelShape& model, const StagePart& part) {
 
 LayerCollectives CollectivesOf(const ModelShape& model, const LayerLinks& links, bool of_experts) {
   const auto gather_ns = [&](int64_t bytes) {
-    return RingNs(bytes, /*calls=*/1, model.tensor, links.tensor);
+    return RingNs(bytes, /*calls=*/model.slices, model.tensor, links.tensor);
   };
   const int64_t activation = ActivationBytes(model);
   const double around = gather_ns(activation);
   const double keys = RingNs(std::llround(KeyBytes(model) * static_cast<double>(model.sequence)),
-                             /*calls=*/1, model.sequence, links.sequence);
+                             /*calls=*/model.slices, model.sequence, links.sequence);
   double inside = around, exchange = 0;
   if (of_experts && SharesExperts(model)) {
     const double shared = model.shared_hidden > 0 ? gather_ns(activation) : 0;
@@ -60,7 +60,7 @@ LayerCollectives CollectivesOf(const ModelShape& model, const LayerLinks& links,
     } else {
       const int64_t rows = model.top_k * activation;
       inside = gather_ns(rows) + shared;
-      exchange = RingNs(rows / model.tensor, /*calls=*/1, model.expert, links.experts);
+      exchange = RingNs(rows / model.tensor, /*calls=*/model.slices, model.expert, links.experts);
     }
   }
   return {around + exchange + inside, inside + exchange + around, around, inside, keys};

@@ -473,13 +473,13 @@ void Forget(Timeline* timeline) {
 // All times of the timeline are unknown. A plan that Check does not pass may end only where
 // messages leave before their lists come to them.
 absl::Status SimulateFresh(const Plan& lowered, const Wiring& wiring, const CostModel& costs,
-                           Timeline* timeline) {
+                           bool with_parts, Timeline* timeline) {
   std::string cycle;
   for (const bool straight : {true, false}) {
     if (!wiring.whole || (straight && (!wiring.straight || SharesLinks(costs)))) continue;
     LaneClock clock(lowered, wiring, costs, straight, timeline);
     if (clock.Run()) {
-      AddParts(lowered, wiring, costs, timeline);
+      if (with_parts) AddParts(lowered, wiring, costs, timeline);
       return absl::OkStatus();
     }
     cycle = clock.Cycle();
@@ -495,18 +495,18 @@ absl::StatusOr<Timeline> Simulate(const Plan& lowered, const CostModel& costs, C
   return Simulate(lowered, WiringOf(lowered, layout, costs.receive_buffers), costs);
 }
 
-absl::StatusOr<Timeline> Simulate(const Plan& lowered, const Wiring& wiring,
-                                  const CostModel& costs) {
+absl::StatusOr<Timeline> Simulate(const Plan& lowered, const Wiring& wiring, const CostModel& costs,
+                                  bool with_parts) {
   Timeline timeline = TimelineOf(lowered, "simulated", kUnknown);
   timeline.layout = wiring.layout;
-  SL_RETURN_IF_ERROR(SimulateFresh(lowered, wiring, costs, &timeline));
+  SL_RETURN_IF_ERROR(SimulateFresh(lowered, wiring, costs, with_parts, &timeline));
   return timeline;
 }
 
 absl::Status SimulateAgain(const Plan& lowered, const Wiring& wiring, const CostModel& costs,
                            Timeline* timeline) {
   Forget(timeline);
-  return SimulateFresh(lowered, wiring, costs, timeline);
+  return SimulateFresh(lowered, wiring, costs, /*with_parts=*/true, timeline);
 }
 
 Timeline SimulateAsFarAsItGoes(const Plan& lowered, const Wiring& wiring, const CostModel& costs) {

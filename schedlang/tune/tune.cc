@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <array>
 #include <limits>
 #include <map>
 #include <memory>
@@ -22,6 +23,7 @@
 #include "schedlang/tune/choices.h"
 #include "schedlang/tune/evaluate.h"
 #include "schedlang/tune/finish.h"
+#include "schedlang/tune/held_peaks.h"
 #include "schedlang/tune/known_schedules.h"
 #include "schedlang/tune/plan_cache.h"
 
@@ -37,6 +39,7 @@ struct Item {
   double usual = 1;     // of a group: how many times its bound its choices may take
   int64_t leaves = 1;   // choices
   std::string refusal;  // the reason why it has no costs; "": it has
+  std::shared_ptr<const std::vector<RankSizes>> sizes;  // of a choice
   bool IsGroup() const { return choice.schedule < 0; }
 };
 
@@ -109,7 +112,7 @@ class Planner {
 
   bool IsOver() const {
     // An order that does not fit is known without its simulation.
-    const int64_t evaluated = counts_.simulated + counts_.too_large / 8;
+    const int64_t evaluated = counts_.simulated + tried_too_large_ / 8;
     if (request_.evaluations > 0)
       return evaluated >= request_.evaluations || IsWished(request_.stop);
     return NowNs() >= start_ns_ + static_cast<int64_t>(kShareOfRounds * request_.seconds * 1e9) ||
@@ -226,7 +229,25 @@ class Planner {
       Miss(item.choice, item.bound.bytes);
       return;
     }
-    frontier_.push_back(std::move(item));
+    if (item.IsGroup() || HasRoom(item)) frontier_.push_back(std::move(item));
+  }
+
+  // False for a choice whose order is known to hold too much; then it is done with.
+  bool HasRoom(const Item& item) {
+    const auto held = held_.find(OrderOf(item.choice));
+    if (held == held_.end()) return true;
+    const int64_t bytes = held->second->LeastBytes(*item.sizes);
+    if (bytes <= capacity_) return true;
+    ++counts_.too_large;
+    Miss(item.choice, bytes);
+    return false;
+  }
+
+  // The order without its collectives.
+  static PlanKey OrderOf(const Choice& choice) {
+    PlanKey key = KeyOf(choice);
+    key.gathers = key.reduces = false;
+    return key;
   }
 
   void Miss(const Choice& choice, int64_t bytes) {
@@ -303,13 +324,31 @@ class Planner {
         }
       }
     }
+    LookAtChoices(round, std::move(choices));
+  }
+
+  void LookAtChoices(const std::vector<Item>& round, std::vector<size_t> choices) {
+    const auto drop_large = [&] {
+      std::erase_if(choices, [&](size_t i) { return !HasRoom(round[i]); });
+    };
+    drop_large();
     std::vector<PlanKey> keys;
     for (const size_t i : choices) keys.push_back(KeyOf(round[i].choice));
-    const auto plans = cache_.Prepare(keys, request_.threads);
+    const std::vector<std::shared_ptr<const PreparedPlan>> prepared =
+        cache_.Prepare(keys, request_.threads);
+    std::map<PlanKey, std::shared_ptr<const PreparedPlan>> plans;
+    for (size_t k = 0; k < keys.size(); ++k) {
+      plans[keys[k]] = prepared[k];
+      if (prepared[k]->held) held_.try_emplace(OrderOf(round[choices[k]].choice), prepared[k]->held);
+    }
+    const size_t prepared_choices = choices.size();
+    drop_large();
+    tried_too_large_ += static_cast<int64_t>(prepared_choices - choices.size());
     std::vector<Evaluation> evaluations(choices.size());
     ForEachOnThreads(static_cast<int>(choices.size()), request_.threads, [&](int k) {
       const Choice& choice = round[choices[k]].choice;
-      evaluations[k] = Evaluate(request_.base, choice, *plans[k], capacity_, BelowNs(choice));
+      evaluations[k] = Evaluate(request_.base, choice, *plans.at(KeyOf(choice)), capacity_,
+                                BelowNs(choice));
     });
     for (size_t k = 0; k < choices.size(); ++k) Note(round[choices[k]], evaluations[k]);
   }
@@ -317,20 +356,29 @@ class Planner {
   // The choices of a group, with their bounds.
   std::vector<Item> Opened(const Choice& group) const {
     std::vector<Item> items;
-    std::map<StagesKey, absl::StatusOr<StagedCosts>> staged;
+    struct Stages {
+      absl::StatusOr<StagedCosts> costs;
+      std::shared_ptr<const std::vector<RankSizes>> sizes;
+    };
+    std::map<StagesKey, Stages> staged;
     for (const Choice& choice :
          ChoicesOf(group, request_.base.spec.formula->model, request_.pins)) {
       const StagesKey key = StagesOfChoice(choice);
       auto place = staged.find(key);
       if (place == staged.end()) {
-        place = staged.emplace(key, StagedCostsOf(request_.base, choice)).first;
+        place = staged.try_emplace(key).first;
+        Stages& stages = place->second;
+        stages.costs = StagedCostsOf(request_.base, choice);
+        if (stages.costs.ok()) {
+          stages.sizes = std::make_shared<const std::vector<RankSizes>>(RankSizesOf(*stages.costs));
+        }
       }
-      Item item{.choice = choice};
-      if (place->second.ok()) {
+      Item item{.choice = choice, .sizes = place->second.sizes};
+      if (place->second.costs.ok()) {
         const KnownSchedule& schedule = KnownSchedules()[static_cast<size_t>(choice.schedule)];
-        item.bound = BoundOf(*place->second, schedule);
+        item.bound = BoundOf(*place->second.costs, schedule);
       } else {
-        item.refusal = std::string(place->second.status().message());
+        item.refusal = std::string(place->second.costs.status().message());
       }
       items.push_back(std::move(item));
     }
@@ -344,6 +392,7 @@ class Planner {
         return;
       case Evaluation::State::kTooLarge:
         ++counts_.too_large;
+        ++tried_too_large_;
         Miss(item.choice, evaluation.bytes);
         return;
       case Evaluation::State::kSimulated:
@@ -416,6 +465,8 @@ class Planner {
   const int64_t start_ns_ = NowNs();
   int64_t capacity_ = 0;
   PlanCache cache_;
+  std::map<PlanKey, std::shared_ptr<const HeldPeaks>> held_;  // by order without collectives
+  int64_t tried_too_large_ = 0;  // of the choices that are too large, those whose order was made
   std::map<int64_t, GroupSize> sizes_;  // by ranks of the pipeline
   std::vector<Item> frontier_;
   std::map<MeshKey, Outcome> best_;

@@ -329,6 +329,36 @@ TEST(Formula, TimesOfALayerAreThoseOfItsProductsInTurn) {
   EXPECT_NEAR(static_cast<double>(slow.input_gradient_ns + slow.weight_gradient_ns), held / 10, 2);
 }
 
+// Slices of 128 rows fill no more than a row of tiles, and read all weights each.
+TEST(Formula, SlicesMultiplyFewerRowsEach) {
+  ModelShape model = kLlama8B;
+  MachineSpeed machine = kMachine;
+  machine.processors = 132;
+  machine.attention = machine.attention_gradient = 0.5;
+  const double tokens = 8192, h = 4096, q = 4096, k = 2048, f = 14336;
+  LayerTimes before;
+  for (const int slices : {1, 4, 64}) {
+    SCOPED_TRACE(slices);
+    model.slices = slices;
+    std::vector<Product> products;
+    for (int i = 0; i < slices; ++i) {
+      const double rows = tokens / slices;
+      products.insert(products.end(),
+                      {{rows, h, q + k}, {rows, q, h}, {rows, h, 2 * f}, {rows, f, h}});
+    }
+    const double moved = tokens * 2 * (10 * h + 2 * q + 2 * k + 3 * f);
+    const LayerTimes layer =
+        TimesInTurn(products, 2 * tokens * 8192 * q, moved, machine, /*narrow=*/false);
+    const StageFormula stage = FormulaOf(model, machine, {.first_layer = 1, .layers = 1});
+    EXPECT_NEAR(static_cast<double>(stage.forward_ns), layer.forward, 2);
+    EXPECT_NEAR(static_cast<double>(stage.input_gradient_ns), layer.input, 2);
+    EXPECT_NEAR(static_cast<double>(stage.weight_gradient_ns), layer.weight, 2);
+    EXPECT_GE(layer.forward, before.forward);
+    EXPECT_GE(layer.weight, before.weight);
+    before = layer;
+  }
+}
+
 // A window makes half of the layers' attention linear in the context; ranks that share a sequence
 // share all of a layer's work.
 TEST(Formula, WindowsAndSharedSequencesTakeLessAttention) {
