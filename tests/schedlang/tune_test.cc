@@ -110,11 +110,14 @@ TEST(TuneTest, BoundsAreTrue) {
   SCOPED_TRACE(absl::StrCat("seed ", seed));
   std::mt19937 random(seed);
   PlanCache cache;
-  int simulated = 0;
+  int simulated = 0, near = 0;
   for (const char* const model : {kDense, kMixed}) {
     for (const char* const more : {"", "node: {ranks: 2}\n", "memory_bandwidth: 300GB/s\n"}) {
-      const TuneRequest request =
-          RequestOf(model, absl::StrCat("hardware: h100\ngpus: 8\n", more), 16);
+      TuneRequest request = RequestOf(model, absl::StrCat("hardware: h100\ngpus: 8\n", more), 16);
+      if (*more != '\0') {
+        request.base.slow = {{5, 200'000}};
+        request.base.slow_links = {{{0, 1, true}, 5'000'000}, {{2, 6, true}, 3'000'000}};
+      }
       std::vector<Choice> choices = AllChoices(request);
       std::shuffle(choices.begin(), choices.end(), random);
       choices.resize(std::min<size_t>(choices.size(), 60));
@@ -129,6 +132,13 @@ TEST(TuneTest, BoundsAreTrue) {
             BoundOf(*staged, KnownSchedules()[static_cast<size_t>(choice.schedule)]);
         EXPECT_LE(bound.step_ns, evaluation.step_ns);
         EXPECT_LE(bound.bytes, evaluation.bytes);
+        const PreparedPlan& prepared = *cache.Prepare({KeyOf(choice)}, 1)[0];
+        const int64_t held = prepared.held->LeastBytes(RankSizesOf(*staged));
+        const auto costs = CostsOfChoice(request.base, choice, prepared.written);
+        ASSERT_TRUE(costs.ok()) << costs.status();
+        const int64_t least = LeastBytesOf(prepared.lowered, *costs);
+        EXPECT_LE(held, least);
+        near += held >= least - least / 10 ? 1 : 0;
         Choice group = choice;
         group.schedule = -1;
         group.turns = 1;
@@ -142,6 +152,7 @@ TEST(TuneTest, BoundsAreTrue) {
     }
   }
   EXPECT_GT(simulated, 100);
+  EXPECT_GT(near, simulated / 4);
 }
 
 TEST(TuneTest, AnswerIsThatOfBruteForce) {
