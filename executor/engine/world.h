@@ -25,6 +25,11 @@ class World {
   virtual int process() const = 0;  // this process's number
   // The address at which other processes reach this process.
   virtual std::string address() const { return "127.0.0.1"; }
+  // For messages: "rank 3 on gpu1", "process 1 on gpu1".
+  virtual std::string NameOfRank(int rank) const { return "rank " + std::to_string(rank); }
+  virtual std::string NameOfProcess(int process) const {
+    return "process " + std::to_string(process);
+  }
 
   // Returns every process's text, by process. All call it equally often and in the same order.
   // Errors, within the deadline of the run, and the same for all surviving processes:
@@ -32,6 +37,11 @@ class World {
   //   DeadlineExceeded  a process did not come
   //   Aborted           a process gave up: its status, with its name before it (Fail)
   virtual absl::StatusOr<std::vector<std::string>> Exchange(absl::string_view mine) = 0;
+
+  // This process gets on with work that may take longer than that deadline, such as reading a
+  // checkpoint: who waits for it in an exchange waits anew from now. Between exchanges; does not
+  // wait, and costs no more than a look at the clock where it is called often.
+  virtual void Working() {}
 
   // The processes that the last Exchange gave up waiting for, if it ended in DeadlineExceeded.
   virtual std::vector<int> late() const { return {}; }

@@ -91,6 +91,12 @@ std::string TcpWorld::address() const {
   return IsLoopback(own) ? first : own;
 }
 
+std::string TcpWorld::NameOfRank(int rank) const {
+  int process = 0;
+  while (FirstRankOf(process + 1, ranks_, own_.processes) <= rank) ++process;
+  return absl::StrCat("rank ", rank, " on ", hosts_[process]);
+}
+
 // Process 0.
 
 absl::Status TcpWorld::Gather() {

@@ -47,6 +47,8 @@ class TcpWorld final : public World {
   int processes() const override { return own_.processes; }
   int process() const override { return own_.process; }
   std::string address() const override;
+  std::string NameOfRank(int rank) const override;
+  std::string NameOfProcess(int process) const override { return NameOfPeer(process); }
   absl::StatusOr<std::vector<std::string>> Exchange(absl::string_view mine) override;
   absl::StatusOr<std::vector<std::string>> GiveToFirst(absl::string_view mine) override;
   void Fail(const absl::Status& status) override;

@@ -97,7 +97,9 @@
 // computes again instead of keeping, `schedule` (the default) being all in the stages for which the
 // schedule says so; and recompute_weights [false]: a deferred weight gradient computes them
 // once more instead of keeping them from the input gradient (stages/recompute.h). From its seed
-// [1] come first values, the places of the data, and the masks of dropout (MaskKey).
+// [1] come first values, the places of the data, and the masks of dropout (MaskKey). Copies of
+// parameters are compared at the start, before every checkpoint and after the last step, and with
+// check_copies also after every so many steps (copy_check.h); it needs a model with such copies.
 #pragma once
 
 #include <cstdint>
@@ -152,6 +154,7 @@ struct RunConfig {
   uint64_t seed = 1;                  // train.seed, default 1
   int threads = 0;                    // train.threads, default 0: min(ranks, cores)
   int64_t log_every = 20;             // train.log_every, default 20: steps between reports
+  int64_t check_copies = 0;           // train.check_copies, default 0: not between checkpoints
   RecomputePolicy recompute = {
       .what = Recompute::kScheduled};   // train.recompute (a word or a list), recompute_weights
   Mesh mesh;                            // mesh.data, .expert, and .shard or .replicate

@@ -149,6 +149,7 @@ std::vector<Section> RunSections(RunConfig* config, RunWishes* wishes, absl::str
         {"seed", &config->seed, 0, 9e15, false},
         {"threads", &config->threads, 0, 1024, false},
         {"log_every", &config->log_every, 1, 1e9, false},
+        {"check_copies", &config->check_copies, 1, 1e9, false},
         {"recompute", &wishes->recompute, 0, 0, false},
         {"recompute_weights", &config->recompute.for_weights, 0, 0, false}}},
       {"mesh",

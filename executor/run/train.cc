@@ -18,6 +18,7 @@
 #include "executor/checkpoint/resume.h"
 #include "executor/engine/available_memory.h"
 #include "executor/run/build_stages.h"
+#include "executor/run/copy_check.h"
 #include "executor/torch_model/export_file.h"
 #include "executor/training/least_memory.h"
 #include "executor/training/measured_costs.h"
@@ -86,7 +87,8 @@ class Run {
         hooks_(hooks),
         evaluation_(evaluation),
         before_(before),
-        costs_(trainer_->plan()) {}
+        costs_(trainer_->plan()),
+        copies_(trainer_.get()) {}
 
   absl::StatusOr<TrainResult> AllSteps() { return OrFailure(Steps()); }
 
@@ -117,8 +119,10 @@ class Run {
   }
 
   absl::StatusOr<TrainResult> Steps() {
+    SL_RETURN_IF_ERROR(CheckCopiesAsked());
     SL_RETURN_IF_ERROR(BeginAndStart());
     result_.steps = reported_steps_ = resumed_.step;
+    SL_RETURN_IF_ERROR(copies_.Compare(resumed_.step));
     start_ns_ = reported_ns_ = NowNs();
     while (result_.steps < config_.steps && !result_.stopped) {
       SL_RETURN_IF_ERROR(RunPlan(result_.steps));
@@ -126,6 +130,7 @@ class Run {
       if (result_.steps < config_.steps) {
         SL_ASSIGN_OR_RETURN(result_.stopped, Stops());
       }
+      SL_RETURN_IF_ERROR(CompareCopies());
       SL_RETURN_IF_ERROR(TakeCheckpoint());
     }
     // A process lost in the last update leaves no whole model: then no final result is written.
@@ -241,11 +246,30 @@ class Run {
     return stops;
   }
 
+  bool TakesCheckpoint() const {
+    return checkpoints_ != nullptr && checkpoints_->IsDue(result_.steps, result_.stopped);
+  }
+
   absl::Status TakeCheckpoint() {
-    if (checkpoints_ == nullptr) return absl::OkStatus();
+    if (!TakesCheckpoint()) return absl::OkStatus();
+    return checkpoints_->Take(result_.steps, history_);
+  }
+
+  absl::Status CheckCopiesAsked() const {
+    if (config_.check_copies == 0 || copies_.has_copies()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("`train.check_copies` is ", config_.check_copies,
+                     ", but every parameter is in one place only: mesh.data would make copies, "
+                     "unless its state is shared out over all of them"));
+  }
+
+  // No checkpoint, and no model, is written of copies that differ.
+  absl::Status CompareCopies() {
     const int64_t step = result_.steps;
-    if (!checkpoints_->IsDue(step, result_.stopped)) return absl::OkStatus();
-    return checkpoints_->Take(step, history_);
+    const bool asked = config_.check_copies > 0 && step % config_.check_copies == 0;
+    const bool last = step == config_.steps || result_.stopped;
+    if (!asked && !last && !TakesCheckpoint()) return absl::OkStatus();
+    return copies_.Compare(step);
   }
 
   // Performs the steps of the plan behind so many; one, for most plans.
@@ -478,6 +502,7 @@ class Run {
   const AvailableMemory before_;             // on the host, when nothing was made
   MeasuredCosts costs_;
   NetworkSums networks_;
+  CopyCheck copies_;
   StepHistory history_;
   ResumedRun resumed_;
   std::unique_ptr<Checkpoints> checkpoints_;  // null: none are taken
@@ -542,6 +567,7 @@ absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
   SL_RETURN_IF_ERROR(CheckSteps("train.steps", config.steps, lowered));
   SL_RETURN_IF_ERROR(CheckSteps("checkpoint.every", config.checkpoint.every, lowered));
   SL_RETURN_IF_ERROR(CheckSteps("evaluate.every", config.evaluate.every, lowered));
+  SL_RETURN_IF_ERROR(CheckSteps("train.check_copies", config.check_copies, lowered));
   const AvailableMemory before = FindAvailableMemory();
   SL_RETURN_IF_ERROR(CheckData(config, data, config.data));
   if (wanted != nullptr) {

@@ -17,7 +17,7 @@ struct OwnKey {
 };
 absl::Span<const OwnKey> OwnKeys();
 
-// The version, the plan, every key of the run file with its value (SettingsOf) except the keys
+// The version and the build, the plan, every key of the run file with its value (SettingsOf) except the keys
 // above, the options that shape a run, and fingerprints of all read files. Every key of a run is
 // compared, unless the key is among the OwnKeys. `evaluation`: the plan of evaluations; null: none.
 ConfigLines AgreementOf(const RunConfig& config, const Plan& plan, const RunFolders& folders,
