@@ -86,6 +86,10 @@
 // every so many steps and after SIGINT or SIGTERM in DIR/step-000200, …, and keeps the newest
 // (checkpoint/README.md).
 //
+// `metrics` may be left out: {every: 10, file: metrics.jsonl, prometheus: 9400, tensorboard: DIR}
+// notes loss, speed, and each rank's times and waits after every so many steps and after the last
+// (tools/README.md, Watching a run).
+//
 // `evaluate` may be left out: {every: 100, text: valid.txt} prints the loss on other data after
 // every so many steps and after the last (training/evaluation.h). It takes the keys text, tokens,
 // dtype, samples and packed as `data` does, and sequences [those of a run of the forwards], read
@@ -132,6 +136,14 @@ struct DataFiles {
   PackedWish packed;
 };
 
+// The figures of a run's steps for those who watch it (tools/metrics/run_metrics.h).
+struct MetricsWish {
+  int64_t every = 0;        // metrics.every: steps; 0: none are noted
+  std::string file;         // metrics.file; "" (the default): metrics.jsonl beside the results
+  std::string prometheus;   // metrics.prometheus: a port, or an address; "": none
+  std::string tensorboard;  // metrics.tensorboard: a folder; "": none
+};
+
 // RunConfig::resume: from checkpoint.folder, if a checkpoint is there.
 inline constexpr char kResumeAuto[] = "auto";
 
@@ -174,6 +186,7 @@ struct RunConfig {
     bool wanted() const { return every > 0 || alone; }
   } evaluate;
   CheckpointWish checkpoint;  // checkpoint.*
+  MetricsWish metrics;        // metrics.*
   std::string resume;         // not of the file: a checkpoint, a folder of them, or kResumeAuto;
                               // "": the run begins with its first step
   bool elastic = false;       // elastic, default false

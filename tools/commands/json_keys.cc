@@ -4,6 +4,7 @@
 
 #include "tools/commands/trace_keys.h"
 #include "tools/commands/tune_keys.h"
+#include "tools/commands/watch_keys.h"
 
 namespace stringline {
 namespace {
@@ -754,6 +755,7 @@ constexpr JsonShape kAnswers[] = {
     {"bench --list", "", kBenchList},
     {"bench --compare", "", kBenchCompare},
     {"run", "", kRun},
+    {"watch", "The step noted last, as in the lines of `metrics.jsonl`.", kWatch},
     {"schedules", "", kSchedules},
 };
 

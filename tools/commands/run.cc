@@ -497,10 +497,13 @@ int TrainAndReport(const RunConfig& config, const Plan& plan,
   const auto report = [&](const TrainProgress& progress) {
     if (!output.json) PrintProgress(progress, UnitsOf(config.data, config.shape), output.out);
   };
+  const auto warn = [&](const std::string& what) {
+    output.err << "stringline: warning: " << what << "\n" << std::flush;
+  };
   std::optional<EvaluationOfRun> evaluation;
   if (of_evaluations) evaluation.emplace(EvaluationOfRun{*of_evaluations, (*validation)->data()});
   const absl::StatusOr<RecordedRun> run = TrainIntoFolders(
-      config, plan, loaded->data(), evaluation, folders, identity, begin, resumed, report);
+      config, plan, loaded->data(), evaluation, folders, identity, begin, resumed, report, warn);
   if (!run.ok()) return Fail(output, run.status().message());
   const bool stopped = run->result.stopped;
   if (!first) {

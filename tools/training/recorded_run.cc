@@ -3,6 +3,7 @@
 #include "tools/training/recorded_run.h"
 
 #include <filesystem>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,7 @@
 #include "executor/training/trainer.h"
 #include "schedlang/base/status.h"
 #include "tools/io/stop_signals.h"
+#include "tools/metrics/run_metrics.h"
 #include "tools/training/agreement.h"
 #include "tools/training/choose_backend.h"
 #include "tools/training/flight_records.h"
@@ -21,8 +23,12 @@ namespace {
 
 class Recording {
  public:
-  Recording(const RunConfig& config, const RunFolders& folders, int process)
-      : config_(config), folders_(folders), process_(process), writes_(process == 0) {}
+  Recording(const RunConfig& config, const RunFolders& folders, int process, RunMetrics::Warn warn)
+      : config_(config),
+        folders_(folders),
+        process_(process),
+        writes_(process == 0),
+        warn_(std::move(warn)) {}
 
   absl::Status Start(Trainer& trainer) {
     if (writes_ && !folders_.save.empty())
@@ -39,6 +45,8 @@ class Recording {
     SL_ASSIGN_OR_RETURN(LossFile losses,
                         LossFile::Create(folders_.out, config_.evaluate.every > 0));
     losses_.emplace(std::move(losses));
+    const int64_t done = config_.resume.empty() ? 0 : trainer.updates();
+    SL_ASSIGN_OR_RETURN(metrics_, RunMetrics::Open(config_, folders_.out, done, warn_));
     return absl::OkStatus();
   }
 
@@ -60,6 +68,13 @@ class Recording {
     SL_RETURN_IF_ERROR(failed_here_);
     steps_ = step.step;
     return absl::OkStatus();
+  }
+
+  // The same of a step of this run, with its metrics.
+  absl::Status Add(const TrainStep& step, Trainer& trainer) {
+    SL_RETURN_IF_ERROR(Add(step));
+    if (metrics_ != nullptr) failed_here_ = metrics_->Add(step, trainer);
+    return failed_here_;
   }
 
   // Writes a flight record for errors that leave the cause open: a lost rank, or a rank that waits.
@@ -141,9 +156,11 @@ class Recording {
   const RunFolders& folders_;
   const int process_;
   const bool writes_;
-  StopSignals signals_;             // before the threads of the training are started
-  std::optional<LossFile> losses_;  // from the start of the training
-  int64_t steps_ = 0;               // steps with written losses
+  const RunMetrics::Warn warn_;
+  StopSignals signals_;                  // before the threads of the training are started
+  std::optional<LossFile> losses_;       // from the start of the training
+  std::unique_ptr<RunMetrics> metrics_;  // null: none are noted
+  int64_t steps_ = 0;                    // steps with written losses
   std::string saved_;
   absl::Status failed_here_;  // a failed write of this process
   std::string left_;          // for the flight records: "; …"
@@ -166,9 +183,10 @@ absl::StatusOr<RecordedRun> TrainIntoFolders(
     const std::optional<EvaluationOfRun>& evaluation, const RunFolders& folders,
     const Identity& identity, const std::function<void(const Trainer&)>& begin,
     const std::function<void(const ResumedRun&)>& resumed,
-    const std::function<void(const TrainProgress&)>& report) {
+    const std::function<void(const TrainProgress&)>& report,
+    const std::function<void(const std::string&)>& warn) {
   const bool first = identity.process == 0;
-  Recording recording(config, folders, identity.process);
+  Recording recording(config, folders, identity.process, warn);
   TrainHooks hooks;
   if (first) hooks.report = report;
   hooks.start = [&](Trainer& trainer) {
@@ -181,7 +199,9 @@ absl::StatusOr<RecordedRun> TrainIntoFolders(
     if (first) resumed(from);
     return absl::OkStatus();
   };
-  hooks.after_step = [&](const TrainStep& step, Trainer&) { return recording.Add(step); };
+  hooks.after_step = [&](const TrainStep& step, Trainer& trainer) {
+    return recording.Add(step, trainer);
+  };
   hooks.failed = [&](const absl::Status& error, Trainer& trainer) {
     return recording.RecordFlight(error, trainer);
   };

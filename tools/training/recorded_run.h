@@ -29,13 +29,14 @@ struct RecordedRun {
 // leaves.
 //
 // In a run of several processes only the first writes files, prints and calls `begin`, `resumed`
-// (where a checkpoint was resumed) and `report`.
+// (where a checkpoint was resumed), `report`, and `warn` of a rank that has become slow.
 absl::StatusOr<RecordedRun> TrainIntoFolders(
     const RunConfig& config, const Plan& plan, const TrainingData& data,
     const std::optional<EvaluationOfRun>& evaluation, const RunFolders& folders,
     const Identity& identity, const std::function<void(const Trainer&)>& begin,
     const std::function<void(const ResumedRun&)>& resumed,
-    const std::function<void(const TrainProgress&)>& report);
+    const std::function<void(const TrainProgress&)>& report,
+    const std::function<void(const std::string&)>& warn);
 
 // Evaluates the parameters of folders.load, of config.resume, or else the run's first ones, and
 // writes no file. `begin` and `resumed` as above.
