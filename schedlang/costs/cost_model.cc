@@ -295,7 +295,6 @@ class CostResolver {
     const ModelShape& model = formula.model;
     formula.machine.host_bandwidth = static_cast<double>(One("host.bandwidth"));
     forwards_ns_ = 0;
-    has_updates_ = HasUpdates(plan_);
     std::map<std::string, std::vector<int64_t>> values;
     const auto memory = [&values](MemoryClass memory_class, int64_t bytes) {
       values[KeyOf(memory_class)].push_back(bytes);
@@ -337,6 +336,7 @@ class CostResolver {
       memory(MemoryClass::kSavedForWeight, stage.saved_for_w);
       memory(MemoryClass::kStash, stage.stash);
     }
+    if (!HasUpdates(plan_)) values.erase("UPDATE");
     gradients_given_ = Has(KeyOf(MemoryClass::kGradients));
     const bool whole_backward = spec_.values.count("B") > 0;
     if (whole_backward) {
@@ -380,7 +380,7 @@ class CostResolver {
            share_from(Sharding::kOptimizer, OptimizerBytes(model, stage.parameters)));
     const int64_t update_ns =
         UpdateNs(model, spec_.formula->machine, share_from(Sharding::kOptimizer, stage.parameters));
-    if (has_updates_) (*values)["UPDATE"].push_back(update_ns);
+    (*values)["UPDATE"].push_back(update_ns);
     model_.behind_step.push_back(update_ns);
     if (!times) return;
     (*values)["reduce"].push_back(times->reduce_ns);
@@ -531,7 +531,6 @@ class CostResolver {
   std::vector<int64_t> unreduced_;      // by stage, as in StageMemory
   std::vector<StageFormula> formulas_;  // by stage; empty without a formula
   int64_t forwards_ns_ = 0;             // of the stages that AddShared has seen
-  bool has_updates_ = false;            // the plan lists its updates itself
   bool gradients_given_ = false;        // not by the formula
   bool usual_ = false;                  // no costs of computations are given
   std::vector<double> shares_;  // each stage's share of a cost given for a rank or the model

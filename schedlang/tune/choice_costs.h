@@ -12,9 +12,9 @@
 
 namespace stringline::tune {
 
-// The costs that hold for every choice: ReadModel's, slow GPUs, and slow links between two GPUs. GPU
-// g of the cluster is of rank g / (tp cp dp) of a pipeline, in Megatron's layout (data_parallel.h),
-// and sends to the GPUs of the same place in their ranks.
+// The costs that hold for every choice: ReadModel's, slow GPUs, and slow links between two GPUs.
+// GPU g of the cluster is of rank g / (tp cp dp) of a pipeline, in Megatron's layout
+// (data_parallel.h), and sends to the GPUs of the same place in their ranks.
 using BaseCosts = StepCosts;
 
 // Bytes of gradients that are reduced at once, unless the model's file says it.

@@ -22,8 +22,7 @@ std::vector<RankSizes> RankSizesOf(const StagedCosts& staged) {
     const int64_t for_input = whole * sizes[s].of_microbatch[StageValue::kSavedForInput];
     const int64_t for_weight = whole * sizes[s].of_microbatch[StageValue::kSavedForWeight];
     ranks[r].resident += sizes[s].resident;
-    ranks[r].saved_for_input =
-        seen[r] ? std::min(ranks[r].saved_for_input, for_input) : for_input;
+    ranks[r].saved_for_input = seen[r] ? std::min(ranks[r].saved_for_input, for_input) : for_input;
     ranks[r].saved_for_weight =
         seen[r] ? std::min(ranks[r].saved_for_weight, for_weight) : for_weight;
     seen[r] = true;

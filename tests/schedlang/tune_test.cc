@@ -287,7 +287,8 @@ TEST(TuneTest, AllGpusOfARankWaitForTheSlowest) {
   EXPECT_EQ(costs.slow_links[0].share, 400'000);
 }
 
-// GPUs 0 to 7 as tp 2, dp 2, pp 2: 0-1 share layers, 0-2 are copies, 0-4 neighbours in the pipeline.
+// GPUs 0 to 7 as tp 2, dp 2, pp 2: 0-1 share layers, 0-2 are copies, 0-4 neighbours in the
+// pipeline.
 TEST(TuneTest, SlowLinksSlowWhatGoesOverThem) {
   TuneRequest request = RequestOf(kDense, "hardware: h100\ngpus: 8\n", 16);
   ASSERT_TRUE(
