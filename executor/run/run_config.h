@@ -83,8 +83,8 @@
 // repeated `replicate` times, D / shard.
 //
 // `checkpoint` may be left out: {every: 200, folder: DIR, keep: 3} saves the state of the training
-// every so many steps and after SIGINT or SIGTERM in DIR/step-000200, …, and keeps the newest
-// (checkpoint/README.md).
+// every so many steps and after SIGINT, SIGTERM, SIGHUP or SIGUSR1 in DIR/step-000200, …, and keeps
+// the newest (checkpoint/README.md).
 //
 // `evaluate` may be left out: {every: 100, text: valid.txt} prints the loss on other data after
 // every so many steps and after the last (training/evaluation.h). It takes the keys text, tokens,
