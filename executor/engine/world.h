@@ -5,6 +5,7 @@
 // of a step. It is slow, and no part of a step waits for it.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,10 @@ class World {
   // checkpoint: who waits for it in an exchange waits anew from now. Between exchanges; does not
   // wait, and costs no more than a look at the clock where it is called often.
   virtual void Working() {}
+
+  // True if process 0 answers within so long, or the run has failed: asked before another process
+  // is said to be late, which may only wait for process 0.
+  virtual bool FirstAnswers(int64_t /*most_ms*/) { return true; }
 
   // The processes that the last Exchange gave up waiting for, if it ended in DeadlineExceeded.
   virtual std::vector<int> late() const { return {}; }

@@ -10,6 +10,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "executor/engine/lost_process.h"
 #include "executor/processes/sockets.h"
 #include "schedlang/base/clock.h"
 #include "schedlang/base/status.h"
@@ -19,6 +20,7 @@ namespace {
 
 constexpr int64_t kFlushNs = 1'000 * kWorldMs;
 constexpr size_t kMostStrangers = 4096;
+constexpr int64_t kTellWorkNs = 100 * kWorldMs;  // between two words of a process at work
 
 // Ranks are shared out in blocks.
 int FirstRankOf(int process, int ranks, int processes) {
@@ -74,6 +76,7 @@ absl::StatusOr<std::unique_ptr<World>> TcpWorld::Join(const TcpWorldSettings& se
         settings.identity.process == 0
             ? world->Gather()
             : ReachFirst(settings, world->own_, &world->peers_[0].socket, &world->hosts_);
+    if (absl::IsDeadlineExceeded(status)) status = AsLost(status);
     if (!status.ok()) {
       world->SetFailure(status);
       return settings.trouble.ok() ? status : settings.trouble;
@@ -127,7 +130,7 @@ absl::Status TcpWorld::AcceptAll(int listener, int64_t deadline_ns) {
     if (missing.empty()) return absl::OkStatus();
     if (NowNs() >= deadline_ns) {
       return absl::DeadlineExceededError(absl::StrCat(
-          missing, " of ", own_.processes, " did not come to rank 0 on ", own_.host, " within ",
+          missing, " of ", own_.processes, " did not come to process 0 on ", own_.host, " within ",
           SecondsOf(settings_.join_ms),
           strange_ > 0 ? absl::StrCat("; ", strange_, " connections were of something else") : ""));
     }
@@ -193,7 +196,7 @@ void TcpWorld::Place(Stranger* stranger, const Hello& hello) {
   }
   status = CheckPlace(own_, hello);
   if (status.ok() && peers_[hello.process].socket.open()) {
-    status = absl::InvalidArgumentError(absl::StrCat("two processes say that they are rank ",
+    status = absl::InvalidArgumentError(absl::StrCat("two processes say that they are process ",
                                                      hello.process, ": on ", hosts_[hello.process],
                                                      " and on ", hello.host));
   }
@@ -235,7 +238,7 @@ std::string TcpWorld::Missing() const {
     absl::StrAppend(&missing, missing.empty() ? "" : ", ", p);
     ++count;
   }
-  return count == 0 ? "" : absl::StrCat(count == 1 ? "rank " : "ranks ", missing);
+  return count == 0 ? "" : absl::StrCat(count == 1 ? "process " : "processes ", missing);
 }
 
 // All.
@@ -252,19 +255,16 @@ absl::StatusOr<std::vector<std::string>> TcpWorld::Meet(absl::string_view mine, 
   if (own_.processes == 1) return std::vector<std::string>{std::string(mine)};
   SL_RETURN_IF_ERROR(failure_);
   const bool first = own_.process == 0;
-  waiting_until_ns_ = NowNs() + settings_.exchange_ms * kWorldMs + (first ? 0 : kWorldGraceNs);
+  WaitAnew();
   if (first) {
     peers_[0].gave = std::string(mine);
-    for (Peer& peer : peers_) {
-      if (peer.gave.has_value()) peer.socket.Put(FrameKind::kWaiting, "");
-    }
   } else {
     peers_[0].socket.Put(FrameKind::kGive, mine);
   }
   exchanging_ = true;
   while (failure_.ok() && !(first ? AllGave() : all_.has_value())) {
     CheckAwaited();
-    if (failure_.ok()) Pump(waiting_until_ns_ - NowNs());
+    if (failure_.ok()) Pump(times_.waiting_until_ns - NowNs());
   }
   exchanging_ = false;
   // Parts that came before a failure came to all.
@@ -279,17 +279,17 @@ void TcpWorld::CheckAwaited() {
   for (int p = 0; p < (first ? own_.processes : 1); ++p) {
     if (peers_[p].gave.has_value()) continue;
     if (peers_[p].left) {
-      return SetFailure(absl::UnavailableError(
-          absl::StrCat(NameOfPeer(p), " has ended its run, and the others go on")));
+      return SetFailure(AsLost(absl::UnavailableError(
+          absl::StrCat(NameOfPeer(p), " has ended its run, and the others go on"))));
     }
     absl::StrAppend(&late, late.empty() ? "" : ", ", NameOfPeer(p));
   }
-  if (NowNs() < waiting_until_ns_) return;
+  if (NowNs() < times_.waiting_until_ns) return;
   for (int p = 0; p < (first ? own_.processes : 1); ++p) {
     if (!peers_[p].gave.has_value()) late_.push_back(p);
   }
-  SetFailure(absl::DeadlineExceededError(
-      absl::StrCat(late, " did not come within ", SecondsOf(settings_.exchange_ms))));
+  SetFailure(AsLost(absl::DeadlineExceededError(
+      absl::StrCat(late, " did not come within ", SecondsOf(settings_.exchange_ms)))));
 }
 
 bool TcpWorld::AllGave() const {
@@ -326,8 +326,38 @@ absl::Status TcpWorld::state() {
 
 void TcpWorld::Fail(const absl::Status& status) {
   if (!failure_.ok() || own_.processes == 1) return;
-  SetFailure(absl::AbortedError(absl::StrCat(NameOfPeer(own_.process), ": ", status.message())));
+  // Of a lost process the message says itself which one it is.
+  SetFailure(IsLost(status) ? status
+                            : absl::AbortedError(
+                                  absl::StrCat(NameOfPeer(own_.process), ": ", status.message())));
   Pump(0);
+}
+
+void TcpWorld::Working() {
+  const int64_t pause_ns = std::min(kTellWorkNs, settings_.exchange_ms * kWorldMs / 4);
+  if (own_.processes == 1 || NowNs() < times_.told_working_ns + pause_ns) return;
+  times_.told_working_ns = NowNs();
+  for (Peer& peer : peers_) peer.socket.Put(FrameKind::kWaiting, "");
+  Pump(0);
+}
+
+bool TcpWorld::FirstAnswers(int64_t most_ms) {
+  if (own_.process == 0) return true;
+  const int64_t asked_ns = NowNs(), until_ns = asked_ns + most_ms * kWorldMs;
+  peers_[0].socket.Put(FrameKind::kWaiting, "");
+  while (failure_.ok() && times_.first_heard_ns < asked_ns && NowNs() < until_ns) {
+    Pump(until_ns - NowNs());
+  }
+  return !failure_.ok() || times_.first_heard_ns >= asked_ns;
+}
+
+void TcpWorld::WaitAnew() {
+  const bool first = own_.process == 0;
+  times_.waiting_until_ns =
+      NowNs() + settings_.exchange_ms * kWorldMs + (first ? 0 : kWorldGraceNs);
+  for (Peer& peer : peers_) {
+    if (first && peer.gave.has_value()) peer.socket.Put(FrameKind::kWaiting, "");
+  }
 }
 
 void TcpWorld::SetFailure(absl::Status status, int except) {
@@ -379,15 +409,17 @@ void TcpWorld::Service(int peer, short events) {
 
 void TcpWorld::Handle(int peer, Frame frame) {
   const bool first = own_.process == 0;
+  if (peer == 0) times_.first_heard_ns = NowNs();
   if (frame.kind == FrameKind::kGive && first && !peers_[peer].gave.has_value()) {
     peers_[peer].gave = std::move(frame.bytes);
     if (exchanging_) peers_[peer].socket.Put(FrameKind::kWaiting, "");
   } else if (frame.kind == FrameKind::kAll && !first && exchanging_ && !all_.has_value()) {
     all_ = std::move(frame.bytes);
-  } else if (frame.kind == FrameKind::kWaiting && !first) {
-    waiting_until_ns_ = NowNs() + settings_.exchange_ms * kWorldMs + kWorldGraceNs;
+  } else if (frame.kind == FrameKind::kWaiting) {
+    if (exchanging_) WaitAnew();
+    if (first) peers_[peer].socket.Put(FrameKind::kWaiting, "");
   } else if (frame.kind == FrameKind::kFail) {
-    SetFailure(ReadFail(frame.bytes, failure_.ok() ? &late_ : nullptr), peer);
+    SetFailure(AsTold(ReadFail(frame.bytes, failure_.ok() ? &late_ : nullptr)), peer);
   } else if (frame.kind == FrameKind::kBye) {
     peers_[peer].left = true;
   } else {
@@ -399,8 +431,8 @@ void TcpWorld::Lost(int peer, const std::string& why) {
   Peer& lost = peers_[peer];
   lost.socket.Close();
   if (lost.left || !failure_.ok()) return;
-  SetFailure(absl::UnavailableError(
-      absl::StrCat(NameOfPeer(peer), " died, or ended without a word: ", why)));
+  SetFailure(AsLost(absl::UnavailableError(
+      absl::StrCat(NameOfPeer(peer), " died, or ended without a word: ", why))));
 }
 
 // Not for long: a peer that does not read now will not read later.

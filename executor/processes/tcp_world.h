@@ -52,6 +52,8 @@ class TcpWorld final : public World {
   absl::StatusOr<std::vector<std::string>> Exchange(absl::string_view mine) override;
   absl::StatusOr<std::vector<std::string>> GiveToFirst(absl::string_view mine) override;
   void Fail(const absl::Status& status) override;
+  void Working() override;
+  bool FirstAnswers(int64_t most_ms) override;
   std::vector<int> late() const override { return late_; }
   absl::Status state() override;
 
@@ -86,6 +88,8 @@ class TcpWorld final : public World {
   void Handle(int peer, Frame frame);
   void Lost(int peer, const std::string& why);
   bool AllGave() const;
+  // The deadline of an exchange begins anew, also for those who have told process 0 their part.
+  void WaitAnew();
   void CheckAwaited();
   // An exchange; with `to_all` every process gets all texts, otherwise only process 0, and the
   // others get empty texts.
@@ -106,7 +110,12 @@ class TcpWorld final : public World {
   int strange_ = 0;  // connections without a valid hello
   std::optional<std::string> all_;
   bool exchanging_ = false;
-  int64_t waiting_until_ns_ = 0;
+  struct Times {
+    int64_t waiting_until_ns = 0;  // the deadline of the exchange
+    int64_t told_working_ns = 0;
+    int64_t first_heard_ns = 0;  // the last frame of process 0
+  };
+  Times times_;
   std::vector<int> late_;
   absl::Status trouble_;    // for a process that cannot run, as told to the others
   int64_t trouble_ns_ = 0;  // the time at which trouble_ was known

@@ -83,8 +83,8 @@
 // repeated `replicate` times, D / shard.
 //
 // `checkpoint` may be left out: {every: 200, folder: DIR, keep: 3} saves the state of the training
-// every so many steps and after SIGINT or SIGTERM in DIR/step-000200, …, and keeps the newest
-// (checkpoint/README.md).
+// every so many steps and after SIGINT, SIGTERM, SIGHUP or SIGUSR1 in DIR/step-000200, …, and keeps
+// the newest (checkpoint/README.md).
 //
 // `metrics` may be left out: {every: 10, file: metrics.jsonl, prometheus: 9400, tensorboard: DIR}
 // notes loss, speed, and each rank's times and waits after every so many steps and after the last

@@ -8,18 +8,14 @@
 #include <limits>
 #include <memory>
 #include <optional>
-#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "executor/checkpoint/checkpoints.h"
-#include "executor/checkpoint/model_folder.h"
-#include "executor/checkpoint/model_sizes.h"
-#include "executor/checkpoint/resume.h"
 #include "executor/engine/available_memory.h"
 #include "executor/run/build_stages.h"
 #include "executor/run/copy_check.h"
-#include "executor/torch_model/export_file.h"
+#include "executor/run/run_start.h"
 #include "executor/training/least_memory.h"
 #include "executor/training/measured_costs.h"
 #include "executor/training/trainer.h"
@@ -56,20 +52,6 @@ AvailableMemory AllMemory(Backend* backend) {
   return all;
 }
 
-// Differs between any two starts of runs.
-std::string NewRunId() {
-  std::random_device device;
-  return absl::StrCat(absl::Hex(device(), absl::kZeroPad8), absl::Hex(device(), absl::kZeroPad8));
-}
-
-// A plan performs all of its steps, or none.
-absl::Status CheckSteps(const char* name, int64_t steps, const Plan& plan) {
-  if (steps % plan.steps == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("`", name, "` is ", steps, ", but the schedule performs ", plan.steps,
-                   " steps at once: a multiple of ", plan.steps, " would help"));
-}
-
 // The simulated step; in ready order that of the order that happens at these costs.
 absl::StatusOr<Timeline> Predicted(const Plan& plan, const Wiring& links, const CostModel& costs) {
   if (plan.window == 0) return Simulate(plan, links, costs);
@@ -95,7 +77,7 @@ class Run {
   absl::StatusOr<Evaluated> EvaluateAlone() {
     return OrFailure([this]() -> absl::StatusOr<Evaluated> {
       SL_RETURN_IF_ERROR(BeginAndStart());
-      return EvaluateAt(resumed_.step);
+      return EvaluateAt(start_.resumed.step);
     }());
   }
 
@@ -109,41 +91,47 @@ class Run {
 
   absl::Status BeginAndStart() {
     if (evaluation_ != nullptr) SL_RETURN_IF_ERROR(Sequences().status());
-    SL_RETURN_IF_ERROR(Begin());
+    SL_ASSIGN_OR_RETURN(start_, StartRun(config_, data_, trainer_.get(), before_));
+    history_ = start_.resumed.history;
     if (hooks_.start) {
       SL_RETURN_IF_ERROR(hooks_.start(*trainer_));
       SL_RETURN_IF_ERROR(trainer_->RefreshWorking());
     }
-    if (hooks_.resumed && !resumed_.folder.empty()) SL_RETURN_IF_ERROR(hooks_.resumed(resumed_));
+    if (hooks_.resumed && !start_.resumed.folder.empty()) {
+      SL_RETURN_IF_ERROR(hooks_.resumed(start_.resumed));
+    }
     return absl::OkStatus();
   }
 
   absl::StatusOr<TrainResult> Steps() {
     SL_RETURN_IF_ERROR(CheckCopiesAsked());
     SL_RETURN_IF_ERROR(BeginAndStart());
-    result_.steps = reported_steps_ = resumed_.step;
-    SL_RETURN_IF_ERROR(copies_.Compare(resumed_.step));
+    result_.steps = reported_steps_ = start_.resumed.step;
+    SL_RETURN_IF_ERROR(copies_.Compare(start_.resumed.step));
     start_ns_ = reported_ns_ = NowNs();
     while (result_.steps < config_.steps && !result_.stopped) {
       SL_RETURN_IF_ERROR(RunPlan(result_.steps));
       result_.steps += trainer_->plan().steps;
+      bool asked = false;
       if (result_.steps < config_.steps) {
-        SL_ASSIGN_OR_RETURN(result_.stopped, Stops());
+        SL_ASSIGN_OR_RETURN(asked, AsksForCheckpoint());
       }
-      SL_RETURN_IF_ERROR(CompareCopies());
-      SL_RETURN_IF_ERROR(TakeCheckpoint());
+      const bool due =
+          start_.checkpoints != nullptr && start_.checkpoints->IsDue(result_.steps, asked);
+      SL_RETURN_IF_ERROR(CompareCopies(due));
+      if (due) SL_RETURN_IF_ERROR(start_.checkpoints->Take(result_.steps, history_));
     }
     // A process lost in the last update leaves no whole model: then no final result is written.
     if (World* const world = trainer_->world()) SL_RETURN_IF_ERROR(world->Exchange("").status());
     result_.elapsed_s = static_cast<double>(NowNs() - start_ns_) * 1e-9;
-    if (checkpoints_ != nullptr) {
-      SL_RETURN_IF_ERROR(checkpoints_->Finish());
-      result_.checkpoint = checkpoints_->newest();
+    if (start_.checkpoints != nullptr) {
+      SL_RETURN_IF_ERROR(start_.checkpoints->Finish());
+      result_.checkpoint = start_.checkpoints->newest();
     }
     if (hooks_.end) SL_RETURN_IF_ERROR(hooks_.end(result_.steps, *trainer_));
     result_.tokens_per_step = trainer_->tokens_per_step();
     result_.tokens_per_second =
-        static_cast<double>(result_.tokens_per_step * (result_.steps - resumed_.step)) /
+        static_cast<double>(result_.tokens_per_step * (result_.steps - start_.resumed.step)) /
         result_.elapsed_s;
     result_.params = CountParams(config_.shape);
     result_.memory = trainer_->memory();
@@ -151,108 +139,28 @@ class Run {
     result_.host = trainer_->repeated_step().host_time();
     result_.not_captured = trainer_->repeated_step().refusal();
     SummariseLosses();
-    if (!result_.stopped) SL_RETURN_IF_ERROR(ComparePrediction());
+    if (!result_.stopped && result_.trained()) SL_RETURN_IF_ERROR(ComparePrediction());
     return std::move(result_);
   }
 
-  bool is_first() const {
-    return trainer_->world() == nullptr || trainer_->world()->process() == 0;
-  }
-
-  // The parameters with which the run begins.
-  absl::Status Begin() {
-    const bool takes = config_.checkpoint.every > 0 && !config_.evaluate.alone;
-    std::unique_ptr<CheckpointFolder> folder;
-    if (takes && is_first()) {
-      SL_ASSIGN_OR_RETURN(folder, CheckpointFolder::Open(config_.checkpoint.folder, NewRunId()));
-    }
-    CheckpointState now = StateNow();
-    if (!config_.resume.empty()) SL_RETURN_IF_ERROR(ResumeRun(now));
-    if (resumed_.folder.empty() && !config_.model_export.empty()) {
-      SL_RETURN_IF_ERROR(
-          LoadExportedParams(config_.model_export, config_.shape, PlacesOf(*trainer_).all()));
-      SL_RETURN_IF_ERROR(trainer_->RefreshWorking());
-    }
-    if (resumed_.folder.empty() && !config_.model_folder.empty()) {
-      SL_RETURN_IF_ERROR(
-          LoadModelFolder(config_.model_folder, config_.shape, PlacesOf(*trainer_).all()));
-      SL_RETURN_IF_ERROR(trainer_->RefreshWorking());
-    }
-    if (!takes) return absl::OkStatus();
-    now.step = resumed_.step;
-    SL_ASSIGN_OR_RETURN(checkpoints_,
-                        Checkpoints::Make(config_.checkpoint, config_.shape, std::move(now),
-                                          trainer_.get(), std::move(folder), before_));
-    return absl::OkStatus();
-  }
-
-  // The state common to all checkpoints of this run.
-  CheckpointState StateNow() const {
-    CheckpointState state;
-    state.seed = config_.seed;
-    state.data = data_.Identity();
-    state.microbatches = trainer_->microbatches();
-    state.microbatch = config_.shape.microbatch();
-    state.context = config_.shape.context();
-    state.deterministic = config_.deterministic;
-    for (auto& [name, value] : SizesOf(config_.shape)) state.model[name] = value;
-    return state;
-  }
-
-  // The first process chooses the checkpoint, all read the chosen checkpoint.
-  absl::Status ResumeRun(const CheckpointState& now) {
-    ChosenCheckpoint chosen;
-    const bool if_there = config_.resume == kResumeAuto;
-    if (is_first()) {
-      auto choice = ChooseCheckpoint(if_there ? config_.checkpoint.folder : config_.resume);
-      if (!choice.ok() && !(if_there && absl::IsNotFound(choice.status()))) return choice.status();
-      if (choice.ok()) chosen = *std::move(choice);
-    }
-    if (World* const world = trainer_->world(); world != nullptr) {
-      SL_ASSIGN_OR_RETURN(const std::vector<std::string> all, world->Exchange(chosen.folder));
-      chosen.folder = all.front();
-    }
-    if (chosen.folder.empty()) return absl::OkStatus();
-    SL_ASSIGN_OR_RETURN(CheckpointState state,
-                        Resume(chosen.folder, config_.shape, now, trainer_.get()));
-    if (!config_.evaluate.alone) SL_RETURN_IF_ERROR(CheckStepsLeft(chosen.folder, state.step));
-    history_ = state.history;
-    resumed_ = {chosen.folder, state.step, std::move(chosen.skipped), std::move(state.history)};
-    return absl::OkStatus();
-  }
-
-  absl::Status CheckStepsLeft(const std::string& checkpoint, int64_t step) const {
-    if (step >= config_.steps) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("`resume`: ", checkpoint, ": the checkpoint is of step ", step,
-                       ", but the run has ", config_.steps, " steps; more of them would help"));
-    }
-    return CheckSteps("train.steps less the checkpoint's", config_.steps - step, trainer_->plan());
-  }
-
-  // Called after the step: true if any process wants to end the run here. The processes' reports
-  // about a checkpoint travel along.
-  absl::StatusOr<bool> Stops() {
-    const bool wish = hooks_.stop && hooks_.stop();
-    std::vector<std::string> told = {wish ? "s" : "-"};
-    if (checkpoints_ != nullptr) told[0] += checkpoints_->Report();
+  // Called after the step: true if any process wants a checkpoint here, or to end the run, which is
+  // then stopped. The processes' reports about a checkpoint travel along.
+  absl::StatusOr<bool> AsksForCheckpoint() {
+    const bool stops = hooks_.stop && hooks_.stop();
+    const bool asks = hooks_.checkpoint && hooks_.checkpoint();
+    std::vector<std::string> told = {stops ? "s" : asks ? "c" : "-"};
+    if (start_.checkpoints != nullptr) told[0] += start_.checkpoints->Report();
     if (World* const world = trainer_->world(); world != nullptr) {
       SL_ASSIGN_OR_RETURN(told, world->Exchange(told[0]));
     }
-    const bool stops =
-        std::any_of(told.begin(), told.end(), [](const std::string& one) { return one[0] == 's'; });
-    for (std::string& one : told) one.erase(0, 1);
-    if (checkpoints_ != nullptr) SL_RETURN_IF_ERROR(checkpoints_->Hear(told));
-    return stops;
-  }
-
-  bool TakesCheckpoint() const {
-    return checkpoints_ != nullptr && checkpoints_->IsDue(result_.steps, result_.stopped);
-  }
-
-  absl::Status TakeCheckpoint() {
-    if (!TakesCheckpoint()) return absl::OkStatus();
-    return checkpoints_->Take(result_.steps, history_);
+    bool wanted = false;
+    for (std::string& one : told) {
+      result_.stopped = result_.stopped || one[0] == 's';
+      wanted = wanted || one[0] != '-';
+      one.erase(0, 1);
+    }
+    if (start_.checkpoints != nullptr) SL_RETURN_IF_ERROR(start_.checkpoints->Hear(told));
+    return wanted;
   }
 
   absl::Status CheckCopiesAsked() const {
@@ -264,11 +172,11 @@ class Run {
   }
 
   // No checkpoint, and no model, is written of copies that differ.
-  absl::Status CompareCopies() {
+  absl::Status CompareCopies(bool checkpoint_due) {
     const int64_t step = result_.steps;
     const bool asked = config_.check_copies > 0 && step % config_.check_copies == 0;
     const bool last = step == config_.steps || result_.stopped;
-    if (!asked && !last && !TakesCheckpoint()) return absl::OkStatus();
+    if (!asked && !last && !checkpoint_due) return absl::OkStatus();
     return copies_.Compare(step);
   }
 
@@ -296,7 +204,7 @@ class Run {
     }
     std::optional<TrainProgress> now;  // alike for all steps of the plan
     for (const TrainStep& one : done) {
-      const bool first = one.step == resumed_.step + 1, last = one.step == config_.steps;
+      const bool first = one.step == start_.resumed.step + 1, last = one.step == config_.steps;
       if (first || last || one.validation_nats || one.step % config_.log_every == 0) {
         if (!now) now = ProgressAt(behind);
         static_cast<TrainStep&>(*now) = one;
@@ -428,8 +336,8 @@ class Run {
   void KeepCosts(int64_t step) {
     const int steps = trainer_->plan().steps;
     const int64_t behind = (config_.steps - step) / steps - 1;  // runs of the plan
-    const int64_t runs = (config_.steps - resumed_.step) / steps;
-    const bool begins = step == resumed_.step;
+    const int64_t runs = (config_.steps - start_.resumed.step) / steps;
+    const bool begins = step == start_.resumed.step;
     const bool inner = (!begins && behind > 0) || runs <= 2;
     if (!inner || behind > kMeasuredSteps) return;
     const Timeline measured = trainer_->Measured();
@@ -460,7 +368,7 @@ class Run {
     progress.tokens_per_second = tokens * static_cast<double>(step - reported_steps_) / passed_s;
     progress.bubble = MeasureBubbles(trainer_->Measured()).rate;
     progress.elapsed_s = static_cast<double>(now_ns - start_ns_) * 1e-9;
-    progress.left_s = progress.elapsed_s / static_cast<double>(step - resumed_.step) *
+    progress.left_s = progress.elapsed_s / static_cast<double>(step - start_.resumed.step) *
                       static_cast<double>(config_.steps - step);
     reported_ns_ = now_ns;
     reported_steps_ = step;
@@ -470,7 +378,7 @@ class Run {
   void SummariseLosses() {
     result_.losses_nats = history_.losses_nats;
     result_.dropped = history_.dropped;
-    result_.resumed = {resumed_.folder, resumed_.step, resumed_.skipped, {}};
+    result_.resumed = {start_.resumed.folder, start_.resumed.step, start_.resumed.skipped, {}};
     const std::vector<double>& losses = result_.losses_nats;
     const size_t last = std::max<size_t>(1, losses.size() / 10);
     double sum = 0;
@@ -504,8 +412,7 @@ class Run {
   NetworkSums networks_;
   CopyCheck copies_;
   StepHistory history_;
-  ResumedRun resumed_;
-  std::unique_ptr<Checkpoints> checkpoints_;  // null: none are taken
+  RunStart start_;
   TrainResult result_;
   int64_t start_ns_ = 0;
   int64_t reported_ns_ = 0;

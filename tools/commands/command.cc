@@ -237,7 +237,7 @@ constexpr Command kCommands[] = {
     {"watch", "Show a running training: its speed, who is slow, and for whom the others wait",
      "The folder of the run's results, or its file of metrics; a run has one if its run file says "
      "'metrics'",
-     "stringline watch tests/golden/watch/metrics.jsonl", 0, RunWatch, kWatchMeaning},
+     "stringline watch examples/01_train/metrics.jsonl", 0, RunWatch, kWatchMeaning},
     {"schedules", "List the library: its schedules, their parameters, what each is", "",
      "stringline schedules", kNoFile, RunSchedules},
     {"completion", "Print a script that completes command lines in bash, zsh or fish", "",

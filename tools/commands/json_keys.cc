@@ -11,7 +11,8 @@ namespace {
 
 constexpr JsonKey kEvery[] = {
     {"ok", "bool",
-     "true with exit status 0; false with 1 (findings), 2 (an error) and more (a signal)"},
+     "true with exit status 0; false with 1 (findings), 2 (an error), 3 (a lost process) and more "
+     "(a signal)"},
     {"error", "text", "with exit status 2 and more: the message"},
     {"findings[]", "finding",
      "what is wrong with the text that was read; empty beside an `error`. Commands that look for "
@@ -692,7 +693,8 @@ constexpr JsonKey kRun[] = {
      "needs a signal to one of several processes"},
     {"stopped.step", "integer", "the last"},
     {"measured_us", "us",
-     "makespan of the last step. This and what follows is not there of a run that was stopped"},
+     "makespan of the last step. This and what follows is not there of a run that was stopped, or "
+     "that had nothing left to train"},
     {"measured_bubble", "share", ""},
     {"reconstructed", "reconstruction", "of the measured step"},
     {"simulated_us", "us", "makespan, at the costs that were measured"},
