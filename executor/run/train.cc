@@ -139,7 +139,8 @@ class Run {
     result_.host = trainer_->repeated_step().host_time();
     result_.not_captured = trainer_->repeated_step().refusal();
     SummariseLosses();
-    if (!result_.stopped && result_.trained()) SL_RETURN_IF_ERROR(ComparePrediction());
+    const bool whole = !result_.stopped && result_.trained();
+    if (whole && is_first()) SL_RETURN_IF_ERROR(ComparePrediction());
     return std::move(result_);
   }
 
@@ -180,6 +181,24 @@ class Run {
     return copies_.Compare(step);
   }
 
+  bool is_first() const {
+    return trainer_->world() == nullptr || trainer_->world()->process() == 0;
+  }
+
+  bool IsLogged(int64_t step) const { return step % config_.log_every == 0; }
+
+  // True if process 0 looks at the times of the plan's run behind so many steps: for a report, for
+  // metrics, or for the costs. The same in all processes.
+  bool LooksAtTimes(int64_t step) const {
+    const int64_t behind = step + trainer_->plan().steps;
+    const auto is_due = [&](int64_t every) {
+      return every > 0 && behind / every > step / every;
+    };
+    return step == start_.resumed.step || behind == config_.steps || GivesCosts(step) ||
+           is_due(config_.log_every) || is_due(config_.metrics.every) ||
+           is_due(config_.evaluate.every);
+  }
+
   // Performs the steps of the plan behind so many; one, for most plans.
   absl::Status RunPlan(int64_t step) {
     const StepTime began = {NowNs(), ProcessorNs()};
@@ -190,6 +209,8 @@ class Run {
     const StepTime each = {(NowNs() - began.wall_ns) / steps,
                            (ProcessorNs() - began.processor_ns) / steps};
     result_.step_times.insert(result_.step_times.end(), static_cast<size_t>(steps), each);
+    const bool looks = LooksAtTimes(step);
+    if (looks) SL_RETURN_IF_ERROR(trainer_->GatherTimes());
     for (const TrainStep& one : done) {
       history_.grad_norms.push_back(one.grad_norm);
       history_.learning_rates.push_back(one.learning_rate);
@@ -205,7 +226,8 @@ class Run {
     std::optional<TrainProgress> now;  // alike for all steps of the plan
     for (const TrainStep& one : done) {
       const bool first = one.step == start_.resumed.step + 1, last = one.step == config_.steps;
-      if (first || last || one.validation_nats || one.step % config_.log_every == 0) {
+      const bool reports = first || last || one.validation_nats || IsLogged(one.step);
+      if (reports && is_first()) {
         if (!now) now = ProgressAt(behind);
         static_cast<TrainStep&>(*now) = one;
         if (hooks_.report) hooks_.report(*now);
@@ -333,13 +355,17 @@ class Run {
 
   // The first run of the plan warms up memory and caches, the last is to be predicted; the shortest
   // runs measure these all the same.
-  void KeepCosts(int64_t step) {
+  bool GivesCosts(int64_t step) const {
     const int steps = trainer_->plan().steps;
     const int64_t behind = (config_.steps - step) / steps - 1;  // runs of the plan
     const int64_t runs = (config_.steps - start_.resumed.step) / steps;
     const bool begins = step == start_.resumed.step;
     const bool inner = (!begins && behind > 0) || runs <= 2;
-    if (!inner || behind > kMeasuredSteps) return;
+    return inner && behind <= kMeasuredSteps;
+  }
+
+  void KeepCosts(int64_t step) {
+    if (!is_first() || !GivesCosts(step)) return;
     const Timeline measured = trainer_->Measured();
     costs_.Add(measured);
     networks_.Add(MeasureNetwork(trainer_->plan(), measured, trainer_->links()).all);

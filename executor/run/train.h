@@ -61,7 +61,8 @@ struct TrainHooks {
   std::function<absl::Status(Trainer& trainer)> start;
   // Once, after `start`, where a checkpoint was resumed. An error ends the run.
   std::function<absl::Status(const ResumedRun& resumed)> resumed;
-  // After the first step, every config.log_every steps, with every evaluation and after the last.
+  // After the first step, every config.log_every steps, with every evaluation and after the last;
+  // in process 0 alone.
   std::function<void(const TrainProgress&)> report;
   // Every step of a plan without UPDATE, after the gradients and before the update: sums over the
   // step's tokens, the same in every copy of a stage.

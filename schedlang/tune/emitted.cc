@@ -30,7 +30,8 @@ std::string SimulatedBy(const EmitQuestion& question) {
   for (const SlowLink& slow : costs.slow_links) add(Print(slow.link), slow.share);
   const size_t pairs = costs.spec.formula->slow_pairs.size();
   if (pairs > 0) {
-    absl::StrAppend(&text, "\n# It does not know ", pairs, pairs == 1 ? " slow link" : " slow links",
+    absl::StrAppend(&text, "\n# It does not know ", pairs,
+                    pairs == 1 ? " slow link" : " slow links",
                     " between GPUs of one rank, which slow collectives of the choice.");
   }
   return text;

@@ -318,8 +318,8 @@ TEST_F(SlowActionsTest, AreFoundBesideTheirPast) {
   for (int step = 1; step <= 60; ++step) {
     const bool is_slow = step >= 30 && step < 45;
     slow.Add(step, plan_, {Step(2, is_slow ? 1.5 : 1)});
-    EXPECT_EQ(slow.found().size(), step == 39 ? 1u : 0u) << step;
-    EXPECT_EQ(slow.now().size(), step >= 39 && step < 54 ? 1u : 0u) << step;
+    EXPECT_EQ(slow.found().size(), step == 34 ? 1u : 0u) << step;
+    EXPECT_EQ(slow.now().size(), step >= 34 && step < 49 ? 1u : 0u) << step;
     for (const SlowAction& found : slow.found()) {
       EXPECT_EQ(found.rank, 2);
       EXPECT_EQ(found.stage, 2);

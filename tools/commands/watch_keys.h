@@ -28,7 +28,8 @@ inline constexpr JsonKey kWatch[] = {
     {"ranks[].waits_for_us", "us", "so long"},
     {"ranks[].bytes", "bytes", "allocated for it"},
     {"slow[].rank", "integer",
-     "a rank whose actions take more than 1.25 of the time of their equals, in ten steps in turn",
+     "a rank whose actions take more than 1.25 of the time of their equals, in five noted steps in "
+     "turn",
      "no rank of a test on a shared machine is slow for sure"},
     {"slow[].stage", "integer", "", "as above"},
     {"slow[].action", "text", "`F`, `B`, `I`, `W`, or of a group `F&B`", "as above"},

@@ -69,12 +69,13 @@ absl::Status RunMetrics::Add(const TrainStep& step, Trainer& trainer) {
   const int64_t now_ns = NowNs();
   const int64_t wall_ns = last_ns_ == 0 ? 0 : (now_ns - last_ns_) / steps;
   last_ns_ = now_ns;
+  const int64_t every = config_.metrics.every;
+  const bool due = step.step / every > (step.step - steps) / every || step.step == config_.steps;
+  if (!due) return absl::OkStatus();
   std::vector<Timeline> measured;
   for (int c = 0; c < trainer.mesh().coordinates(); ++c) measured.push_back(trainer.Measured(c));
   slow_.Add(step.step, trainer.plan(), measured);
   for (const SlowAction& slow : slow_.found()) WarnOf(slow, trainer);
-  const bool due = step.step % config_.metrics.every < steps || step.step == config_.steps;
-  if (!due) return absl::OkStatus();
   StepMetrics metrics;
   metrics.step = step;
   metrics.steps = config_.steps;

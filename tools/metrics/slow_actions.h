@@ -2,9 +2,9 @@
 //
 // The time of a kind of action on a stage is the median over the microbatches of a step. Its equals
 // are the same actions of the other copies of the stage, where there are three copies or more; else
-// those of its own steps before: the first kFirst that count. A rank is slow once the time is more
-// than kSlow of the median of its equals in kSteps steps in turn, until it is less than kFast in as
-// many.
+// those of its own first steps, kFirst of them. A rank is slow once the time is more than kSlow of
+// the median of its equals in kSteps steps in turn, until it is less than kFast in as many. Steps
+// are those that are added.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ namespace stringline {
 
 class SlowActions {
  public:
-  static constexpr int kFirst = 10;
-  static constexpr int kSteps = 10;
+  static constexpr int kFirst = 5;
+  static constexpr int kSteps = 5;
   static constexpr double kSlow = 1.25, kFast = 1.1;
 
   // `measured`: of every coordinate of the mesh.
