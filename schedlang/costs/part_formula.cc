@@ -18,7 +18,7 @@ bool SharesExperts(const ModelShape& model) { return model.kind == kMoeModel && 
 
 // Rows of a rank to the ranks that have their experts whole, or back.
 double ExchangeNs(const ModelShape& model, const LayerLinks& links) {
-  const auto k = static_cast<double>(model.top_k);
+  const auto k = static_cast<double>(model.top_k), groups = static_cast<double>(model.top_groups);
   const auto near = static_cast<double>(links.experts_near);
   const double nodes = static_cast<double>(model.expert) / near;
   const auto row_ns = [&](const RingLink& link) {
@@ -27,12 +27,14 @@ double ExchangeNs(const ModelShape& model, const LayerLinks& links) {
                : static_cast<double>(ActivationBytes(model)) / static_cast<double>(model.tensor) *
                      1e9 / static_cast<double>(link.bandwidth);
   };
-  double ns = k * (near - 1) / near * row_ns(links.inside);
-  if (nodes <= 1) return ns + static_cast<double>(links.inside.latency_ns);
-  double met = nodes * (1 - std::pow(1 - 1 / nodes, k));
-  if (model.top_groups > 0) met = std::min(met, static_cast<double>(model.top_groups));
-  ns += met * (nodes - 1) / nodes * row_ns(links.experts);
-  return ns + static_cast<double>(links.experts.latency_ns + links.inside.latency_ns);
+  const double rows = RowsKept(model) * k;
+  const double inside_ns = rows * (near - 1) / near * row_ns(links.inside);
+  if (nodes <= 1) return inside_ns + static_cast<double>(links.inside.latency_ns);
+  const double latency_ns = static_cast<double>(links.experts.latency_ns + links.inside.latency_ns);
+  const double between_ns = (nodes - 1) / nodes * row_ns(links.experts);
+  if (groups == 0) return inside_ns / nodes + rows * between_ns + latency_ns;
+  const double met = std::min(nodes * (1 - std::pow(1 - 1 / nodes, k)), groups);
+  return inside_ns + met * between_ns + latency_ns;
 }
 
 // The share of layers without experts.

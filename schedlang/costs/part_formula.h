@@ -11,7 +11,10 @@
 // (top_k) for each of its tokens, to the coordinates of their experts and back, A = (X - 1) (l + k
 // u / (t X w)) with the link between these, at even load; and the tensor-parallel ranks, which have
 // a slice of every expert, gather and scatter these rows, as well as those of a shared expert
-// (Megatron-LM's MoEAlltoAllTokenDispatcher). So
+// (Megatron-LM's MoEAlltoAllTokenDispatcher). In Megatron's layout, where experts are whole, a row
+// goes to another node once for each of its experts there, as in that dispatcher, or, where the
+// model chooses experts by groups, once to a node and then on inside it (DeepSeek-AI 2024,
+// DeepSeek-V3 Technical Report, section 3.2.2). So
 //
 //                a dense layer, or experts not shared out     experts shared out
 //   F.dispatch   G(u) + G(u)                                  G(u) + A + N
