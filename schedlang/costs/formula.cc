@@ -41,9 +41,9 @@ LayerSizes DenseLayer(const ModelShape& model) {
 
 LayerSizes ExpertLayer(const ModelShape& model) {
   if (model.kind != kMoeModel) return {};
-  LayerSizes sizes =
-      NetworkOf(model, static_cast<double>(model.experts), static_cast<double>(model.top_k),
-                static_cast<double>(model.expert_hidden));
+  LayerSizes sizes = NetworkOf(model, static_cast<double>(model.experts),
+                               RowsKept(model) * static_cast<double>(model.top_k),
+                               static_cast<double>(model.expert_hidden));
   // Tensor-parallel ranks have a slice of every expert of theirs, or whole ones.
   sizes.weights /= static_cast<double>(model.expert);
   if (model.layout == MeshLayout::kMegatron) sizes.weights *= static_cast<double>(model.tensor);
@@ -237,11 +237,11 @@ class LayerWork {
   }
   Times Experts() const {
     RankWork work(model_, machine_);
-    const auto top_k = static_cast<double>(model_.top_k);
+    const double top_k = RowsKept(model_) * static_cast<double>(model_.top_k);
     const auto hidden = static_cast<double>(model_.expert_hidden);
     const bool whole = model_.layout == MeshLayout::kMegatron;
     const double here = static_cast<double>(model_.experts) / static_cast<double>(model_.expert);
-    const double rows = RowsKept(model_) * tokens_ * top_k / here / (whole ? tensor_ : 1);
+    const double rows = tokens_ * top_k / here / (whole ? tensor_ : 1);
     const double f = whole ? hidden : hidden / tensor_;
     work.Multiply(rows, h_, Entries(model_) * f, here);
     work.Multiply(rows, f, h_, here);

@@ -341,9 +341,10 @@ TEST(DataParallel, MegatronsGroupsAreThoseOfItsRankNumbers) {
   }
 }
 
-// 64 ranks of eight nodes share experts out: of a token's eight rows, those to other nodes go once
-// to each node that they meet, and are passed on inside.
-TEST(DataParallel, MegatronsExpertsSendARowOnceToANode) {
+// 64 ranks of eight nodes share experts out. Of a token's eight rows each goes to its expert's
+// rank; where experts are chosen by groups, those to other nodes go once to each node that they
+// meet, and are passed on inside.
+TEST(DataParallel, MegatronsExpertsGetRowsByRankOrOnceToANode) {
   ModelShape model = {.kind = kMoeModel, .layers = 1, .width = 1000, .heads = 10, .context = 1024};
   model.experts = 256;
   model.top_k = 8;
@@ -360,16 +361,25 @@ TEST(DataParallel, MegatronsExpertsSendARowOnceToANode) {
   };
   // A simulation of the rows of many tokens, each to eight different experts of 256.
   std::mt19937_64 random(7);
-  double nodes_met = 0;
+  double nodes_met = 0, near_rows = 0, far_rows = 0;
   constexpr int kTokens = 20'000;
   for (int t = 0; t < kTokens; ++t) {
     std::set<uint64_t> experts, nodes;
     while (experts.size() < 8) experts.insert(random() % 256);
-    for (const uint64_t expert : experts) nodes.insert(expert / 32);
+    for (const uint64_t expert : experts) {
+      nodes.insert(expert / 32);
+      (expert >= 32 ? far_rows : near_rows) += expert >= 4 ? 1.0 / kTokens : 0;
+    }
     nodes_met += static_cast<double>(nodes.size()) / kTokens;
   }
   const double row_bytes = 1024.0 * 1000 * 2;
   const double inside = 8 * row_bytes * 7 / 8 / 450, between = row_bytes * 7 / 8 / 50;
+  const double each = row_bytes * (near_rows / 450 + far_rows / 50);
+  EXPECT_NEAR(dispatch_ns(), 15'000 + each, 0.02 * each);
+  model.capacity = 500'000;
+  EXPECT_NEAR(dispatch_ns(), 15'000 + each / 2, 0.02 * each);
+  model.capacity = 0;
+  model.top_groups = 8;
   EXPECT_NEAR(dispatch_ns(), 15'000 + inside + nodes_met * between, 0.02 * nodes_met * between);
   model.top_groups = 4;
   EXPECT_NEAR(dispatch_ns(), 15'000 + inside + 4 * between, 2);
