@@ -21,7 +21,7 @@ struct LayerSizes {
 
 // The share of a layer's waits for experts that stays where every expert has a known number of
 // rows.
-constexpr double kWaitWithCapacity = 0.3;
+constexpr double kWaitWithCapacity = 0.25;
 
 double Entries(const ModelShape& model) { return model.kind == kGptModel ? 1 : 2; }
 

@@ -37,8 +37,9 @@
 // Megatron-LM's layers of experts also wait `experts_overhead` for each of the rank's experts: the
 // host waits for numbers of rows, and starts small kernels for every expert (its casts and its
 // products). With a `capacity` c every expert has c times its even share of rows, dropped or padded
-// (Lepikhin et al. 2020, GShard, section 2.2): the work of experts is c times as much, and 30 % of
-// the waits stay.
+// (Lepikhin et al. 2020, GShard, section 2.2): the work of experts is c times as much, and a
+// quarter of the waits stays (assumed: about what one model's steps with and without say,
+// tools/validation).
 //
 // Layers that recompute do their F again at the beginning of their I, and keep u. Layers whose
 // values wait on the host copy them there beside their own F, and back beside I and W; a copy that

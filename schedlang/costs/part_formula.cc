@@ -8,10 +8,10 @@ namespace {
 
 // Nanoseconds of a layer's collectives.
 struct LayerCollectives {
-  double dispatch = 0, combine = 0;
-  double input_again = 0;   // gathering the input of attention again,
-  double inside_again = 0;  // and that of the feed-forward network
-  double keys = 0;          // passing keys and values on, in F
+  double around = 0;    // attention: gathering its input, scattering its output
+  double inside = 0;    // the same of the feed-forward network
+  double exchange = 0;  // rows to their experts, or back
+  double keys = 0;      // passing keys and values on, in F
 };
 
 bool SharesExperts(const ModelShape& model) { return model.kind == kMoeModel && model.expert > 1; }
@@ -65,7 +65,7 @@ LayerCollectives CollectivesOf(const ModelShape& model, const LayerLinks& links,
       exchange = RingNs(rows / model.tensor, /*calls=*/model.slices, model.expert, links.experts);
     }
   }
-  return {around + exchange + inside, inside + exchange + around, around, inside, keys};
+  return {around, inside, exchange, keys};
 }
 
 }  // namespace
@@ -93,22 +93,23 @@ PartCosts PartsOf(const ModelShape& model, const MachineSpeed& machine, const St
     const double dense_share = DenseShare(model, part);
     const bool megatron = model.layout == MeshLayout::kMegatron;
     const double seen = megatron ? 1 - SpeedOf(machine, model.precision).hidden : 1;
+    const bool hides_exchange = model.capacity == 0;
     const auto mean = [&](double LayerCollectives::*ns) {
-      return seen * (dense_share * dense.*ns + (1 - dense_share) * mixed.*ns);
+      return dense_share * dense.*ns + (1 - dense_share) * mixed.*ns;
     };
-    const double keys = mean(&LayerCollectives::keys), again = RecomputedShare(model, part);
-    const double dispatch = mean(&LayerCollectives::dispatch) + keys;
-    const double combine = mean(&LayerCollectives::combine);
-    parts.ns[kFDispatch] = std::llround(dispatch);
-    parts.ns[kFCombine] = std::llround(combine);
-    parts.ns[kBDispatch] =
-        std::llround((1 + again) * dispatch + keys + mean(&LayerCollectives::input_again));
-    parts.ns[kBCombine] =
-        std::llround((1 + again) * combine + mean(&LayerCollectives::inside_again));
+    const double around = seen * mean(&LayerCollectives::around);
+    const double inside = seen * mean(&LayerCollectives::inside);
+    const double keys = seen * mean(&LayerCollectives::keys);
+    const double exchange = (hides_exchange ? seen : 1) * mean(&LayerCollectives::exchange);
+    const double once = around + exchange + inside, again = RecomputedShare(model, part);
+    parts.ns[kFDispatch] = std::llround(once + keys);
+    parts.ns[kFCombine] = std::llround(once);
+    parts.ns[kBDispatch] = std::llround((1 + again) * (once + keys) + keys + around);
+    parts.ns[kBCombine] = std::llround((1 + again) * once + inside);
   }
   if (part.head) {
-    parts.ns[kFPost] += std::llround(dense.input_again);
-    parts.ns[kBPost] += std::llround(2 * dense.input_again);
+    parts.ns[kFPost] += std::llround(dense.around);
+    parts.ns[kBPost] += std::llround(2 * dense.around);
   }
   return parts;
 }

@@ -31,6 +31,10 @@
 // in memory. The head gathers its input, in post: on the compute lane, since nothing runs beside
 // it.
 //
+// In Megatron's layout computation hides the share `hidden` of all these (formula.h), but nothing
+// of A where experts drop rows over a capacity: exchanges that are hidden came with those that drop
+// none (the recipes of NVIDIA's Megatron Bridge 25.09 and 25.11).
+//
 // Not counted: the embedding's collectives and the loss's, uneven load, and a router's counts of
 // rows. In a stage with layers of both kinds, every part is the mean over its layers, so their sum
 // is right. A stage that recomputes repeats the collectives of its F, and nothing hides them. A
