@@ -148,8 +148,8 @@ class RankWork {
     times_.forward += MovedNs(forward / share_);
     times_.input += MovedNs(input / share_);
   }
-  void WaitForExperts(double experts) {  // as Megatron does
-    const double ns = experts * static_cast<double>(speed_.experts_ns);
+  void WaitForExperts(double experts) {  // as Megatron does, in every slice
+    const double ns = slices_ * experts * static_cast<double>(speed_.experts_ns);
     times_.forward += ns / 3;
     times_.input += 2 * ns / 3;
   }

@@ -29,8 +29,10 @@ double ExchangeNs(const ModelShape& model, const LayerLinks& links) {
   };
   const double rows = RowsKept(model) * k;
   const double inside_ns = rows * (near - 1) / near * row_ns(links.inside);
-  if (nodes <= 1) return inside_ns + static_cast<double>(links.inside.latency_ns);
-  const double latency_ns = static_cast<double>(links.experts.latency_ns + links.inside.latency_ns);
+  const auto calls = static_cast<double>(model.slices);
+  if (nodes <= 1) return inside_ns + calls * static_cast<double>(links.inside.latency_ns);
+  const double latency_ns =
+      calls * static_cast<double>(links.experts.latency_ns + links.inside.latency_ns);
   const double between_ns = (nodes - 1) / nodes * row_ns(links.experts);
   if (groups == 0) return inside_ns / nodes + rows * between_ns + latency_ns;
   const double met = std::min(nodes * (1 - std::pow(1 - 1 / nodes, k)), groups);
