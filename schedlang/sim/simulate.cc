@@ -20,6 +20,11 @@
 namespace stringline {
 namespace {
 
+// So many actions, with their wires and events, stay in a core's own cache.
+constexpr size_t kActionsInCache = size_t{1} << 14;
+// A rank rarely performs more of them before it waits.
+constexpr uint32_t kAhead = 12;
+
 // Advances ranks and queues until none can go on. An end once known stays, so the order of advances
 // does not matter.
 class LaneClock {
@@ -42,7 +47,8 @@ class LaneClock {
         queues_(wiring.queues.all.size()),
         costs_of_{costs.forward.data(),         costs.backward.data(),  costs.input_gradient.data(),
                   costs.weight_gradient.data(), costs.recompute.data(), costs.update.data()},
-        straight_(straight) {
+        straight_(straight),
+        is_large_(plan.actions.size() > kActionsInCache) {
     for (int k = static_cast<int>(ActionKind::kOwnCompute0); k < kComputeKinds; ++k) {
       costs_of_[k] = costs.own.by_stage[k].data();
     }
@@ -145,7 +151,18 @@ class LaneClock {
         }
       }
     }
+    if (is_large_) Prefetch(i, std::min(i + kAhead, last));
     return i != before;
+  }
+
+  // Brings actions to the caches while other ranks go on. Each rank is at a place of its own, and
+  // would else wait for memory whenever it goes on.
+  void Prefetch(uint32_t begin, uint32_t end) const {
+    for (uint32_t i = begin; i < end; ++i) {
+      __builtin_prefetch(&events_[i], 1);
+      __builtin_prefetch(&wiring_.wires[i]);
+      __builtin_prefetch(&plan_.actions[i]);
+    }
   }
 
   bool Compute(int rank, uint32_t* cursor, uint32_t last) {
@@ -254,6 +271,7 @@ class LaneClock {
   // The end of the group at `begin` with so much work, which may wait for buckets of parameters.
   int64_t EndBesideGathers(uint32_t begin, int64_t start_ns, int64_t work_ns) const {
     int64_t end_ns = start_ns + work_ns;
+    if (wiring_.meeters.empty()) return end_ns;
     if (WaitsInParts(plan_, wiring_, costs_, events_, begin, start_ns)) {
       for (const PartTime& part :
            PartsBesideGathers(plan_, wiring_, costs_, events_, begin, start_ns)) {
@@ -457,6 +475,7 @@ class LaneClock {
   std::array<const int64_t*, kComputeKinds> costs_of_;
   SharedLinks links_;
   const bool straight_;
+  const bool is_large_;
   std::vector<int> ready_;      // ranks to advance
   std::vector<int> free_;       // queues to look at
   std::vector<uint32_t> meet_;  // reductions to perform
