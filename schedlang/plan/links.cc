@@ -11,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "schedlang/base/kept_memory.h"
 #include "schedlang/base/threads.h"
 #include "schedlang/plan/buckets.h"
 #include "schedlang/plan/channels.h"
@@ -45,6 +46,7 @@ class Wirer {
         recvs_(channels_.all.size()) {
     wiring_.layout = layout;
     wiring_.queues = QueuesOf(channels_, layout);
+    ReserveOnCores(plan.actions.size(), &wiring_.wires);
     wiring_.wires.resize(plan.actions.size());
   }
 
