@@ -52,7 +52,13 @@ class LaneClock {
     for (int k = static_cast<int>(ActionKind::kOwnCompute0); k < kComputeKinds; ++k) {
       costs_of_[k] = costs.own.by_stage[k].data();
     }
-    for (size_t q = 0; q < queues_.size(); ++q) queues_[q].next = wiring.first_call[q];
+    for (size_t q = 0; q < queues_.size(); ++q) {
+      queues_[q].next = wiring.first_call[q];
+      if (straight && !wiring.of(static_cast<int>(q)).empty()) {
+        const uint32_t other = wiring.wires[wiring.calls[queues_[q].next]].other;
+        queues_[q].peer = wiring.queues.all[wiring.wires[other].queue].rank;
+      }
+    }
     for (const auto& [action, comes] : wiring.reductions.members) {
       meetings_[wiring.wires[action].meeting].missing += comes ? 1 : 0;
     }
@@ -99,6 +105,7 @@ class LaneClock {
     uint32_t next = 0;
     uint32_t left = 0;
     int64_t free_ns = 0;
+    RankId peer;  // at the other end of its channel, where messages leave straight
   };
 
   int64_t EndOf(uint32_t action) const { return action == kNoAction ? 0 : events_[action].end_ns; }
@@ -362,16 +369,15 @@ class LaneClock {
   // The rank's list has come to the send: it leaves with its value, behind the message before.
   void Leave(uint32_t send) {
     const Wire& wire = wiring_.wires[send];
-    int64_t& free_ns = queues_[wire.queue].free_ns;
-    const int64_t start_ns = std::max(free_ns, events_[wire.maker].end_ns);
+    QueueState& queue = queues_[wire.queue];
+    const int64_t start_ns = std::max(queue.free_ns, events_[wire.maker].end_ns);
     const Hop hop = HopOf(plan_, costs_, plan_.actions[send]);
-    free_ns = start_ns + hop.transfer_ns;
+    queue.free_ns = start_ns + hop.transfer_ns;
     for (const uint32_t end : {send, wire.other}) {
       events_[end].start_ns = start_ns;
-      events_[end].end_ns = free_ns + hop.latency_ns;
+      events_[end].end_ns = queue.free_ns + hop.latency_ns;
     }
-    const uint32_t queue = wiring_.wires[wire.other].queue;
-    WakeFor(wiring_.queues.all[queue].rank.value, wire.other);
+    WakeFor(queue.peer.value, wire.other);
   }
 
   // Starts all ready calls of the queue.
