@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kPage = 4096;
 constexpr size_t kPagesOfTurn = 1024;
-constexpr size_t kPagesForThreads = 4096;  // fewer are made before threads start
+constexpr size_t kPagesForThreads = 4096;  // fewer are made while threads start
 
 }  // namespace
 
@@ -24,7 +24,7 @@ void KeepLargeMemory() {
 
 void MakePages(void* begin, size_t bytes) {
   const size_t pages = bytes / kPage;
-  if (pages < kPagesForThreads) return;
+  if (pages < kPagesForThreads || ThreadsFor(bytes) == 1) return;
   volatile char* const first = static_cast<char*>(begin);
   const auto turns = static_cast<int>(pages / kPagesOfTurn);
   ForEachOnCores(turns, bytes, [first](int turn) {

@@ -11,7 +11,8 @@ namespace stringline {
 void KeepLargeMemory();
 
 // The system makes a page of memory when it is first written to, which takes longer than to fill
-// it. All cores write to the pages of a large array, before one thread fills it.
+// it. All cores that the caller may use write to the pages of a large array, before one thread
+// fills it.
 void MakePages(void* begin, size_t bytes);
 
 // Makes room for so many values at the end, in pages that are made already.
