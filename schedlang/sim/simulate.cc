@@ -25,6 +25,17 @@ constexpr size_t kActionsInCache = size_t{1} << 14;
 // A rank rarely performs more of them before it waits.
 constexpr uint32_t kAhead = 12;
 
+// Brings actions of a rank to the caches while other ranks go on. Each rank is at a place of its
+// own, and would else wait for memory whenever it goes on.
+void Prefetch(const Plan& plan, const Wiring& wiring, absl::Span<const Event> events,
+              uint32_t begin, uint32_t end) {
+  for (uint32_t i = begin; i < end; ++i) {
+    __builtin_prefetch(&events[i], 1);
+    __builtin_prefetch(&wiring.wires[i]);
+    __builtin_prefetch(&plan.actions[i]);
+  }
+}
+
 // Advances ranks and queues until none can go on. An end once known stays, so the order of advances
 // does not matter.
 class LaneClock {
@@ -158,18 +169,8 @@ class LaneClock {
         }
       }
     }
-    if (is_large_) Prefetch(i, std::min(i + kAhead, last));
+    if (is_large_) Prefetch(plan_, wiring_, events_, i, std::min(i + kAhead, last));
     return i != before;
-  }
-
-  // Brings actions to the caches while other ranks go on. Each rank is at a place of its own, and
-  // would else wait for memory whenever it goes on.
-  void Prefetch(uint32_t begin, uint32_t end) const {
-    for (uint32_t i = begin; i < end; ++i) {
-      __builtin_prefetch(&events_[i], 1);
-      __builtin_prefetch(&wiring_.wires[i]);
-      __builtin_prefetch(&plan_.actions[i]);
-    }
   }
 
   bool Compute(int rank, uint32_t* cursor, uint32_t last) {
