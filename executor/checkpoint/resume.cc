@@ -1,3 +1,5 @@
+// Process 0 lists what is there, newest first. Each process checks its share of the values of one
+// after the other, until the shares of all say that a checkpoint is whole.
 #include "executor/checkpoint/resume.h"
 
 #include <algorithm>

@@ -10,6 +10,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "executor/engine/lost_process.h"
 #include "executor/processes/sockets.h"
 #include "schedlang/base/clock.h"
@@ -40,16 +41,60 @@ std::string NameOfBlock(int process, const std::string& host, int ranks, int pro
                           : absl::StrCat("process ", process, " with ranks ", block, " on ", host);
 }
 
+std::vector<int> RanksOf(int process, int ranks, int processes) {
+  std::vector<int> of;
+  const int end = FirstRankOf(process + 1, ranks, processes);
+  for (int rank = FirstRankOf(process, ranks, processes); rank < end; ++rank) of.push_back(rank);
+  return of;
+}
+
+int ProcessOf(int rank, int ranks, int processes) {
+  int process = 0;
+  while (FirstRankOf(process + 1, ranks, processes) <= rank) ++process;
+  return process;
+}
+
+// The failure of a process as it tells the others: of a lost one the message says itself which one
+// it is.
+absl::Status ToldBy(const std::string& name, const absl::Status& status) {
+  if (IsLost(status)) return status;
+  return absl::AbortedError(absl::StrCat(name, ": ", status.message()));
+}
+
+// The processes that have not joined; "": none.
+std::string Missing(const std::vector<WorldPeer>& peers) {
+  std::string missing;
+  int count = 0;
+  for (size_t p = 1; p < peers.size(); ++p) {
+    if (peers[p].socket.open()) continue;
+    absl::StrAppend(&missing, missing.empty() ? "" : ", ", p);
+    ++count;
+  }
+  return count == 0 ? "" : absl::StrCat(count == 1 ? "process " : "processes ", missing);
+}
+
+// The first difference from what the others gave as their hellos.
+absl::Status Compare(const Hello& own, const std::vector<WorldPeer>& peers) {
+  for (const WorldPeer& peer : peers) {
+    if (!peer.gave.has_value()) continue;
+    const std::optional<Hello> hello = DecodeHello(*peer.gave);
+    SL_RETURN_IF_ERROR(CheckConfig(own, *hello));
+  }
+  return absl::OkStatus();
+}
+
+bool AllGave(const std::vector<WorldPeer>& peers) {
+  return std::all_of(peers.begin(), peers.end(),
+                     [](const WorldPeer& peer) { return peer.gave.has_value(); });
+}
+
 }  // namespace
 
 TcpWorld::TcpWorld(const TcpWorldSettings& settings)
     : settings_(settings),
       ranks_(settings.ranks > 0 ? settings.ranks : settings.identity.processes) {
   const int process = settings.identity.process, processes = settings.identity.processes;
-  for (int rank = FirstRankOf(process, ranks_, processes);
-       rank < FirstRankOf(process + 1, ranks_, processes); ++rank) {
-    local_.push_back(rank);
-  }
+  local_ = RanksOf(process, ranks_, processes);
   own_.nonce = settings.identity.nonce;
   own_.process = settings.identity.process;
   own_.processes = settings.identity.processes;
@@ -64,7 +109,7 @@ TcpWorld::TcpWorld(const TcpWorldSettings& settings)
 
 TcpWorld::~TcpWorld() {
   if (failure_.ok()) {
-    for (Peer& peer : peers_) peer.socket.Put(FrameKind::kBye, "");
+    for (WorldPeer& peer : peers_) peer.socket.Put(FrameKind::kBye, "");
   }
   Flush();
 }
@@ -95,9 +140,7 @@ std::string TcpWorld::address() const {
 }
 
 std::string TcpWorld::NameOfRank(int rank) const {
-  int process = 0;
-  while (FirstRankOf(process + 1, ranks_, own_.processes) <= rank) ++process;
-  return absl::StrCat("rank ", rank, " on ", hosts_[process]);
+  return absl::StrCat("rank ", rank, " on ", hosts_[ProcessOf(rank, ranks_, own_.processes)]);
 }
 
 // Process 0.
@@ -108,11 +151,11 @@ absl::Status TcpWorld::Gather() {
   NoteTrouble(own_);
   absl::Status status = AcceptAll(listener, NowNs() + settings_.join_ms * kWorldMs);
   (void)close(listener);
-  if (status.ok()) status = Compare();
+  if (status.ok()) status = Compare(own_, peers_);
   if (!status.ok()) return status;
   strangers_.clear();
   const std::string hosts = Pack(hosts_);
-  for (Peer& peer : peers_) {
+  for (WorldPeer& peer : peers_) {
     peer.gave.reset();
     peer.socket.Put(FrameKind::kWelcome, hosts);
   }
@@ -122,7 +165,7 @@ absl::Status TcpWorld::Gather() {
 
 absl::Status TcpWorld::AcceptAll(int listener, int64_t deadline_ns) {
   while (failure_.ok()) {
-    const std::string missing = Missing();
+    const std::string missing = Missing(peers_);
     if (!trouble_.ok()) {
       deadline_ns = std::min(deadline_ns, trouble_ns_ + settings_.tell_ms * kWorldMs);
       if (missing.empty() || NowNs() >= deadline_ns) return trouble_;
@@ -139,7 +182,7 @@ absl::Status TcpWorld::AcceptAll(int listener, int64_t deadline_ns) {
       const short events = stranger.socket.has_unsent() ? POLLIN | POLLOUT : POLLIN;
       polled.push_back({stranger.socket.fd(), events, 0});
     }
-    for (const Peer& peer : peers_) polled.push_back({peer.socket.fd(), POLLIN, 0});
+    for (const WorldPeer& peer : peers_) polled.push_back({peer.socket.fd(), POLLIN, 0});
     if (poll(polled.data(), polled.size(), MsUntil(deadline_ns)) <= 0) continue;
     const size_t known = strangers_.size();
     for (size_t i = 0; i < known; ++i) {
@@ -206,7 +249,7 @@ void TcpWorld::Place(Stranger* stranger, const Hello& hello) {
     return;
   }
   hosts_[hello.process] = hello.host;
-  Peer& peer = peers_[hello.process];
+  WorldPeer& peer = peers_[hello.process];
   peer.socket = std::move(stranger->socket);
   peer.gave = Encode(hello);  // kept until all have joined
   NoteTrouble(hello);
@@ -218,27 +261,6 @@ void TcpWorld::NoteTrouble(const Hello& of) {
   if (of.trouble.empty() || !trouble_.ok()) return;
   trouble_ = absl::AbortedError(absl::StrCat(NameOf(of), ": ", of.trouble));
   trouble_ns_ = NowNs();
-}
-
-// The first difference is told.
-absl::Status TcpWorld::Compare() const {
-  for (const Peer& peer : peers_) {
-    if (!peer.gave.has_value()) continue;
-    const std::optional<Hello> hello = DecodeHello(*peer.gave);
-    SL_RETURN_IF_ERROR(CheckConfig(own_, *hello));
-  }
-  return absl::OkStatus();
-}
-
-std::string TcpWorld::Missing() const {
-  std::string missing;
-  int count = 0;
-  for (int p = 1; p < own_.processes; ++p) {
-    if (peers_[p].socket.open()) continue;
-    absl::StrAppend(&missing, missing.empty() ? "" : ", ", p);
-    ++count;
-  }
-  return count == 0 ? "" : absl::StrCat(count == 1 ? "process " : "processes ", missing);
 }
 
 // All.
@@ -262,7 +284,7 @@ absl::StatusOr<std::vector<std::string>> TcpWorld::Meet(absl::string_view mine, 
     peers_[0].socket.Put(FrameKind::kGive, mine);
   }
   exchanging_ = true;
-  while (failure_.ok() && !(first ? AllGave() : all_.has_value())) {
+  while (failure_.ok() && !(first ? AllGave(peers_) : all_.has_value())) {
     CheckAwaited();
     if (failure_.ok()) Pump(times_.waiting_until_ns - NowNs());
   }
@@ -274,38 +296,32 @@ absl::StatusOr<std::vector<std::string>> TcpWorld::Meet(absl::string_view mine, 
 
 // Checks that the awaited processes can still come.
 void TcpWorld::CheckAwaited() {
-  const bool first = own_.process == 0;
-  std::string late;
-  for (int p = 0; p < (first ? own_.processes : 1); ++p) {
+  std::vector<int> late;
+  for (int p = 0; p < (own_.process == 0 ? own_.processes : 1); ++p) {
     if (peers_[p].gave.has_value()) continue;
     if (peers_[p].left) {
       return SetFailure(AsLost(absl::UnavailableError(
           absl::StrCat(NameOfPeer(p), " has ended its run, and the others go on"))));
     }
-    absl::StrAppend(&late, late.empty() ? "" : ", ", NameOfPeer(p));
+    late.push_back(p);
   }
   if (NowNs() < times_.waiting_until_ns) return;
-  for (int p = 0; p < (first ? own_.processes : 1); ++p) {
-    if (!peers_[p].gave.has_value()) late_.push_back(p);
-  }
-  SetFailure(AsLost(absl::DeadlineExceededError(
-      absl::StrCat(late, " did not come within ", SecondsOf(settings_.exchange_ms)))));
-}
-
-bool TcpWorld::AllGave() const {
-  return std::all_of(peers_.begin(), peers_.end(),
-                     [](const Peer& peer) { return peer.gave.has_value(); });
+  late_ = std::move(late);
+  const auto name = [this](std::string* text, int p) { text->append(NameOfPeer(p)); };
+  SetFailure(AsLost(absl::DeadlineExceededError(absl::StrCat(absl::StrJoin(late_, ", ", name),
+                                                             " did not come within ",
+                                                             SecondsOf(settings_.exchange_ms)))));
 }
 
 absl::StatusOr<std::vector<std::string>> TcpWorld::TakeAll(bool to_all) {
   if (own_.process == 0) {
     std::vector<std::string> all;
-    for (Peer& peer : peers_) {
+    for (WorldPeer& peer : peers_) {
       all.push_back(*std::move(peer.gave));
       peer.gave.reset();
     }
     const std::string bytes = Pack(to_all ? all : std::vector<std::string>(all.size()));
-    for (Peer& peer : peers_) peer.socket.Put(FrameKind::kAll, bytes);
+    for (WorldPeer& peer : peers_) peer.socket.Put(FrameKind::kAll, bytes);
     // Bytes that the sockets do not take now go out with the next wait of this process.
     Pump(0);
     return all;
@@ -326,10 +342,7 @@ absl::Status TcpWorld::state() {
 
 void TcpWorld::Fail(const absl::Status& status) {
   if (!failure_.ok() || own_.processes == 1) return;
-  // Of a lost process the message says itself which one it is.
-  SetFailure(IsLost(status) ? status
-                            : absl::AbortedError(
-                                  absl::StrCat(NameOfPeer(own_.process), ": ", status.message())));
+  SetFailure(ToldBy(NameOfPeer(own_.process), status));
   Pump(0);
 }
 
@@ -337,7 +350,7 @@ void TcpWorld::Working() {
   const int64_t pause_ns = std::min(kTellWorkNs, settings_.exchange_ms * kWorldMs / 4);
   if (own_.processes == 1 || NowNs() < times_.told_working_ns + pause_ns) return;
   times_.told_working_ns = NowNs();
-  for (Peer& peer : peers_) peer.socket.Put(FrameKind::kWaiting, "");
+  for (WorldPeer& peer : peers_) peer.socket.Put(FrameKind::kWaiting, "");
   Pump(0);
 }
 
@@ -355,7 +368,7 @@ void TcpWorld::WaitAnew() {
   const bool first = own_.process == 0;
   times_.waiting_until_ns =
       NowNs() + settings_.exchange_ms * kWorldMs + (first ? 0 : kWorldGraceNs);
-  for (Peer& peer : peers_) {
+  for (WorldPeer& peer : peers_) {
     if (first && peer.gave.has_value()) peer.socket.Put(FrameKind::kWaiting, "");
   }
 }
@@ -384,7 +397,7 @@ void TcpWorld::Pump(int64_t wait_ns) {
   for (size_t i = 0; i < polled.size(); ++i) {
     if (polled[i].revents != 0) Service(of[i], polled[i].revents);
   }
-  for (Peer& peer : peers_) {  // frames queued by the handlers
+  for (WorldPeer& peer : peers_) {  // frames queued by the handlers
     std::string why;
     if (peer.socket.has_unsent()) (void)peer.socket.Write(&why);
   }
@@ -428,7 +441,7 @@ void TcpWorld::Handle(int peer, Frame frame) {
 }
 
 void TcpWorld::Lost(int peer, const std::string& why) {
-  Peer& lost = peers_[peer];
+  WorldPeer& lost = peers_[peer];
   lost.socket.Close();
   if (lost.left || !failure_.ok()) return;
   SetFailure(AsLost(absl::UnavailableError(
@@ -437,7 +450,7 @@ void TcpWorld::Lost(int peer, const std::string& why) {
 
 // Not for long: a peer that does not read now will not read later.
 void TcpWorld::Flush() {
-  const auto unsent = [](const Peer& peer) { return peer.socket.has_unsent(); };
+  const auto unsent = [](const WorldPeer& peer) { return peer.socket.has_unsent(); };
   const int64_t deadline_ns = NowNs() + kFlushNs;
   while (std::any_of(peers_.begin(), peers_.end(), unsent) && NowNs() < deadline_ns) {
     Pump(deadline_ns - NowNs());

@@ -27,6 +27,19 @@
 
 namespace stringline {
 
+// Another process, as a process sees it: in process 0 any other, elsewhere process 0.
+struct WorldPeer {
+  FrameSocket socket;
+  bool left = false;  // said goodbye
+  std::optional<std::string> gave;
+};
+
+struct WorldTimes {
+  int64_t waiting_until_ns = 0;  // the deadline of the exchange
+  int64_t told_working_ns = 0;
+  int64_t first_heard_ns = 0;  // the last frame of process 0
+};
+
 class TcpWorld final : public World {
  public:
   // Returns when all processes have joined, or when a process has reported that it cannot run: then
@@ -58,12 +71,6 @@ class TcpWorld final : public World {
   absl::Status state() override;
 
  private:
-  // Another process: in process 0 any other, elsewhere process 0.
-  struct Peer {
-    FrameSocket socket;
-    bool left = false;  // said goodbye
-    std::optional<std::string> gave;
-  };
   // A connection without a hello so far.
   struct Stranger {
     FrameSocket socket;
@@ -78,16 +85,13 @@ class TcpWorld final : public World {
   void Accept(int listener);
   void ReadStranger(Stranger* stranger);
   void Place(Stranger* stranger, const Hello& hello);
-  absl::Status Compare() const;
   void NoteTrouble(const Hello& of);
-  std::string Missing() const;
 
   // Reads and writes as much as possible now, after a wait of at most `wait_ns` for a socket.
   void Pump(int64_t wait_ns);
   void Service(int peer, short events);
   void Handle(int peer, Frame frame);
   void Lost(int peer, const std::string& why);
-  bool AllGave() const;
   // The deadline of an exchange begins anew, also for those who have told process 0 their part.
   void WaitAnew();
   void CheckAwaited();
@@ -105,17 +109,12 @@ class TcpWorld final : public World {
   std::vector<int> local_;
   Hello own_;
   std::vector<std::string> hosts_;  // by process
-  std::vector<Peer> peers_;         // by process; only those connected to are open
+  std::vector<WorldPeer> peers_;    // by process; only those connected to are open
   std::vector<Stranger> strangers_;
   int strange_ = 0;  // connections without a valid hello
   std::optional<std::string> all_;
   bool exchanging_ = false;
-  struct Times {
-    int64_t waiting_until_ns = 0;  // the deadline of the exchange
-    int64_t told_working_ns = 0;
-    int64_t first_heard_ns = 0;  // the last frame of process 0
-  };
-  Times times_;
+  WorldTimes times_;
   std::vector<int> late_;
   absl::Status trouble_;    // for a process that cannot run, as told to the others
   int64_t trouble_ns_ = 0;  // the time at which trouble_ was known

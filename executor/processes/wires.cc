@@ -65,7 +65,9 @@ absl::Status Wires::Connect() {
   if (!connected_) {
     const int64_t most_ms = ConnectMs();
     absl::Status status = ConnectProcesses(world_, most_ms, &names_, &connections_);
-    if (absl::IsDeadlineExceeded(status)) status = LateToConnect(most_ms, status);
+    // A failure of the exchange before it names who is late itself.
+    const bool late = absl::IsDeadlineExceeded(status) && !IsLost(status);
+    if (late) status = LateToConnect(most_ms, status);
     if (status.ok()) status = StartReading();
     if (!status.ok()) {
       world_->Fail(status);

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <mutex>
 #include <random>
@@ -76,14 +77,19 @@ std::vector<absl::Status> TrainTogether(const RunConfig& config, const Plan& pla
 }
 
 // Changes the last bit of a value of a copy, where this process holds it; returns its parameter's
-// name.
+// name. Of experts there may be no copies.
 std::string Spoil(Trainer& trainer, StageId stage, int coordinate) {
   if (!trainer.holds(stage, coordinate)) return "";
-  const OwnedBlock owned = trainer.OwnedBlocks(stage, coordinate).back();
-  float& value = owned.values.back();
+  const auto param_of = [&](const OwnedBlock& owned) -> const Param& {
+    const int param = trainer.pieces(stage).blocks()[owned.block].param;
+    return trainer.programs()[stage.value].params[param];
+  };
+  const std::vector<OwnedBlock> blocks = trainer.OwnedBlocks(stage, coordinate);
+  const auto owned = std::find_if(blocks.rbegin(), blocks.rend(),
+                                  [&](const OwnedBlock& one) { return !param_of(one).expert; });
+  float& value = owned->values.back();
   value = std::bit_cast<float>(std::bit_cast<uint32_t>(value) ^ 1U);
-  const Param& param =
-      trainer.programs()[stage.value].params[trainer.pieces(stage).blocks()[owned.block].param];
+  const Param& param = param_of(*owned);
   return param.tied_to.empty() ? param.name : param.tied_to;
 }
 

@@ -104,8 +104,9 @@ void StopSignals::Watch() {
     if (begun_) came_ = number;
     if (ending_ && begun_) return;
     // The next signal comes to this thread, with its usual effect on a process; wishes stay away.
-    pthread_sigmask(SIG_UNBLOCK, &waited_for_, nullptr);
-    pthread_sigmask(SIG_BLOCK, &wishes_, nullptr);
+    sigset_t stops = waited_for_;
+    if (wish_ != 0) sigdelset(&stops, wish_);
+    pthread_sigmask(SIG_UNBLOCK, &stops, nullptr);
     if (!begun_) raise(number);
     break;
   }
