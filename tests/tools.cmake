@@ -24,6 +24,7 @@ stringline_test(tools_test
     tools/lsp_names_test.cc
     tools/lsp_test.cc
     tools/mutants_test.cc
+    tools/metrics_test.cc
     tools/moved_clocks_test.cc
     tools/page_columns_test.cc
     tools/page_test.cc

@@ -1,4 +1,6 @@
-// Every key is a row of a table that both the printer and the reader walk.
+// Every key is a row of a table that both the printer and the reader walk. The last line is a sum
+// over the text before it, so that a bit that changes anywhere is seen. Format 1, of earlier
+// versions, has no sums over texts.
 #include "executor/checkpoint/checkpoint_state.h"
 
 #include <cmath>
@@ -8,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "executor/checkpoint/json_tree.h"
+#include "schedlang/base/fnv.h"
 #include "schedlang/base/status.h"
 
 namespace stringline {
@@ -15,7 +18,9 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-constexpr const char* kFormat = "stringline checkpoint 1";
+constexpr const char* kFormat = "stringline checkpoint 2";
+constexpr const char* kFormatWithoutSums = "stringline checkpoint 1";
+constexpr absl::string_view kEnd = "\n}\n";
 constexpr const char* kDeterministic = "deterministic";
 constexpr int kDeepest = 4;
 
@@ -75,6 +80,12 @@ const nlohmann::json* Find(const nlohmann::json& tree, const char* key) {
   return found == tree.end() ? nullptr : &*found;
 }
 
+absl::Status TakeSum(const nlohmann::json& value, const char* key, uint64_t* to) {
+  std::string hexadecimal;
+  SL_RETURN_IF_ERROR(Take(value, key, &hexadecimal));
+  return absl::SimpleHexAtoi(hexadecimal, to) ? absl::OkStatus() : WrongKey(key, "no number");
+}
+
 absl::Status TakeModel(const nlohmann::json& tree, CheckpointState* state) {
   const nlohmann::json* const model = Find(tree, "model");
   if (model == nullptr || !model->is_object()) return WrongKey("model", "no object");
@@ -94,9 +105,13 @@ absl::Status TakeFiles(const nlohmann::json& tree, CheckpointState* state) {
     const nlohmann::json* const sum = value.is_object() ? Find(value, "sum") : nullptr;
     if (bytes == nullptr || sum == nullptr) return WrongKey("files", "without bytes and sum");
     SL_RETURN_IF_ERROR(Take(*bytes, "bytes", &file.bytes));
-    std::string hexadecimal;
-    SL_RETURN_IF_ERROR(Take(*sum, "sum", &hexadecimal));
-    if (!absl::SimpleHexAtoi(hexadecimal, &file.sum)) return WrongKey("sum", "no number");
+    SL_RETURN_IF_ERROR(TakeSum(*sum, "sum", &file.sum));
+    const nlohmann::json* const header = Find(value, "header");
+    if (header != nullptr) {
+      SL_RETURN_IF_ERROR(TakeSum(*header, "header", &file.header.emplace()));
+    } else if (state->has_sums) {
+      return WrongKey("files", "without the sum of a header");
+    }
   }
   return absl::OkStatus();
 }
@@ -117,10 +132,44 @@ absl::Status ForEveryKey(State& state, History& history, Visit visit) {
   return visit("dropped", history.dropped);
 }
 
+std::string PrintSum(uint64_t sum) { return absl::StrFormat("%016x", sum); }
+
+// The line with the sum over the text before it.
+std::string SumLine(absl::string_view text) {
+  return absl::StrCat(",\n  \"sum\": \"", PrintSum(SumOfText(text)), "\"", kEnd);
+}
+
+// The text's format, and its sum where the format has one.
+absl::Status CheckFormat(const nlohmann::json& tree, absl::string_view text,
+                         CheckpointState* state) {
+  const nlohmann::json* const format = Find(tree, "format");
+  const std::string said =
+      format != nullptr && format->is_string() ? format->get<std::string>() : "";
+  state->has_sums = said == kFormat;
+  if (said != kFormat && said != kFormatWithoutSums) {
+    return WrongKey("format", absl::StrCat("not '", kFormat, "'"));
+  }
+  if (!state->has_sums) {
+    return Find(tree, "sum") == nullptr ? absl::OkStatus()
+                                        : WrongKey("format", "not that of a text with a sum");
+  }
+  const size_t line = SumLine("").size();
+  if (text.size() < line) return WrongKey("sum", "missing");
+  const absl::string_view before = text.substr(0, text.size() - line);
+  if (text.substr(before.size()) == SumLine(before)) return absl::OkStatus();
+  return absl::InvalidArgumentError("holds another text than was written: its sum is wrong");
+}
+
 }  // namespace
 
+uint64_t SumOfText(absl::string_view text) {
+  Fnv sum;
+  for (const unsigned char c : text) sum.Add(c);
+  return sum.value();
+}
+
 std::string Print(const CheckpointState& state) {
-  OrderedJson tree = {{"format", kFormat}};
+  OrderedJson tree = {{"format", state.has_sums ? kFormat : kFormatWithoutSums}};
   (void)ForEveryKey(state, state.history, [&tree](const char* key, const auto& value) {
     tree[key] = value;
     return absl::OkStatus();
@@ -128,7 +177,8 @@ std::string Print(const CheckpointState& state) {
   if (!state.deterministic) tree[kDeterministic] = false;
   tree["model"] = state.model;
   for (const auto& [name, file] : state.files) {
-    tree["files"][name] = {{"bytes", file.bytes}, {"sum", absl::StrFormat("%016x", file.sum)}};
+    tree["files"][name] = {{"bytes", file.bytes}, {"sum", PrintSum(file.sum)}};
+    if (file.header) tree["files"][name]["header"] = PrintSum(*file.header);
   }
   // A line for every key.
   std::string text = "{";
@@ -136,16 +186,13 @@ std::string Print(const CheckpointState& state) {
     absl::StrAppend(&text, text.size() == 1 ? "" : ",", "\n  \"", key,
                     "\": ", value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   }
-  return text + "\n}\n";
+  return text + (state.has_sums ? SumLine(text) : std::string(kEnd));
 }
 
 absl::StatusOr<CheckpointState> ParseCheckpointState(absl::string_view text) {
   SL_ASSIGN_OR_RETURN(const nlohmann::json tree, ParseJsonObject(text, "the state", kDeepest));
-  const nlohmann::json* const format = Find(tree, "format");
-  if (format == nullptr || !format->is_string() || format->get<std::string>() != kFormat) {
-    return WrongKey("format", absl::StrCat("not '", kFormat, "'"));
-  }
   CheckpointState state;
+  SL_RETURN_IF_ERROR(CheckFormat(tree, text, &state));
   SL_RETURN_IF_ERROR(
       ForEveryKey(state, state.history, [&tree](const char* key, auto& value) -> absl::Status {
         const nlohmann::json* const found = Find(tree, key);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,17 +27,23 @@ struct CheckpointState {
   StepHistory history;                       // all steps so far
   struct File {
     int64_t bytes = 0;
-    uint64_t sum = 0;  // SumOfPlaces of its values
+    uint64_t sum = 0;                // SumOfPlaces of its values
+    std::optional<uint64_t> header;  // SumOfText of what comes before them; format 1 has none
     friend bool operator==(const File&, const File&) = default;
   };
   std::map<std::string, File> files;
+  bool has_sums = true;  // its text has a sum, and its files have sums of headers; not in format 1
 
   friend bool operator==(const CheckpointState&, const CheckpointState&) = default;
 };
 
 std::string Print(const CheckpointState& state);
 
-// InvalidArgument names the missing or wrong key. Nothing in the text is trusted.
+// A hash of all bytes.
+uint64_t SumOfText(absl::string_view text);
+
+// InvalidArgument names the missing or wrong key, or says that the text is not the one that was
+// written. Nothing in the text is trusted.
 absl::StatusOr<CheckpointState> ParseCheckpointState(absl::string_view text);
 
 }  // namespace stringline

@@ -75,7 +75,7 @@ absl::StatusOr<std::unique_ptr<Checkpoints>> Checkpoints::Make(
 absl::Status Checkpoints::Prepare(const AvailableMemory& before) {
   last_ = state_.step;
   if (folder_ != nullptr) {
-    SL_RETURN_IF_ERROR(RefuseLaterOnes(wish_.folder, state_.step));
+    SL_RETURN_IF_ERROR(RefuseLaterOnes(wish_.folder, state_.step, trainer_->world()));
     state_.run = folder_->run();
   }
   std::vector<std::vector<StateRange>> written;
@@ -205,10 +205,13 @@ std::string Checkpoints::Report() {
 
 absl::Status Checkpoints::Hear(absl::Span<const std::string> reports) {
   if (phase_ == Phase::kNone) return absl::OkStatus();
-  for (const std::string& report : reports) {
-    if (report.empty() || report[0] != kFailed) continue;
-    return absl::UnavailableError(
-        absl::StrCat("the checkpoint of step ", state_.step, ": ", report.substr(1)));
+  const World* const world = trainer_->world();
+  for (size_t p = 0; p < reports.size(); ++p) {
+    if (reports[p].empty() || reports[p][0] != kFailed) continue;
+    return absl::UnavailableError(absl::StrCat(
+        "the checkpoint of step ", state_.step, ": ",
+        world == nullptr ? "" : absl::StrCat(world->NameOfProcess(static_cast<int>(p)), ": "),
+        reports[p].substr(1)));
   }
   if (phase_ == Phase::kPublishing) {
     if (reports[0].empty()) return absl::OkStatus();
@@ -228,8 +231,10 @@ absl::Status Checkpoints::Hear(absl::Span<const std::string> reports) {
   }
   for (size_t f = 0; f < layout_.files.size(); ++f) {
     const StateFile& file = layout_.files[f];
-    const auto header = static_cast<int64_t>(HeaderOf(file, state_).size());
-    state_.files[file.name] = {header + static_cast<int64_t>(file.tensors.back().end), sums[f]};
+    const std::string header = HeaderOf(file, state_);
+    state_.files[file.name] = {
+        static_cast<int64_t>(header.size()) + static_cast<int64_t>(file.tensors.back().end),
+        sums[f], SumOfText(header)};
   }
   job_->Start([this] { return Publish(); });
   return absl::OkStatus();

@@ -50,9 +50,9 @@ class Checkpoints {
   Checkpoints(const Checkpoints&) = delete;
   Checkpoints& operator=(const Checkpoints&) = delete;
 
-  // True if a checkpoint is due after so many steps, which may be the last steps of a stopped run.
-  bool IsDue(int64_t step, bool stopped) const {
-    return (stopped || step % wish_.every == 0) && step != last_;
+  // True if a checkpoint is due after so many steps, by their number or because it was asked for.
+  bool IsDue(int64_t step, bool asked) const {
+    return (asked || step % wish_.every == 0) && step != last_;
   }
   // Waits first until the checkpoint before is on the disk. Called between steps.
   absl::Status Take(int64_t step, const StepHistory& history);

@@ -52,7 +52,7 @@ class TensorLoader {
     return CheckLeft();
   }
 
-  absl::Status Read() const {
+  absl::Status Read(World* world) const {
     std::vector<float> host, turned;
     for (const Slice& slice : slices_) {
       const std::vector<ParamPlace::Range> ranges = RangesOf(*slice.place, slice.stored);
@@ -77,6 +77,7 @@ class TensorLoader {
         for (const absl::Span<float> copy : range.copies) {
           SL_RETURN_IF_ERROR(slice.place->Write(host.data(), copy));
         }
+        if (world != nullptr) world->Working();
       }
     }
     return absl::OkStatus();
@@ -192,7 +193,7 @@ std::vector<ParamPlace::Range> RangesOf(const ParamPlace& place, const StoredSli
 }
 
 absl::Status LoadTensors(const TensorFiles& files, const FamilyConfig& config,
-                         absl::Span<const ParamPlace> places) {
+                         absl::Span<const ParamPlace> places, World* world) {
   FamilyConfig read = config;
   if (!config.packed.empty() && CountMissing(files, config, config.packed, places) <
                                     CountMissing(files, config, config.params, places)) {
@@ -200,7 +201,7 @@ absl::Status LoadTensors(const TensorFiles& files, const FamilyConfig& config,
   }
   TensorLoader loader(files, read);
   SL_RETURN_IF_ERROR(loader.Check(places));
-  return loader.Read();
+  return loader.Read(world);
 }
 
 }  // namespace stringline

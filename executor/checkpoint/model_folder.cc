@@ -176,13 +176,13 @@ absl::Status CheckSizes(const std::string& file, const std::map<std::string, std
 
 // A folder without a config.
 absl::Status LoadOwnNames(const std::string& folder, const AnyShape& shape,
-                          absl::Span<const ParamPlace> places) {
+                          absl::Span<const ParamPlace> places, World* world) {
   SL_ASSIGN_OR_RETURN(const TensorFiles files, TensorFiles::Open(folder));
   if (!files.all().empty()) {
     const TensorFile& file = *files.all().begin()->second.file;
     SL_RETURN_IF_ERROR(CheckSizes(file.path(), file.header().metadata, shape));
   }
-  return LoadTensors(files, {"", shape, {}, {}}, places);
+  return LoadTensors(files, {"", shape, {}, {}}, places, world);
 }
 
 }  // namespace
@@ -225,9 +225,9 @@ std::vector<std::pair<std::string, std::string>> TextsOf(const AnyShape& shape) 
 }
 
 absl::Status LoadModelFolder(const std::string& folder, const AnyShape& shape,
-                             absl::Span<const ParamPlace> places) {
+                             absl::Span<const ParamPlace> places, World* world) {
   const bool raised = std::holds_alternative<RaisedShape>(shape.family);
-  if (raised || !IsThere(ConfigOf(folder))) return LoadOwnNames(folder, shape, places);
+  if (raised || !IsThere(ConfigOf(folder))) return LoadOwnNames(folder, shape, places, world);
   // Dropout changes no parameter, and the run file asks for training without dropout.
   SL_ASSIGN_OR_RETURN(const FamilyConfig config,
                       ReadConfig(folder, shape.context(), /*without_dropout=*/true));
@@ -235,7 +235,7 @@ absl::Status LoadModelFolder(const std::string& folder, const AnyShape& shape,
   for (auto& [name, value] : SizesOf(config.shape)) said[name] = value;
   SL_RETURN_IF_ERROR(CheckSizes(ConfigOf(folder), said, shape));
   SL_ASSIGN_OR_RETURN(const TensorFiles files, TensorFiles::Open(folder));
-  return LoadTensors(files, config, places);
+  return LoadTensors(files, config, places, world);
 }
 
 absl::Status CheckSavable(const std::string& folder, const AnyShape& shape) {

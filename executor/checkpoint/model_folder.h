@@ -50,9 +50,10 @@ std::vector<std::pair<std::string, std::string>> TextsOf(const AnyShape& shape);
 // Reads all places' parameters, with all their copies. InvalidArgument for a folder of another
 // model: other sizes, a missing tensor or one too many, a tensor of another shape, of a type that
 // is not read, or with a value that is not finite; the message names file and tensor. All checks
-// but the last come first: after their errors nothing has been read.
+// but the last come first: after their errors nothing has been read. Tells the other processes in
+// `world` that it gets on (World::Working).
 absl::Status LoadModelFolder(const std::string& folder, const AnyShape& shape,
-                             absl::Span<const ParamPlace> places);
+                             absl::Span<const ParamPlace> places, World* world = nullptr);
 
 // FailedPrecondition if the folder has a config and the model would be saved without a config.
 absl::Status CheckSavable(const std::string& folder, const AnyShape& shape);

@@ -1,3 +1,5 @@
+// Process 0 lists what is there, newest first. Each process checks its share of the values of one
+// after the other, until the shares of all say that a checkpoint is whole.
 #include "executor/checkpoint/resume.h"
 
 #include <algorithm>
@@ -10,6 +12,7 @@
 #include "executor/checkpoint/shard_files.h"
 #include "executor/checkpoint/tensor_files.h"
 #include "executor/checkpoint/training_state.h"
+#include "executor/engine/packed_numbers.h"
 #include "schedlang/base/source.h"
 #include "schedlang/base/status.h"
 
@@ -31,11 +34,96 @@ absl::StatusOr<CheckpointState> ReadState(const std::string& folder) {
   return absl::Status(state.status().code(), absl::StrCat(path, ": ", state.status().message()));
 }
 
-// Checks that all written values are there, value by value.
-absl::Status CheckWhole(const std::string& folder) {
-  SL_ASSIGN_OR_RETURN(const CheckpointState state, ReadState(folder));
-  SL_ASSIGN_OR_RETURN(const ShardFiles files, ShardFiles::Open(folder, state));
-  return files.CheckSums(state);
+void TellWorking(World* world) {
+  if (world != nullptr) world->Working();
+}
+
+// `sums` are by file, in the order of the state.
+absl::Status CheckSums(const std::string& folder, const CheckpointState& state,
+                       absl::Span<const uint64_t> sums) {
+  size_t f = 0;
+  for (const auto& [name, file] : state.files) {
+    if (sums[f++] == file.sum) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat((fs::path(folder) / name).string(), ": holds other values than were written"));
+  }
+  return absl::OkStatus();
+}
+
+// A checkpoint of which a process reads a part of the values.
+struct ReadPart {
+  CheckpointState state;
+  std::vector<uint64_t> sums;  // of the part, by file
+};
+
+absl::StatusOr<ReadPart> CheckPart(const std::string& folder, int part, int parts, World* world) {
+  ReadPart read;
+  SL_ASSIGN_OR_RETURN(read.state, ReadState(folder));
+  SL_ASSIGN_OR_RETURN(const ShardFiles files, ShardFiles::Open(folder, read.state));
+  SL_ASSIGN_OR_RETURN(read.sums, files.SumsOfPart(part, parts, [world] { TellWorking(world); }));
+  return read;
+}
+
+// Checks, in this process alone, that all written values are there.
+absl::Status CheckWhole(const std::string& folder, World* world) {
+  SL_ASSIGN_OR_RETURN(const ReadPart read, CheckPart(folder, 0, 1, world));
+  return CheckSums(folder, read.state, read.sums);
+}
+
+// Texts as bytes, and back.
+std::string PackTexts(const std::vector<std::string>& texts) {
+  PackedNumbers packed;
+  for (const std::string& text : texts) {
+    packed.Add(static_cast<int64_t>(text.size()));
+    packed.AddAll(absl::MakeConstSpan(text));
+  }
+  return packed.bytes();
+}
+
+std::vector<std::string> UnpackTexts(const std::string& bytes) {
+  std::vector<std::string> texts;
+  for (NumberReader reader(bytes); !reader.done();) {
+    texts.emplace_back(static_cast<size_t>(reader.Take<int64_t>()), '\0');
+    reader.TakeAll(absl::MakeSpan(texts.back()));
+  }
+  return texts;
+}
+
+// Told to the others: a fault; or "", the sum over state.json, by which all have read the same one,
+// and the sums of this process's part.
+std::string PackPart(const absl::StatusOr<ReadPart>& part) {
+  if (!part.ok()) return PackTexts({std::string(part.status().message())});
+  PackedNumbers sums;
+  sums.Add(SumOfText(Print(part->state)));
+  sums.AddAll<uint64_t>(part->sums);
+  return PackTexts({"", sums.bytes()});
+}
+
+// The fault of a checkpoint, of which each process reads a part; "" for a whole one. An error is
+// the world's.
+absl::StatusOr<std::string> FaultOf(const std::string& folder, World* world) {
+  if (world == nullptr) return std::string(CheckWhole(folder, nullptr).message());
+  const absl::StatusOr<ReadPart> part =
+      CheckPart(folder, world->process(), world->processes(), world);
+  SL_ASSIGN_OR_RETURN(const std::vector<std::string> all, world->Exchange(PackPart(part)));
+  std::vector<uint64_t> sums;
+  uint64_t text = 0;
+  for (size_t p = 0; p < all.size(); ++p) {
+    const std::string name = world->NameOfProcess(static_cast<int>(p));
+    const std::vector<std::string> told = UnpackTexts(all[p]);
+    if (told.size() == 1) return p == 0 ? told[0] : absl::StrCat(name, ": ", told[0]);
+    NumberReader numbers(told[1]);
+    const auto state = numbers.Take<uint64_t>();
+    if (p == 0) text = state;
+    if (state != text) {
+      return absl::StrCat(StateFileOf(folder), ": ", name, " reads another one than process 0");
+    }
+    for (size_t f = 0; !numbers.done(); ++f) {
+      if (sums.size() <= f) sums.push_back(0);
+      sums[f] += numbers.Take<uint64_t>();
+    }
+  }
+  return std::string(CheckSums(folder, part->state, sums).message());
 }
 
 absl::Status Differs(const std::string& folder, absl::string_view what, absl::string_view there,
@@ -78,22 +166,28 @@ absl::Status CheckFits(const std::string& folder, const CheckpointState& there,
   return Differs(folder, "the checkpoint of a run with", print(there), print(now));
 }
 
+// A part in pieces, of which a matrix of most models is one: a piece of a transposed one is read in
+// as small pieces as it has rows.
 absl::Status ReadTensor(const ShardFiles& files, const AnyShape& shape, const StateTensor& tensor,
                         Trainer* trainer) {
+  constexpr size_t kMostValues = size_t{1} << 24;
   std::vector<float> values;
   for (const StateKind kind : {kValues, kFirstMoment, kSecondMoment}) {
-    int64_t first = -1;
+    int64_t read = -1;  // the place of the values that were read last
     for (const StateTensor::Part& part : tensor.parts) {
-      const absl::Span<float> to = part.of[kind];
-      // Copies of the last part are read once.
-      if (part.first != first || to.size() != values.size()) {
-        values.resize(to.size());
-        first = part.first;
-        SL_RETURN_IF_ERROR(
-            files.Read(tensor.param, shape, kind, part.first, absl::MakeSpan(values)));
+      for (size_t at = 0; at < part.of[kind].size(); at += kMostValues) {
+        const absl::Span<float> to = part.of[kind].subspan(at, kMostValues);
+        const int64_t first = part.first + static_cast<int64_t>(at);
+        // Copies of the last piece are read once.
+        if (first != read || to.size() != values.size()) {
+          values.resize(to.size());
+          read = first;
+          SL_RETURN_IF_ERROR(files.Read(tensor.param, shape, kind, first, absl::MakeSpan(values)));
+        }
+        SL_RETURN_IF_ERROR(trainer->device()->CopyNow(
+            to.data(), values.data(), static_cast<int64_t>(to.size() * sizeof(float))));
+        TellWorking(trainer->world());
       }
-      SL_RETURN_IF_ERROR(trainer->device()->CopyNow(
-          to.data(), values.data(), static_cast<int64_t>(to.size() * sizeof(float))));
     }
   }
   return absl::OkStatus();
@@ -101,24 +195,33 @@ absl::Status ReadTensor(const ShardFiles& files, const AnyShape& shape, const St
 
 }  // namespace
 
-absl::StatusOr<ChosenCheckpoint> ChooseCheckpoint(const std::string& path) {
-  ChosenCheckpoint chosen;
-  if (IsThere(StateFileOf(path))) {
-    const absl::Status whole = CheckWhole(path);
-    if (!whole.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("`resume`: the checkpoint is not whole: ", whole.message()));
-    }
-    chosen.folder = path;
-    return chosen;
+absl::StatusOr<ChosenCheckpoint> ChooseCheckpoint(const std::string& path, World* world) {
+  const bool first = world == nullptr || world->process() == 0;
+  // Itself, or those in it, the newest first.
+  std::vector<std::string> there;
+  if (first && IsThere(StateFileOf(path))) {
+    there = {path, path};
+  } else if (first) {
+    for (const FoundCheckpoint& found : FindCheckpoints(path)) there.push_back(found.folder);
   }
-  for (const FoundCheckpoint& found : FindCheckpoints(path)) {
-    const absl::Status whole = CheckWhole(found.folder);
-    if (whole.ok()) {
-      chosen.folder = found.folder;
+  if (world != nullptr) {
+    SL_ASSIGN_OR_RETURN(const std::vector<std::string> all, world->Exchange(PackTexts(there)));
+    there = UnpackTexts(all.front());
+  }
+  const bool itself = there.size() == 2 && there[0] == there[1];
+  if (itself) there.pop_back();
+  ChosenCheckpoint chosen;
+  for (const std::string& folder : there) {
+    SL_ASSIGN_OR_RETURN(std::string fault, FaultOf(folder, world));
+    if (fault.empty()) {
+      chosen.folder = folder;
       return chosen;
     }
-    chosen.skipped.emplace_back(whole.message());
+    if (itself) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("`resume`: the checkpoint is not whole: ", fault));
+    }
+    chosen.skipped.push_back(std::move(fault));
   }
   if (chosen.skipped.empty()) {
     return absl::NotFoundError(absl::StrCat("`resume`: ", path, ": no checkpoint is there"));
@@ -127,9 +230,9 @@ absl::StatusOr<ChosenCheckpoint> ChooseCheckpoint(const std::string& path) {
       absl::StrCat("`resume`: ", path, ": no checkpoint there is whole: ", chosen.skipped.front()));
 }
 
-absl::Status RefuseLaterOnes(const std::string& folder, int64_t step) {
+absl::Status RefuseLaterOnes(const std::string& folder, int64_t step, World* world) {
   for (const FoundCheckpoint& found : FindCheckpoints(folder)) {
-    if (found.step <= step || !CheckWhole(found.folder).ok()) continue;
+    if (found.step <= step || !CheckWhole(found.folder, world).ok()) continue;
     return absl::FailedPreconditionError(
         absl::StrCat("checkpoint.folder: ", found.folder, " is there already, and this run begins ",
                      step == 0 ? "anew" : absl::StrCat("after step ", step), "; `resume=", folder,

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -55,8 +56,11 @@ class ShardFiles {
   // checkpoint or another run.
   static absl::StatusOr<ShardFiles> Open(const std::string& folder, const CheckpointState& state);
 
-  // Reads every value; InvalidArgument for a file whose values differ from the written values.
-  absl::Status CheckSums(const CheckpointState& state) const;
+  // Sums over the values of each file, in the order of the state, of the `part`-th of so many parts
+  // of all files: the parts of different processes add up. `working` is called every few
+  // milliseconds while it reads.
+  absl::StatusOr<std::vector<uint64_t>> SumsOfPart(int part, int parts,
+                                                   absl::FunctionRef<void()> working) const;
 
   // Values `first`, … of a kind (value or moment) of a parameter.
   absl::Status Read(const Param& param, const AnyShape& shape, StateKind kind, int64_t first,

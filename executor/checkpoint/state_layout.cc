@@ -12,6 +12,8 @@
 namespace stringline {
 namespace {
 
+constexpr int64_t kMostOfOne = int64_t{1} << 24;  // values; a matrix of most models is smaller
+
 // Among the holders of value `at` of the tensor, the process with the least to write so far.
 struct Choice {
   int process = -1;
@@ -90,8 +92,10 @@ std::vector<std::vector<StateRange>> ShareWriting(absl::Span<const int64_t> size
   for (size_t t = 0; t < sizes.size(); ++t) {
     const auto tensor = static_cast<int>(t);
     for (int64_t at = 0; at < sizes[t];) {
-      const Choice who = WhoWrites(tensor, at, of[t], load);
+      Choice who = WhoWrites(tensor, at, of[t], load);
       SL_CHECK(who.process >= 0) << "nobody has value " << at << " of tensor " << t;
+      // Copies share out a large table, too.
+      who.end = std::min(who.end, at + kMostOfOne);
       written[who.process].push_back({tensor, at, who.end - at});
       load[who.process] += who.end - at;
       at = who.end;

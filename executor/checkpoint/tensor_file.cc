@@ -70,6 +70,13 @@ absl::Status TensorFile::Begin() {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::string> TensorFile::ReadHeader() const {
+  std::string bytes(data_begin_, '\0');
+  const absl::Status read = ReadAt(0, bytes.data(), bytes.size());
+  if (read.ok()) return bytes;
+  return absl::Status(read.code(), absl::StrCat(path_, ": ", read.message()));
+}
+
 bool IsReadable(absl::string_view dtype) {
   return dtype == "F32" || dtype == "BF16" || dtype == "F16";
 }

@@ -27,6 +27,8 @@ class TensorFile {
 
   const std::string& path() const { return path_; }
   const TensorHeader& header() const { return header_; }
+  // All bytes before the tensors'.
+  absl::StatusOr<std::string> ReadHeader() const;
 
   // Values `first`, `first` + 1, … of an F32, BF16 or F16 tensor of the header, as many as `values`
   // has, all within the tensor.

@@ -10,6 +10,21 @@ const std::string& NameOf(const Param& param) {
   return param.tied_to.empty() ? param.name : param.tied_to;
 }
 
+// True if `next` lies behind `part`, in the parameter and in memory, and now belongs to it. A
+// parameter's blocks do wherever one coordinate owns them all, and then its files are written and
+// read in large pieces: a stored matrix that is transposed has a value of each row at a time.
+bool Lengthened(StateTensor::Part* part, const StateTensor::Part& next) {
+  if (next.first != part->end()) return false;
+  for (int kind = 0; kind < kStateKinds; ++kind) {
+    if (next.of[kind].data() != part->of[kind].data() + part->of[kind].size()) return false;
+  }
+  for (int kind = 0; kind < kStateKinds; ++kind) {
+    absl::Span<float>& of = part->of[kind];
+    of = {of.data(), of.size() + next.of[kind].size()};
+  }
+  return true;
+}
+
 }  // namespace
 
 std::vector<StateTensor> StateOf(const Trainer& trainer) {
@@ -31,7 +46,8 @@ std::vector<StateTensor> StateOf(const Trainer& trainer) {
     part.of[kValues] = piece.values;
     part.of[kFirstMoment] = piece.m;
     part.of[kSecondMoment] = piece.v;
-    tensors[index.at(NameOf(param))].parts.push_back(part);
+    std::vector<StateTensor::Part>& parts = tensors[index.at(NameOf(param))].parts;
+    if (parts.empty() || !Lengthened(&parts.back(), part)) parts.push_back(part);
   }
   return tensors;
 }

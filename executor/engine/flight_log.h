@@ -2,8 +2,8 @@
 // is an action of the plan, with the times at which its rank came to it and at which it ended.
 //
 // The recorder holds the step under way. When the next step starts, its times move here, into rings
-// of fixed size: a step allocates nothing. For ranks of other processes whole steps are known,
-// which all processes exchange; of a failed step only the commands of this process's ranks.
+// of fixed size: a step allocates nothing. Commands are those of this process's ranks, and in
+// process 0 also those of other ranks in steps whose times were gathered (Trainer::GatherTimes).
 #pragma once
 
 #include <cstdint>

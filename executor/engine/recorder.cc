@@ -130,7 +130,6 @@ Recorder::InPieces Recorder::Moved(InPieces one, int64_t by_ns) {
 
 void Recorder::Pack(const Plan& lowered, absl::Span<const RankId> ranks, int64_t ahead_ns,
                     PackedNumbers* numbers) const {
-  numbers->Add(step_start_ns_ - ahead_ns);
   for (const RankId rank : ranks) {
     for (uint32_t i = lowered.first[rank.value]; i < lowered.first[rank.value + 1]; ++i) {
       numbers->Add(Moved(times_[i], -ahead_ns));
@@ -144,9 +143,7 @@ void Recorder::Pack(const Plan& lowered, absl::Span<const RankId> ranks, int64_t
 }
 
 void Recorder::Take(const Plan& lowered, absl::Span<const RankId> ranks, int64_t ahead_ns,
-                    bool start, NumberReader* numbers) {
-  const auto start_ns = numbers->Take<int64_t>();
-  if (start) step_start_ns_ = start_ns + ahead_ns;
+                    NumberReader* numbers) {
   for (const RankId rank : ranks) {
     for (uint32_t i = lowered.first[rank.value]; i < lowered.first[rank.value + 1]; ++i) {
       times_[i] = Moved(numbers->Take<CommandTimes>(), ahead_ns);

@@ -55,12 +55,12 @@ class Recorder {
   // while a step runs, for this process's ranks; between steps for all ranks.
   void Look(uint32_t begin, uint32_t end, absl::Span<ActionTimes> known) const;
 
-  // Packs the last step for another process: its start, and the times of these ranks as recorded
-  // here. `ahead_ns` is how far the recorder's clock is ahead of the packed times.
+  // Packs the times of these ranks in the last step, as recorded here, for another process.
+  // `ahead_ns` is how far the recorder's clock is ahead of the packed times.
   void Pack(const Plan& lowered, absl::Span<const RankId> ranks, int64_t ahead_ns,
             PackedNumbers* numbers) const;
-  // Takes over the packed times of another process's ranks; with `start` also the step's start.
-  void Take(const Plan& lowered, absl::Span<const RankId> ranks, int64_t ahead_ns, bool start,
+  // Takes over the packed times of another process's ranks; the step starts as it did here.
+  void Take(const Plan& lowered, absl::Span<const RankId> ranks, int64_t ahead_ns,
             NumberReader* numbers);
 
   // The last step. A message starts when it leaves its channel, which is its arrival unless it is

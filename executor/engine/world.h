@@ -5,6 +5,7 @@
 // of a step. It is slow, and no part of a step waits for it.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,11 @@ class World {
   virtual int process() const = 0;  // this process's number
   // The address at which other processes reach this process.
   virtual std::string address() const { return "127.0.0.1"; }
+  // For messages: "rank 3 on gpu1", "process 1 on gpu1".
+  virtual std::string NameOfRank(int rank) const { return "rank " + std::to_string(rank); }
+  virtual std::string NameOfProcess(int process) const {
+    return "process " + std::to_string(process);
+  }
 
   // Returns every process's text, by process. All call it equally often and in the same order.
   // Errors, within the deadline of the run, and the same for all surviving processes:
@@ -32,6 +38,15 @@ class World {
   //   DeadlineExceeded  a process did not come
   //   Aborted           a process gave up: its status, with its name before it (Fail)
   virtual absl::StatusOr<std::vector<std::string>> Exchange(absl::string_view mine) = 0;
+
+  // This process gets on with work that may take longer than that deadline, such as reading a
+  // checkpoint: who waits for it in an exchange waits anew from now. Between exchanges; does not
+  // wait, and costs no more than a look at the clock where it is called often.
+  virtual void Working() {}
+
+  // True if process 0 answers within so long, or the run has failed: asked before another process
+  // is said to be late, which may only wait for process 0.
+  virtual bool FirstAnswers(int64_t /*most_ms*/) { return true; }
 
   // The processes that the last Exchange gave up waiting for, if it ended in DeadlineExceeded.
   virtual std::vector<int> late() const { return {}; }

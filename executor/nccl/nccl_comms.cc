@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "executor/engine/lost_process.h"
 #include "schedlang/base/clock.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/status.h"
@@ -118,10 +119,10 @@ absl::Status NcclComms::Settle(nccl::Comm* comm, nccl::Result result, const char
       SL_RETURN_IF_ERROR(world_->state());
     }
     if (now_ns - began_ns > settings_.start_ms * kMs) {
-      return absl::DeadlineExceededError(
+      return AsLost(absl::DeadlineExceededError(
           absl::StrCat(call, " of rank ", world_->process(), " was not over within ",
                        static_cast<double>(settings_.start_ms) / 1000,
-                       " s: other ranks do not take part in it"));
+                       " s: other ranks do not take part in it")));
     }
     if (polls > kEagerPolls) std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
@@ -134,7 +135,8 @@ absl::Status NcclComms::ErrorOf(nccl::Comm* comm, nccl::Result result, const cha
   const std::string text =
       absl::StrCat(call, " of rank ", world_->process(), ": ", library_.GetErrorString(result),
                    last == nullptr || *last == '\0' ? "" : absl::StrCat(" (", last, ")"));
-  return result == nccl::kRemoteError ? absl::UnavailableError(text) : absl::InternalError(text);
+  if (result == nccl::kRemoteError) return AsLost(absl::UnavailableError(text));
+  return absl::InternalError(text);
 }
 
 absl::Status NcclComms::Poll() {

@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "executor/cuda/cuda_error.h"
+#include "executor/engine/lost_process.h"
 #include "executor/processes/frames.h"
 #include "schedlang/base/clock.h"
 #include "schedlang/base/sl_check.h"
@@ -258,9 +259,9 @@ absl::Status NcclGroups::GoOnWaiting(int64_t waited_ns) {
   const NcclSettings& settings = comms_->settings();
   absl::Status status;
   if (settings.wait_ms > 0 && waited_ns > settings.wait_ms * kNsPerMs) {
-    status = absl::DeadlineExceededError(absl::StrCat("rank ", world_->process(), " waited ",
-                                                      static_cast<double>(settings.wait_ms) / 1000,
-                                                      " s for its GPU"));
+    status = AsLost(absl::DeadlineExceededError(
+        absl::StrCat("rank ", world_->process(), " waited ",
+                     static_cast<double>(settings.wait_ms) / 1000, " s for its GPU")));
   } else if (NowNs() - looked_ns_ > kLookEveryNs) {
     looked_ns_ = NowNs();
     status = comms_->Poll();
@@ -268,8 +269,8 @@ absl::Status NcclGroups::GoOnWaiting(int64_t waited_ns) {
   if (status.ok()) return status;
   const std::string awaited = Awaited();
   if (awaited.empty()) return status;
-  return absl::Status(status.code(), absl::StrCat(status.message(), "; rank ", world_->process(),
-                                                  " was in ", awaited));
+  return WithMessage(
+      status, absl::StrCat(status.message(), "; rank ", world_->process(), " was in ", awaited));
 }
 
 // A watch of the device, which passes no time: the time of waiting is measured here.

@@ -22,7 +22,8 @@ enum class FrameKind : uint8_t {
   kWelcome,    // the hosts of all processes
   kGive,       // this process's part of an exchange
   kAll,        // the parts of all processes
-  kWaiting,    // your part has arrived, others are missing
+  kWaiting,    // your part has arrived, others are missing; to process 0: I am at work, which it
+               // answers with the same
   kFail,       // a status code and a text: the run has failed
   kBye,        // I have ended my run
 };

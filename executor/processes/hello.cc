@@ -53,7 +53,7 @@ std::optional<Hello> DecodeHello(absl::string_view bytes) {
 }
 
 std::string NameOf(const Hello& hello) {
-  return absl::StrCat("rank ", hello.process, " on ", hello.host);
+  return absl::StrCat("process ", hello.process, " on ", hello.host);
 }
 
 absl::Status CheckNonce(const Hello& mine, const Hello& theirs) {
@@ -77,7 +77,7 @@ absl::Status CheckPlace(const Hello& mine, const Hello& theirs) {
   }
   if (theirs.process < 1 || theirs.process >= mine.processes) {
     return absl::InvalidArgumentError(absl::StrCat(NameOf(theirs), " comes to ", NameOf(mine),
-                                                   ", which waits for ranks 1 to ",
+                                                   ", which waits for processes 1 to ",
                                                    mine.processes - 1));
   }
   return absl::OkStatus();

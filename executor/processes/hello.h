@@ -31,12 +31,12 @@ struct Hello {
 std::string Encode(const Hello& hello);
 std::optional<Hello> DecodeHello(absl::string_view bytes);
 
-// "rank 2 on gpu07".
+// "process 2 on gpu07": which ranks it has is not agreed on yet.
 std::string NameOf(const Hello& hello);
 
 // OK if `theirs` is of the run of process 0, whose hello is `mine`; else the reason.
 absl::Status CheckNonce(const Hello& mine, const Hello& theirs);
-// InvalidArgument if protocols or numbers of processes differ, or the rank does not exist.
+// InvalidArgument if protocols or numbers of processes differ, or the process does not exist.
 absl::Status CheckPlace(const Hello& mine, const Hello& theirs);
 // InvalidArgument names both processes and the first differing settings.
 absl::Status CheckConfig(const Hello& mine, const Hello& theirs);

@@ -189,7 +189,8 @@ absl::Status FindMaster(const Claim& claim, const IdentityFlags& flags,
   if (identity->port == 0 && !identity->nonce.empty()) identity->port = PortFrom(identity->nonce);
   if (!identity->host.empty() && identity->port != 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "nothing says ", identity->host.empty() ? "where rank 0 is" : "on which port rank 0 listens",
+      "nothing says ",
+      identity->host.empty() ? "where process 0 is" : "on which port process 0 listens",
       ": `master=HOST:PORT`, or MASTER_ADDR and MASTER_PORT, would"));
 }
 

@@ -112,8 +112,8 @@ absl::Status TalkOnce(const TcpWorldSettings& settings, const Hello& own, int fd
   }
   *talk = Talk::kRefused;
   return absl::DeadlineExceededError(
-      absl::StrCat("rank 0 at ", AddressText(settings.identity.host, settings.identity.port),
-                   " took the connection of rank ", own.process, " and said nothing for ",
+      absl::StrCat("process 0 at ", AddressText(settings.identity.host, settings.identity.port),
+                   " took the connection of process ", own.process, " and said nothing for ",
                    SecondsOf(settings.join_ms)));
 }
 
@@ -150,7 +150,7 @@ absl::Status ReachFirst(const TcpWorldSettings& settings, const Hello& own, Fram
     (void)poll(nullptr, 0, MsUntil(std::min(deadline_ns, NowNs() + kRetryNs)));
   }
   return absl::DeadlineExceededError(
-      absl::StrCat("rank ", own.process, " on ", own.host, " did not reach rank 0 at ",
+      absl::StrCat("process ", own.process, " on ", own.host, " did not reach process 0 at ",
                    AddressText(identity.host, identity.port), " within ",
                    SecondsOf(settings.join_ms), ": ", why));
 }

@@ -39,7 +39,7 @@ absl::StatusOr<Addresses> Resolve(const std::string& host, int port) {
   if (error != 0) {
     return absl::UnavailableError(
         absl::StrCat("\"", host, "\" has no address on ", HostName(), ": ", gai_strerror(error),
-                     "; `master=ADDRESS:PORT`, or MASTER_ADDR, may name rank 0 by a number"));
+                     "; `master=ADDRESS:PORT`, or MASTER_ADDR, may name process 0 by a number"));
   }
   return Addresses(list);
 }
@@ -164,7 +164,7 @@ absl::StatusOr<std::vector<int>> ListenOn(const std::string& host, int port) {
   for (const int fd : listeners) (void)close(fd);
   return absl::UnavailableError(
       absl::StrCat(port == 0 ? "nothing can listen on a port"
-                             : absl::StrCat("rank 0 cannot listen on port ", port),
+                             : absl::StrCat("process 0 cannot listen on port ", port),
                    " of ", HostName(), ": ", std::strerror(error),
                    error == EADDRINUSE ? "; another run has it, or what started this one" : ""));
 }

@@ -9,6 +9,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "executor/engine/lost_process.h"
 #include "executor/processes/sockets.h"
 #include "schedlang/base/clock.h"
 #include "schedlang/base/status.h"
@@ -17,6 +19,7 @@ namespace stringline {
 namespace {
 
 constexpr int64_t kFlushNs = 1'000 * kWorldMs;
+constexpr int64_t kTellWorkNs = 100 * kWorldMs;  // between two words of a process at work
 
 // Ranks are shared out in blocks.
 int FirstRankOf(int process, int ranks, int processes) {
@@ -36,16 +39,60 @@ std::string NameOfBlock(int process, const std::string& host, int ranks, int pro
                           : absl::StrCat("process ", process, " with ranks ", block, " on ", host);
 }
 
+std::vector<int> RanksOf(int process, int ranks, int processes) {
+  std::vector<int> of;
+  const int end = FirstRankOf(process + 1, ranks, processes);
+  for (int rank = FirstRankOf(process, ranks, processes); rank < end; ++rank) of.push_back(rank);
+  return of;
+}
+
+int ProcessOf(int rank, int ranks, int processes) {
+  int process = 0;
+  while (FirstRankOf(process + 1, ranks, processes) <= rank) ++process;
+  return process;
+}
+
+// The failure of a process as it tells the others: of a lost one the message says itself which one
+// it is.
+absl::Status ToldBy(const std::string& name, const absl::Status& status) {
+  if (IsLost(status)) return status;
+  return absl::AbortedError(absl::StrCat(name, ": ", status.message()));
+}
+
+// The processes that have not joined; "": none.
+std::string Missing(const std::vector<WorldPeer>& peers) {
+  std::string missing;
+  int count = 0;
+  for (size_t p = 1; p < peers.size(); ++p) {
+    if (peers[p].socket.open()) continue;
+    absl::StrAppend(&missing, missing.empty() ? "" : ", ", p);
+    ++count;
+  }
+  return count == 0 ? "" : absl::StrCat(count == 1 ? "process " : "processes ", missing);
+}
+
+// The first difference from what the others gave as their hellos.
+absl::Status Compare(const Hello& own, const std::vector<WorldPeer>& peers) {
+  for (const WorldPeer& peer : peers) {
+    if (!peer.gave.has_value()) continue;
+    const std::optional<Hello> hello = DecodeHello(*peer.gave);
+    SL_RETURN_IF_ERROR(CheckConfig(own, *hello));
+  }
+  return absl::OkStatus();
+}
+
+bool AllGave(const std::vector<WorldPeer>& peers) {
+  return std::all_of(peers.begin(), peers.end(),
+                     [](const WorldPeer& peer) { return peer.gave.has_value(); });
+}
+
 }  // namespace
 
 TcpWorld::TcpWorld(const TcpWorldSettings& settings)
     : settings_(settings),
       ranks_(settings.ranks > 0 ? settings.ranks : settings.identity.processes) {
   const int process = settings.identity.process, processes = settings.identity.processes;
-  for (int rank = FirstRankOf(process, ranks_, processes);
-       rank < FirstRankOf(process + 1, ranks_, processes); ++rank) {
-    local_.push_back(rank);
-  }
+  local_ = RanksOf(process, ranks_, processes);
   own_.nonce = settings.identity.nonce;
   own_.process = settings.identity.process;
   own_.processes = settings.identity.processes;
@@ -60,7 +107,7 @@ TcpWorld::TcpWorld(const TcpWorldSettings& settings)
 
 TcpWorld::~TcpWorld() {
   if (failure_.ok()) {
-    for (Peer& peer : peers_) peer.socket.Put(FrameKind::kBye, "");
+    for (WorldPeer& peer : peers_) peer.socket.Put(FrameKind::kBye, "");
   }
   Flush();
 }
@@ -73,6 +120,7 @@ absl::StatusOr<std::unique_ptr<World>> TcpWorld::Join(const TcpWorldSettings& se
     absl::Status status = settings.identity.process == 0
                               ? world->Gather()
                               : ReachFirst(settings, world->own_, &world->peers_[0].socket, &first);
+    if (absl::IsDeadlineExceeded(status)) status = AsLost(status);
     if (!status.ok()) {
       world->SetFailure(status);
       return settings.trouble.ok() ? status : settings.trouble;
@@ -93,6 +141,10 @@ std::string TcpWorld::address() const {
   return IsLoopback(own) ? first_address_ : own;
 }
 
+std::string TcpWorld::NameOfRank(int rank) const {
+  return absl::StrCat("rank ", rank, " on ", hosts_[ProcessOf(rank, ranks_, own_.processes)]);
+}
+
 // Process 0.
 
 absl::Status TcpWorld::Gather() {
@@ -103,12 +155,12 @@ absl::Status TcpWorld::Gather() {
     Newcomers newcomers(std::move(listeners), &identity.secret);
     SL_RETURN_IF_ERROR(AcceptAll(&newcomers, NowNs() + settings_.join_ms * kWorldMs));
   }
-  SL_RETURN_IF_ERROR(Compare());
+  SL_RETURN_IF_ERROR(Compare(own_, peers_));
   first_address_ = OwnAddress();
   std::vector<std::string> told = hosts_;
   told.push_back(first_address_);
   const std::string welcome = Pack(told);
-  for (Peer& peer : peers_) {
+  for (WorldPeer& peer : peers_) {
     peer.gave.reset();
     peer.socket.Put(FrameKind::kWelcome, welcome);
   }
@@ -127,7 +179,7 @@ std::string TcpWorld::OwnAddress() const {
 
 absl::Status TcpWorld::AcceptAll(Newcomers* newcomers, int64_t deadline_ns) {
   while (failure_.ok()) {
-    const std::string missing = Missing();
+    const std::string missing = Missing(peers_);
     if (!trouble_.ok()) {
       deadline_ns = std::min(deadline_ns, trouble_ns_ + settings_.tell_ms * kWorldMs);
       if (missing.empty() || NowNs() >= deadline_ns) return trouble_;
@@ -135,7 +187,7 @@ absl::Status TcpWorld::AcceptAll(Newcomers* newcomers, int64_t deadline_ns) {
     if (missing.empty()) return absl::OkStatus();
     if (NowNs() >= deadline_ns) {
       return absl::DeadlineExceededError(absl::StrCat(
-          missing, " of ", own_.processes, " did not come to rank 0 on ", own_.host, " within ",
+          missing, " of ", own_.processes, " did not come to process 0 on ", own_.host, " within ",
           SecondsOf(settings_.join_ms),
           newcomers->refused() == 0
               ? ""
@@ -151,7 +203,7 @@ absl::Status TcpWorld::AcceptAll(Newcomers* newcomers, int64_t deadline_ns) {
 
 absl::Status TcpWorld::WaitForNews(Newcomers* newcomers, int64_t deadline_ns) {
   std::vector<pollfd> polled;
-  for (const Peer& peer : peers_) polled.push_back({peer.socket.fd(), POLLIN, 0});
+  for (const WorldPeer& peer : peers_) polled.push_back({peer.socket.fd(), POLLIN, 0});
   newcomers->AddTo(&polled);
   if (poll(polled.data(), polled.size(), MsUntil(deadline_ns)) < 0) return absl::OkStatus();
   for (int p = 1; p < own_.processes; ++p) {
@@ -170,7 +222,7 @@ void TcpWorld::Place(Newcomers::Arrival arrival, Newcomers* newcomers) {
   }
   status = CheckPlace(own_, hello);
   if (status.ok() && peers_[hello.process].socket.open()) {
-    status = absl::InvalidArgumentError(absl::StrCat("two processes say that they are rank ",
+    status = absl::InvalidArgumentError(absl::StrCat("two processes say that they are process ",
                                                      hello.process, ": on ", hosts_[hello.process],
                                                      " and on ", hello.host));
   }
@@ -179,7 +231,7 @@ void TcpWorld::Place(Newcomers::Arrival arrival, Newcomers* newcomers) {
     return SetFailure(status);
   }
   hosts_[hello.process] = hello.host;
-  Peer& peer = peers_[hello.process];
+  WorldPeer& peer = peers_[hello.process];
   peer.socket = std::move(arrival.socket);
   peer.gave = Encode(hello);  // kept until all have joined
   NoteTrouble(hello);
@@ -190,27 +242,6 @@ void TcpWorld::NoteTrouble(const Hello& of) {
   if (of.trouble.empty() || !trouble_.ok()) return;
   trouble_ = absl::AbortedError(absl::StrCat(NameOf(of), ": ", of.trouble));
   trouble_ns_ = NowNs();
-}
-
-// The first difference is told.
-absl::Status TcpWorld::Compare() const {
-  for (const Peer& peer : peers_) {
-    if (!peer.gave.has_value()) continue;
-    const std::optional<Hello> hello = DecodeHello(*peer.gave);
-    SL_RETURN_IF_ERROR(CheckConfig(own_, *hello));
-  }
-  return absl::OkStatus();
-}
-
-std::string TcpWorld::Missing() const {
-  std::string missing;
-  int count = 0;
-  for (int p = 1; p < own_.processes; ++p) {
-    if (peers_[p].socket.open()) continue;
-    absl::StrAppend(&missing, missing.empty() ? "" : ", ", p);
-    ++count;
-  }
-  return count == 0 ? "" : absl::StrCat(count == 1 ? "rank " : "ranks ", missing);
 }
 
 // All.
@@ -227,19 +258,16 @@ absl::StatusOr<std::vector<std::string>> TcpWorld::Meet(absl::string_view mine, 
   if (own_.processes == 1) return std::vector<std::string>{std::string(mine)};
   SL_RETURN_IF_ERROR(failure_);
   const bool first = own_.process == 0;
-  waiting_until_ns_ = NowNs() + settings_.exchange_ms * kWorldMs + (first ? 0 : kWorldGraceNs);
+  WaitAnew();
   if (first) {
     peers_[0].gave = std::string(mine);
-    for (Peer& peer : peers_) {
-      if (peer.gave.has_value()) peer.socket.Put(FrameKind::kWaiting, "");
-    }
   } else {
     peers_[0].socket.Put(FrameKind::kGive, mine);
   }
   exchanging_ = true;
-  while (failure_.ok() && !(first ? AllGave() : all_.has_value())) {
+  while (failure_.ok() && !(first ? AllGave(peers_) : all_.has_value())) {
     CheckAwaited();
-    if (failure_.ok()) Pump(waiting_until_ns_ - NowNs());
+    if (failure_.ok()) Pump(times_.waiting_until_ns - NowNs());
   }
   exchanging_ = false;
   // Parts that came before a failure came to all.
@@ -249,38 +277,32 @@ absl::StatusOr<std::vector<std::string>> TcpWorld::Meet(absl::string_view mine, 
 
 // Checks that the awaited processes can still come.
 void TcpWorld::CheckAwaited() {
-  const bool first = own_.process == 0;
-  std::string late;
-  for (int p = 0; p < (first ? own_.processes : 1); ++p) {
+  std::vector<int> late;
+  for (int p = 0; p < (own_.process == 0 ? own_.processes : 1); ++p) {
     if (peers_[p].gave.has_value()) continue;
     if (peers_[p].left) {
-      return SetFailure(absl::UnavailableError(
-          absl::StrCat(NameOfPeer(p), " has ended its run, and the others go on")));
+      return SetFailure(AsLost(absl::UnavailableError(
+          absl::StrCat(NameOfPeer(p), " has ended its run, and the others go on"))));
     }
-    absl::StrAppend(&late, late.empty() ? "" : ", ", NameOfPeer(p));
+    late.push_back(p);
   }
-  if (NowNs() < waiting_until_ns_) return;
-  for (int p = 0; p < (first ? own_.processes : 1); ++p) {
-    if (!peers_[p].gave.has_value()) late_.push_back(p);
-  }
-  SetFailure(absl::DeadlineExceededError(
-      absl::StrCat(late, " did not come within ", SecondsOf(settings_.exchange_ms))));
-}
-
-bool TcpWorld::AllGave() const {
-  return std::all_of(peers_.begin(), peers_.end(),
-                     [](const Peer& peer) { return peer.gave.has_value(); });
+  if (NowNs() < times_.waiting_until_ns) return;
+  late_ = std::move(late);
+  const auto name = [this](std::string* text, int p) { text->append(NameOfPeer(p)); };
+  SetFailure(AsLost(absl::DeadlineExceededError(absl::StrCat(absl::StrJoin(late_, ", ", name),
+                                                             " did not come within ",
+                                                             SecondsOf(settings_.exchange_ms)))));
 }
 
 absl::StatusOr<std::vector<std::string>> TcpWorld::TakeAll(bool to_all) {
   if (own_.process == 0) {
     std::vector<std::string> all;
-    for (Peer& peer : peers_) {
+    for (WorldPeer& peer : peers_) {
       all.push_back(*std::move(peer.gave));
       peer.gave.reset();
     }
     const std::string bytes = Pack(to_all ? all : std::vector<std::string>(all.size()));
-    for (Peer& peer : peers_) peer.socket.Put(FrameKind::kAll, bytes);
+    for (WorldPeer& peer : peers_) peer.socket.Put(FrameKind::kAll, bytes);
     // Bytes that the sockets do not take now go out with the next wait of this process.
     Pump(0);
     return all;
@@ -301,8 +323,35 @@ absl::Status TcpWorld::state() {
 
 void TcpWorld::Fail(const absl::Status& status) {
   if (!failure_.ok() || own_.processes == 1) return;
-  SetFailure(absl::AbortedError(absl::StrCat(NameOfPeer(own_.process), ": ", status.message())));
+  SetFailure(ToldBy(NameOfPeer(own_.process), status));
   Pump(0);
+}
+
+void TcpWorld::Working() {
+  const int64_t pause_ns = std::min(kTellWorkNs, settings_.exchange_ms * kWorldMs / 4);
+  if (own_.processes == 1 || NowNs() < times_.told_working_ns + pause_ns) return;
+  times_.told_working_ns = NowNs();
+  for (WorldPeer& peer : peers_) peer.socket.Put(FrameKind::kWaiting, "");
+  Pump(0);
+}
+
+bool TcpWorld::FirstAnswers(int64_t most_ms) {
+  if (own_.process == 0) return true;
+  const int64_t asked_ns = NowNs(), until_ns = asked_ns + most_ms * kWorldMs;
+  peers_[0].socket.Put(FrameKind::kWaiting, "");
+  while (failure_.ok() && times_.first_heard_ns < asked_ns && NowNs() < until_ns) {
+    Pump(until_ns - NowNs());
+  }
+  return !failure_.ok() || times_.first_heard_ns >= asked_ns;
+}
+
+void TcpWorld::WaitAnew() {
+  const bool first = own_.process == 0;
+  times_.waiting_until_ns =
+      NowNs() + settings_.exchange_ms * kWorldMs + (first ? 0 : kWorldGraceNs);
+  for (WorldPeer& peer : peers_) {
+    if (first && peer.gave.has_value()) peer.socket.Put(FrameKind::kWaiting, "");
+  }
 }
 
 void TcpWorld::SetFailure(absl::Status status, int except) {
@@ -329,7 +378,7 @@ void TcpWorld::Pump(int64_t wait_ns) {
   for (size_t i = 0; i < polled.size(); ++i) {
     if (polled[i].revents != 0) Service(of[i], polled[i].revents);
   }
-  for (Peer& peer : peers_) {  // frames queued by the handlers
+  for (WorldPeer& peer : peers_) {  // frames queued by the handlers
     std::string why;
     if (peer.socket.has_unsent()) (void)peer.socket.Write(&why);
   }
@@ -354,15 +403,17 @@ void TcpWorld::Service(int peer, short events) {
 
 void TcpWorld::Handle(int peer, Frame frame) {
   const bool first = own_.process == 0;
+  if (peer == 0) times_.first_heard_ns = NowNs();
   if (frame.kind == FrameKind::kGive && first && !peers_[peer].gave.has_value()) {
     peers_[peer].gave = std::move(frame.bytes);
     if (exchanging_) peers_[peer].socket.Put(FrameKind::kWaiting, "");
   } else if (frame.kind == FrameKind::kAll && !first && exchanging_ && !all_.has_value()) {
     all_ = std::move(frame.bytes);
-  } else if (frame.kind == FrameKind::kWaiting && !first) {
-    waiting_until_ns_ = NowNs() + settings_.exchange_ms * kWorldMs + kWorldGraceNs;
+  } else if (frame.kind == FrameKind::kWaiting) {
+    if (exchanging_) WaitAnew();
+    if (first) peers_[peer].socket.Put(FrameKind::kWaiting, "");
   } else if (frame.kind == FrameKind::kFail) {
-    SetFailure(ReadFail(frame.bytes, failure_.ok() ? &late_ : nullptr), peer);
+    SetFailure(AsTold(ReadFail(frame.bytes, failure_.ok() ? &late_ : nullptr)), peer);
   } else if (frame.kind == FrameKind::kBye) {
     peers_[peer].left = true;
   } else {
@@ -371,16 +422,16 @@ void TcpWorld::Handle(int peer, Frame frame) {
 }
 
 void TcpWorld::Lost(int peer, const std::string& why) {
-  Peer& lost = peers_[peer];
+  WorldPeer& lost = peers_[peer];
   lost.socket.Close();
   if (lost.left || !failure_.ok()) return;
-  SetFailure(absl::UnavailableError(
-      absl::StrCat(NameOfPeer(peer), " died, or ended without a word: ", why)));
+  SetFailure(AsLost(absl::UnavailableError(
+      absl::StrCat(NameOfPeer(peer), " died, or ended without a word: ", why))));
 }
 
 // Not for long: a peer that does not read now will not read later.
 void TcpWorld::Flush() {
-  const auto unsent = [](const Peer& peer) { return peer.socket.has_unsent(); };
+  const auto unsent = [](const WorldPeer& peer) { return peer.socket.has_unsent(); };
   const int64_t deadline_ns = NowNs() + kFlushNs;
   while (std::any_of(peers_.begin(), peers_.end(), unsent) && NowNs() < deadline_ns) {
     Pump(deadline_ns - NowNs());

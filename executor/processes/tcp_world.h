@@ -28,6 +28,19 @@
 
 namespace stringline {
 
+// Another process, as a process sees it: in process 0 any other, elsewhere process 0.
+struct WorldPeer {
+  FrameSocket socket;
+  bool left = false;  // said goodbye
+  std::optional<std::string> gave;
+};
+
+struct WorldTimes {
+  int64_t waiting_until_ns = 0;  // the deadline of the exchange
+  int64_t told_working_ns = 0;
+  int64_t first_heard_ns = 0;  // the last frame of process 0
+};
+
 class TcpWorld final : public World {
  public:
   // Returns when all processes have joined, or when a process has reported that it cannot run: then
@@ -49,20 +62,17 @@ class TcpWorld final : public World {
   int processes() const override { return own_.processes; }
   int process() const override { return own_.process; }
   std::string address() const override;
+  std::string NameOfRank(int rank) const override;
+  std::string NameOfProcess(int process) const override { return NameOfPeer(process); }
   absl::StatusOr<std::vector<std::string>> Exchange(absl::string_view mine) override;
   absl::StatusOr<std::vector<std::string>> GiveToFirst(absl::string_view mine) override;
   void Fail(const absl::Status& status) override;
+  void Working() override;
+  bool FirstAnswers(int64_t most_ms) override;
   std::vector<int> late() const override { return late_; }
   absl::Status state() override;
 
  private:
-  // Another process: in process 0 any other, elsewhere process 0.
-  struct Peer {
-    FrameSocket socket;
-    bool left = false;  // said goodbye
-    std::optional<std::string> gave;
-  };
-
   explicit TcpWorld(const TcpWorldSettings& settings);
 
   absl::Status Gather();
@@ -70,16 +80,15 @@ class TcpWorld final : public World {
   absl::Status WaitForNews(Newcomers* newcomers, int64_t deadline_ns);
   void Place(Newcomers::Arrival arrival, Newcomers* newcomers);
   std::string OwnAddress() const;
-  absl::Status Compare() const;
   void NoteTrouble(const Hello& of);
-  std::string Missing() const;
 
   // Reads and writes as much as possible now, after a wait of at most `wait_ns` for a socket.
   void Pump(int64_t wait_ns);
   void Service(int peer, short events);
   void Handle(int peer, Frame frame);
   void Lost(int peer, const std::string& why);
-  bool AllGave() const;
+  // The deadline of an exchange begins anew, also for those who have told process 0 their part.
+  void WaitAnew();
   void CheckAwaited();
   // An exchange; with `to_all` every process gets all texts, otherwise only process 0, and the
   // others get empty texts.
@@ -95,11 +104,11 @@ class TcpWorld final : public World {
   std::vector<int> local_;
   Hello own_;
   std::vector<std::string> hosts_;  // by process
-  std::vector<Peer> peers_;         // by process; only those connected to are open
+  std::vector<WorldPeer> peers_;    // by process; only those connected to are open
   std::string first_address_;       // of process 0, for other hosts
   std::optional<std::string> all_;
   bool exchanging_ = false;
-  int64_t waiting_until_ns_ = 0;
+  WorldTimes times_;
   std::vector<int> late_;
   absl::Status trouble_;    // for a process that cannot run, as told to the others
   int64_t trouble_ns_ = 0;  // the time at which trouble_ was known

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "executor/engine/lost_process.h"
 #include "schedlang/base/clock.h"
 
 namespace stringline {
@@ -165,7 +166,7 @@ WireAnswers WireFailure::AllAnswers() const {
 
 void WireFailure::Settle(absl::Status status) {
   if (settled()) return;
-  settled_ = std::move(status);
+  settled_ = AsTold(std::move(status));
   for (int p = 0; p < names_->processes(); ++p) {
     if (Decider() == names_->own()) Tell(p, WireFrame::kFail, {settled_});
   }

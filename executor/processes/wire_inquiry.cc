@@ -183,6 +183,17 @@ std::string DescribeBlame(const WireAnswers& answers) {
   for (;;) {
     seen[wait->rank] = true;
     const int peer = wait->peer;
+    // A rank that neither waits for a rank nor computes is in an exchange of the hosts, in which it
+    // waits for the process that does not answer.
+    if (answers.answered[peer] && waits[peer] == nullptr && !Computes(answers, peer)) {
+      const auto silent = std::find(answers.answered.begin(), answers.answered.end(), false);
+      if (silent != answers.answered.end()) {
+        const auto rank = static_cast<int>(silent - answers.answered.begin());
+        return absl::StrCat(DescribeDoing(answers, {rank}),
+                            DescribeWait(answers, *wait, answers.names[peer]), ", and ",
+                            DescribeDoing(answers, {peer}), DescribeKnown(answers, {rank}));
+      }
+    }
     // A computing rank may wait for the next message already: this wait does not block the rank.
     if (!answers.answered[peer] || waits[peer] == nullptr || Computes(answers, peer)) {
       return absl::StrCat(DescribeDoing(answers, {peer}), DescribeWait(answers, *wait, "it"),

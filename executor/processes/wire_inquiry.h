@@ -55,7 +55,8 @@ std::string DescribeDoing(const WireAnswers& answers, const std::vector<int>& ra
 
 // Follows the waits from the longest, at each rank along its blocking wait, or if unknown along its
 // longest. Names the rank at the end with its known state, the rank that waits for it, the time and
-// the call. Empty if no rank waits.
+// the call. Where that rank is in an exchange of the hosts, and a process does not answer, it names
+// a rank of this process. Empty if no rank waits.
 std::string DescribeBlame(const WireAnswers& answers);
 
 // For the ranks of a dead process: the ranks that waited for them, the times and calls, and the

@@ -10,6 +10,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "executor/engine/lost_process.h"
 #include "executor/processes/wire_connect.h"
 #include "schedlang/base/clock.h"
 #include "schedlang/base/status.h"
@@ -61,8 +63,12 @@ int Wires::NewGroup(absl::Span<const int> ranks) {
 absl::Status Wires::Connect() {
   if (world_->processes() == 1) return absl::OkStatus();
   if (!connected_) {
+    const int64_t most_ms = ConnectMs();
     absl::Status status =
-        ConnectProcesses(world_, settings_.proof, settings_.join_ms, &names_, &connections_);
+        ConnectProcesses(world_, settings_.proof, most_ms, &names_, &connections_);
+    // A failure of the exchange before it names who is late itself.
+    const bool late = absl::IsDeadlineExceeded(status) && !IsLost(status);
+    if (late) status = LateToConnect(most_ms, status);
     if (status.ok()) status = StartReading();
     if (!status.ok()) {
       world_->Fail(status);
@@ -72,6 +78,32 @@ absl::Status Wires::Connect() {
   }
   // No process sends before all have made their groups.
   return world_->Exchange("").status();
+}
+
+// Sooner than those lose patience who are connected already, and wait in an exchange.
+int64_t Wires::ConnectMs() const {
+  return settings_.wait_ms == 0 ? settings_.join_ms
+                                : std::min(settings_.join_ms, settings_.wait_ms * 3 / 4);
+}
+
+// Whoever did not connect was stopped, or still waits for the addresses from process 0.
+absl::Status Wires::LateToConnect(int64_t most_ms, const absl::Status& status) {
+  const absl::Status told = world_->state();
+  if (!told.ok()) return told;
+  std::vector<std::string> late;
+  for (int p = 0; p < names_.processes(); ++p) {
+    if (p != names_.own() && connections_[p].fd() < 0) late.push_back(names_.NameOf(p));
+  }
+  if (late.empty()) return status;
+  const std::string text =
+      absl::StrCat(absl::StrJoin(late, ", "), " did not connect to ", names_.NameOf(names_.own()),
+                   " within ", static_cast<double>(most_ms) / 1000, " s");
+  if (world_->FirstAnswers(settings_.ask_ms)) return AsLost(absl::DeadlineExceededError(text));
+  return AsLost(absl::DeadlineExceededError(
+      absl::StrCat(names_.NameOf(0),
+                   " does not answer: its process was stopped, or its host is "
+                   "lost; ",
+                   text)));
 }
 
 absl::Status Wires::StartReading() {

@@ -83,6 +83,8 @@ class Wires final : private WireReader {
     if (!status.ok()) failure_.Notice({status});
   }
 
+  int64_t ConnectMs() const;  // the most that all may take to connect
+  absl::Status LateToConnect(int64_t most_ms, const absl::Status& status);
   absl::Status StartReading();
   void Loop();
 

@@ -83,8 +83,12 @@
 // repeated `replicate` times, D / shard.
 //
 // `checkpoint` may be left out: {every: 200, folder: DIR, keep: 3} saves the state of the training
-// every so many steps and after SIGINT or SIGTERM in DIR/step-000200, …, and keeps the newest
-// (checkpoint/README.md).
+// every so many steps and after SIGINT, SIGTERM, SIGHUP or SIGUSR1 in DIR/step-000200, …, and keeps
+// the newest (checkpoint/README.md).
+//
+// `metrics` may be left out: {every: 10, file: metrics.jsonl, prometheus: 9400, tensorboard: DIR}
+// notes loss, speed, and each rank's times and waits after every so many steps and after the last
+// (tools/README.md, Watching a run).
 //
 // `evaluate` may be left out: {every: 100, text: valid.txt} prints the loss on other data after
 // every so many steps and after the last (training/evaluation.h). It takes the keys text, tokens,
@@ -97,7 +101,9 @@
 // computes again instead of keeping, `schedule` (the default) being all in the stages for which the
 // schedule says so; and recompute_weights [false]: a deferred weight gradient computes them
 // once more instead of keeping them from the input gradient (stages/recompute.h). From its seed
-// [1] come first values, the places of the data, and the masks of dropout (MaskKey).
+// [1] come first values, the places of the data, and the masks of dropout (MaskKey). Copies of
+// parameters are compared at the start, before every checkpoint and after the last step, and with
+// check_copies also after every so many steps (copy_check.h); it needs a model with such copies.
 #pragma once
 
 #include <cstdint>
@@ -130,6 +136,14 @@ struct DataFiles {
   PackedWish packed;
 };
 
+// The figures of a run's steps for those who watch it (tools/metrics/run_metrics.h).
+struct MetricsWish {
+  int64_t every = 0;        // metrics.every: steps; 0: none are noted
+  std::string file;         // metrics.file; "" (the default): metrics.jsonl beside the results
+  std::string prometheus;   // metrics.prometheus: a port, or an address; "": none
+  std::string tensorboard;  // metrics.tensorboard: a folder; "": none
+};
+
 // RunConfig::resume: from checkpoint.folder, if a checkpoint is there.
 inline constexpr char kResumeAuto[] = "auto";
 
@@ -152,6 +166,7 @@ struct RunConfig {
   uint64_t seed = 1;                  // train.seed, default 1
   int threads = 0;                    // train.threads, default 0: min(ranks, cores)
   int64_t log_every = 20;             // train.log_every, default 20: steps between reports
+  int64_t check_copies = 0;           // train.check_copies, default 0: not between checkpoints
   RecomputePolicy recompute = {
       .what = Recompute::kScheduled};   // train.recompute (a word or a list), recompute_weights
   Mesh mesh;                            // mesh.data, .expert, and .shard or .replicate
@@ -171,6 +186,7 @@ struct RunConfig {
     bool wanted() const { return every > 0 || alone; }
   } evaluate;
   CheckpointWish checkpoint;  // checkpoint.*
+  MetricsWish metrics;        // metrics.*
   std::string resume;         // not of the file: a checkpoint, a folder of them, or kResumeAuto;
                               // "": the run begins with its first step
   bool elastic = false;       // elastic, default false

@@ -8,17 +8,14 @@
 #include <limits>
 #include <memory>
 #include <optional>
-#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "executor/checkpoint/checkpoints.h"
-#include "executor/checkpoint/model_folder.h"
-#include "executor/checkpoint/model_sizes.h"
-#include "executor/checkpoint/resume.h"
 #include "executor/engine/available_memory.h"
 #include "executor/run/build_stages.h"
-#include "executor/torch_model/export_file.h"
+#include "executor/run/copy_check.h"
+#include "executor/run/run_start.h"
 #include "executor/training/least_memory.h"
 #include "executor/training/measured_costs.h"
 #include "executor/training/trainer.h"
@@ -55,20 +52,6 @@ AvailableMemory AllMemory(Backend* backend) {
   return all;
 }
 
-// Differs between any two starts of runs.
-std::string NewRunId() {
-  std::random_device device;
-  return absl::StrCat(absl::Hex(device(), absl::kZeroPad8), absl::Hex(device(), absl::kZeroPad8));
-}
-
-// A plan performs all of its steps, or none.
-absl::Status CheckSteps(const char* name, int64_t steps, const Plan& plan) {
-  if (steps % plan.steps == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("`", name, "` is ", steps, ", but the schedule performs ", plan.steps,
-                   " steps at once: a multiple of ", plan.steps, " would help"));
-}
-
 // The simulated step; in ready order that of the order that happens at these costs.
 absl::StatusOr<Timeline> Predicted(const Plan& plan, const Wiring& links, const CostModel& costs) {
   if (plan.window == 0) return Simulate(plan, links, costs);
@@ -86,14 +69,15 @@ class Run {
         hooks_(hooks),
         evaluation_(evaluation),
         before_(before),
-        costs_(trainer_->plan()) {}
+        costs_(trainer_->plan()),
+        copies_(trainer_.get()) {}
 
   absl::StatusOr<TrainResult> AllSteps() { return OrFailure(Steps()); }
 
   absl::StatusOr<Evaluated> EvaluateAlone() {
     return OrFailure([this]() -> absl::StatusOr<Evaluated> {
       SL_RETURN_IF_ERROR(BeginAndStart());
-      return EvaluateAt(resumed_.step);
+      return EvaluateAt(start_.resumed.step);
     }());
   }
 
@@ -107,38 +91,47 @@ class Run {
 
   absl::Status BeginAndStart() {
     if (evaluation_ != nullptr) SL_RETURN_IF_ERROR(Sequences().status());
-    SL_RETURN_IF_ERROR(Begin());
+    SL_ASSIGN_OR_RETURN(start_, StartRun(config_, data_, trainer_.get(), before_));
+    history_ = start_.resumed.history;
     if (hooks_.start) {
       SL_RETURN_IF_ERROR(hooks_.start(*trainer_));
       SL_RETURN_IF_ERROR(trainer_->RefreshWorking());
     }
-    if (hooks_.resumed && !resumed_.folder.empty()) SL_RETURN_IF_ERROR(hooks_.resumed(resumed_));
+    if (hooks_.resumed && !start_.resumed.folder.empty()) {
+      SL_RETURN_IF_ERROR(hooks_.resumed(start_.resumed));
+    }
     return absl::OkStatus();
   }
 
   absl::StatusOr<TrainResult> Steps() {
+    SL_RETURN_IF_ERROR(CheckCopiesAsked());
     SL_RETURN_IF_ERROR(BeginAndStart());
-    result_.steps = reported_steps_ = resumed_.step;
+    result_.steps = reported_steps_ = start_.resumed.step;
+    SL_RETURN_IF_ERROR(copies_.Compare(start_.resumed.step));
     start_ns_ = reported_ns_ = NowNs();
     while (result_.steps < config_.steps && !result_.stopped) {
       SL_RETURN_IF_ERROR(RunPlan(result_.steps));
       result_.steps += trainer_->plan().steps;
+      bool asked = false;
       if (result_.steps < config_.steps) {
-        SL_ASSIGN_OR_RETURN(result_.stopped, Stops());
+        SL_ASSIGN_OR_RETURN(asked, AsksForCheckpoint());
       }
-      SL_RETURN_IF_ERROR(TakeCheckpoint());
+      const bool due =
+          start_.checkpoints != nullptr && start_.checkpoints->IsDue(result_.steps, asked);
+      SL_RETURN_IF_ERROR(CompareCopies(due));
+      if (due) SL_RETURN_IF_ERROR(start_.checkpoints->Take(result_.steps, history_));
     }
     // A process lost in the last update leaves no whole model: then no final result is written.
     if (World* const world = trainer_->world()) SL_RETURN_IF_ERROR(world->Exchange("").status());
     result_.elapsed_s = static_cast<double>(NowNs() - start_ns_) * 1e-9;
-    if (checkpoints_ != nullptr) {
-      SL_RETURN_IF_ERROR(checkpoints_->Finish());
-      result_.checkpoint = checkpoints_->newest();
+    if (start_.checkpoints != nullptr) {
+      SL_RETURN_IF_ERROR(start_.checkpoints->Finish());
+      result_.checkpoint = start_.checkpoints->newest();
     }
     if (hooks_.end) SL_RETURN_IF_ERROR(hooks_.end(result_.steps, *trainer_));
     result_.tokens_per_step = trainer_->tokens_per_step();
     result_.tokens_per_second =
-        static_cast<double>(result_.tokens_per_step * (result_.steps - resumed_.step)) /
+        static_cast<double>(result_.tokens_per_step * (result_.steps - start_.resumed.step)) /
         result_.elapsed_s;
     result_.params = CountParams(config_.shape);
     result_.memory = trainer_->memory();
@@ -146,106 +139,64 @@ class Run {
     result_.host = trainer_->repeated_step().host_time();
     result_.not_captured = trainer_->repeated_step().refusal();
     SummariseLosses();
-    if (!result_.stopped) SL_RETURN_IF_ERROR(ComparePrediction());
+    const bool whole = !result_.stopped && result_.trained();
+    if (whole && is_first()) SL_RETURN_IF_ERROR(ComparePrediction());
     return std::move(result_);
+  }
+
+  // Called after the step: true if any process wants a checkpoint here, or to end the run, which is
+  // then stopped. The processes' reports about a checkpoint travel along.
+  absl::StatusOr<bool> AsksForCheckpoint() {
+    const bool stops = hooks_.stop && hooks_.stop();
+    const bool asks = hooks_.checkpoint && hooks_.checkpoint();
+    std::vector<std::string> told = {stops ? "s" : asks ? "c" : "-"};
+    if (start_.checkpoints != nullptr) told[0] += start_.checkpoints->Report();
+    if (World* const world = trainer_->world(); world != nullptr) {
+      SL_ASSIGN_OR_RETURN(told, world->Exchange(told[0]));
+    }
+    bool wanted = false;
+    for (std::string& one : told) {
+      result_.stopped = result_.stopped || one[0] == 's';
+      wanted = wanted || one[0] != '-';
+      one.erase(0, 1);
+    }
+    if (start_.checkpoints != nullptr) SL_RETURN_IF_ERROR(start_.checkpoints->Hear(told));
+    return wanted;
+  }
+
+  absl::Status CheckCopiesAsked() const {
+    if (config_.check_copies == 0 || copies_.has_copies()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("`train.check_copies` is ", config_.check_copies,
+                     ", but every parameter is in one place only: mesh.data would make copies, "
+                     "unless its state is shared out over all of them"));
+  }
+
+  // No checkpoint, and no model, is written of copies that differ.
+  absl::Status CompareCopies(bool checkpoint_due) {
+    const int64_t step = result_.steps;
+    const bool asked = config_.check_copies > 0 && step % config_.check_copies == 0;
+    const bool last = step == config_.steps || result_.stopped;
+    if (!asked && !last && !checkpoint_due) return absl::OkStatus();
+    return copies_.Compare(step);
   }
 
   bool is_first() const {
     return trainer_->world() == nullptr || trainer_->world()->process() == 0;
   }
 
-  // The parameters with which the run begins.
-  absl::Status Begin() {
-    const bool takes = config_.checkpoint.every > 0 && !config_.evaluate.alone;
-    std::unique_ptr<CheckpointFolder> folder;
-    if (takes && is_first()) {
-      SL_ASSIGN_OR_RETURN(folder, CheckpointFolder::Open(config_.checkpoint.folder, NewRunId()));
-    }
-    CheckpointState now = StateNow();
-    if (!config_.resume.empty()) SL_RETURN_IF_ERROR(ResumeRun(now));
-    if (resumed_.folder.empty() && !config_.model_export.empty()) {
-      SL_RETURN_IF_ERROR(
-          LoadExportedParams(config_.model_export, config_.shape, PlacesOf(*trainer_).all()));
-      SL_RETURN_IF_ERROR(trainer_->RefreshWorking());
-    }
-    if (resumed_.folder.empty() && !config_.model_folder.empty()) {
-      SL_RETURN_IF_ERROR(
-          LoadModelFolder(config_.model_folder, config_.shape, PlacesOf(*trainer_).all()));
-      SL_RETURN_IF_ERROR(trainer_->RefreshWorking());
-    }
-    if (!takes) return absl::OkStatus();
-    now.step = resumed_.step;
-    SL_ASSIGN_OR_RETURN(checkpoints_,
-                        Checkpoints::Make(config_.checkpoint, config_.shape, std::move(now),
-                                          trainer_.get(), std::move(folder), before_));
-    return absl::OkStatus();
-  }
+  bool IsLogged(int64_t step) const { return step % config_.log_every == 0; }
 
-  // The state common to all checkpoints of this run.
-  CheckpointState StateNow() const {
-    CheckpointState state;
-    state.seed = config_.seed;
-    state.data = data_.Identity();
-    state.microbatches = trainer_->microbatches();
-    state.microbatch = config_.shape.microbatch();
-    state.context = config_.shape.context();
-    state.deterministic = config_.deterministic;
-    for (auto& [name, value] : SizesOf(config_.shape)) state.model[name] = value;
-    return state;
-  }
-
-  // The first process chooses the checkpoint, all read the chosen checkpoint.
-  absl::Status ResumeRun(const CheckpointState& now) {
-    ChosenCheckpoint chosen;
-    const bool if_there = config_.resume == kResumeAuto;
-    if (is_first()) {
-      auto choice = ChooseCheckpoint(if_there ? config_.checkpoint.folder : config_.resume);
-      if (!choice.ok() && !(if_there && absl::IsNotFound(choice.status()))) return choice.status();
-      if (choice.ok()) chosen = *std::move(choice);
-    }
-    if (World* const world = trainer_->world(); world != nullptr) {
-      SL_ASSIGN_OR_RETURN(const std::vector<std::string> all, world->Exchange(chosen.folder));
-      chosen.folder = all.front();
-    }
-    if (chosen.folder.empty()) return absl::OkStatus();
-    SL_ASSIGN_OR_RETURN(CheckpointState state,
-                        Resume(chosen.folder, config_.shape, now, trainer_.get()));
-    if (!config_.evaluate.alone) SL_RETURN_IF_ERROR(CheckStepsLeft(chosen.folder, state.step));
-    history_ = state.history;
-    resumed_ = {chosen.folder, state.step, std::move(chosen.skipped), std::move(state.history)};
-    return absl::OkStatus();
-  }
-
-  absl::Status CheckStepsLeft(const std::string& checkpoint, int64_t step) const {
-    if (step >= config_.steps) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("`resume`: ", checkpoint, ": the checkpoint is of step ", step,
-                       ", but the run has ", config_.steps, " steps; more of them would help"));
-    }
-    return CheckSteps("train.steps less the checkpoint's", config_.steps - step, trainer_->plan());
-  }
-
-  // Called after the step: true if any process wants to end the run here. The processes' reports
-  // about a checkpoint travel along.
-  absl::StatusOr<bool> Stops() {
-    const bool wish = hooks_.stop && hooks_.stop();
-    std::vector<std::string> told = {wish ? "s" : "-"};
-    if (checkpoints_ != nullptr) told[0] += checkpoints_->Report();
-    if (World* const world = trainer_->world(); world != nullptr) {
-      SL_ASSIGN_OR_RETURN(told, world->Exchange(told[0]));
-    }
-    const bool stops =
-        std::any_of(told.begin(), told.end(), [](const std::string& one) { return one[0] == 's'; });
-    for (std::string& one : told) one.erase(0, 1);
-    if (checkpoints_ != nullptr) SL_RETURN_IF_ERROR(checkpoints_->Hear(told));
-    return stops;
-  }
-
-  absl::Status TakeCheckpoint() {
-    if (checkpoints_ == nullptr) return absl::OkStatus();
-    const int64_t step = result_.steps;
-    if (!checkpoints_->IsDue(step, result_.stopped)) return absl::OkStatus();
-    return checkpoints_->Take(step, history_);
+  // True if process 0 looks at the times of the plan's run behind so many steps: for a report, for
+  // metrics, or for the costs. The same in all processes.
+  bool LooksAtTimes(int64_t step) const {
+    const int64_t behind = step + trainer_->plan().steps;
+    const auto is_due = [&](int64_t every) {
+      return every > 0 && behind / every > step / every;
+    };
+    return step == start_.resumed.step || behind == config_.steps || GivesCosts(step) ||
+           is_due(config_.log_every) || is_due(config_.metrics.every) ||
+           is_due(config_.evaluate.every);
   }
 
   // Performs the steps of the plan behind so many; one, for most plans.
@@ -258,6 +209,8 @@ class Run {
     const StepTime each = {(NowNs() - began.wall_ns) / steps,
                            (ProcessorNs() - began.processor_ns) / steps};
     result_.step_times.insert(result_.step_times.end(), static_cast<size_t>(steps), each);
+    const bool looks = LooksAtTimes(step);
+    if (looks) SL_RETURN_IF_ERROR(trainer_->GatherTimes());
     for (const TrainStep& one : done) {
       history_.grad_norms.push_back(one.grad_norm);
       history_.learning_rates.push_back(one.learning_rate);
@@ -272,8 +225,9 @@ class Run {
     }
     std::optional<TrainProgress> now;  // alike for all steps of the plan
     for (const TrainStep& one : done) {
-      const bool first = one.step == resumed_.step + 1, last = one.step == config_.steps;
-      if (first || last || one.validation_nats || one.step % config_.log_every == 0) {
+      const bool first = one.step == start_.resumed.step + 1, last = one.step == config_.steps;
+      const bool reports = first || last || one.validation_nats || IsLogged(one.step);
+      if (reports && is_first()) {
         if (!now) now = ProgressAt(behind);
         static_cast<TrainStep&>(*now) = one;
         if (hooks_.report) hooks_.report(*now);
@@ -401,13 +355,17 @@ class Run {
 
   // The first run of the plan warms up memory and caches, the last is to be predicted; the shortest
   // runs measure these all the same.
-  void KeepCosts(int64_t step) {
+  bool GivesCosts(int64_t step) const {
     const int steps = trainer_->plan().steps;
     const int64_t behind = (config_.steps - step) / steps - 1;  // runs of the plan
-    const int64_t runs = (config_.steps - resumed_.step) / steps;
-    const bool begins = step == resumed_.step;
+    const int64_t runs = (config_.steps - start_.resumed.step) / steps;
+    const bool begins = step == start_.resumed.step;
     const bool inner = (!begins && behind > 0) || runs <= 2;
-    if (!inner || behind > kMeasuredSteps) return;
+    return inner && behind <= kMeasuredSteps;
+  }
+
+  void KeepCosts(int64_t step) {
+    if (!is_first() || !GivesCosts(step)) return;
     const Timeline measured = trainer_->Measured();
     costs_.Add(measured);
     networks_.Add(MeasureNetwork(trainer_->plan(), measured, trainer_->links()).all);
@@ -436,7 +394,7 @@ class Run {
     progress.tokens_per_second = tokens * static_cast<double>(step - reported_steps_) / passed_s;
     progress.bubble = MeasureBubbles(trainer_->Measured()).rate;
     progress.elapsed_s = static_cast<double>(now_ns - start_ns_) * 1e-9;
-    progress.left_s = progress.elapsed_s / static_cast<double>(step - resumed_.step) *
+    progress.left_s = progress.elapsed_s / static_cast<double>(step - start_.resumed.step) *
                       static_cast<double>(config_.steps - step);
     reported_ns_ = now_ns;
     reported_steps_ = step;
@@ -446,7 +404,7 @@ class Run {
   void SummariseLosses() {
     result_.losses_nats = history_.losses_nats;
     result_.dropped = history_.dropped;
-    result_.resumed = {resumed_.folder, resumed_.step, resumed_.skipped, {}};
+    result_.resumed = {start_.resumed.folder, start_.resumed.step, start_.resumed.skipped, {}};
     const std::vector<double>& losses = result_.losses_nats;
     const size_t last = std::max<size_t>(1, losses.size() / 10);
     double sum = 0;
@@ -478,9 +436,9 @@ class Run {
   const AvailableMemory before_;             // on the host, when nothing was made
   MeasuredCosts costs_;
   NetworkSums networks_;
+  CopyCheck copies_;
   StepHistory history_;
-  ResumedRun resumed_;
-  std::unique_ptr<Checkpoints> checkpoints_;  // null: none are taken
+  RunStart start_;
   TrainResult result_;
   int64_t start_ns_ = 0;
   int64_t reported_ns_ = 0;
@@ -542,6 +500,7 @@ absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
   SL_RETURN_IF_ERROR(CheckSteps("train.steps", config.steps, lowered));
   SL_RETURN_IF_ERROR(CheckSteps("checkpoint.every", config.checkpoint.every, lowered));
   SL_RETURN_IF_ERROR(CheckSteps("evaluate.every", config.evaluate.every, lowered));
+  SL_RETURN_IF_ERROR(CheckSteps("train.check_copies", config.check_copies, lowered));
   const AvailableMemory before = FindAvailableMemory();
   SL_RETURN_IF_ERROR(CheckData(config, data, config.data));
   if (wanted != nullptr) {

@@ -61,7 +61,8 @@ struct TrainHooks {
   std::function<absl::Status(Trainer& trainer)> start;
   // Once, after `start`, where a checkpoint was resumed. An error ends the run.
   std::function<absl::Status(const ResumedRun& resumed)> resumed;
-  // After the first step, every config.log_every steps, with every evaluation and after the last.
+  // After the first step, every config.log_every steps, with every evaluation and after the last;
+  // in process 0 alone.
   std::function<void(const TrainProgress&)> report;
   // Every step of a plan without UPDATE, after the gradients and before the update: sums over the
   // step's tokens, the same in every copy of a stage.
@@ -71,6 +72,8 @@ struct TrainHooks {
   std::function<absl::Status(const TrainStep& step, Trainer& trainer)> after_step;
   // Asked after every run of the plan but the last: true ends the run at this step.
   std::function<bool()> stop;
+  // Asked with it: true takes a checkpoint behind this step, if the run takes some.
+  std::function<bool()> checkpoint;
   // Once, after an error of a step or of a hook; returns the error to report instead.
   std::function<absl::Status(const absl::Status& error, Trainer& trainer)> failed;
   // Once, after the last step, also where `stop` ended the run; not after an error.
@@ -101,6 +104,8 @@ struct TrainResult {
   // run.
   int64_t steps = 0;
   bool stopped = false;
+  // False: a checkpoint of the last step was resumed, and only saved.
+  bool trained() const { return steps > resumed.step; }
   int64_t params = 0;
   int64_t tokens_per_step = 0;
   double first_loss_nats = 0;
@@ -118,7 +123,7 @@ struct TrainResult {
   HostTime host;                      // whole steps
   std::vector<StepTime> step_times;   // every step of this run
   std::string not_captured;           // why steps were not, although they should be; or ""
-  // Empty after a stop:
+  // Empty after a stop, and where nothing was trained:
   Timeline measured;  // the last step, of the mesh's coordinate 0
   // The all-to-alls of a step of coordinate 0, summed over its ranks: the mean over the steps that
   // gave the costs.

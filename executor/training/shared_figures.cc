@@ -60,29 +60,40 @@ void SharedFigures::ForStagesOf(const LocalRanks& ranks, Visit visit) const {
 absl::Status SharedFigures::ShareStep() {
   World* const world = job_->world();
   if (world == nullptr) return absl::OkStatus();
-  const Plan& plan = job_->plan();
-  const int recorded = job_->settings().record ? job_->mesh().coordinates() : 0;
   PackedNumbers mine;
   ForStagesOf(job_->local(), [&](int c, StageId stage) {
     for (const absl::Span<float> given : pipelines_->stages(c).Given(stage)) {
       mine.AddAll<float>(given);
     }
   });
-  for (int c = 0; c < recorded; ++c) {
-    pipelines_->recorder(c)->Pack(plan, job_->local().Of(c), clock_ahead_ns_, &mine);
-  }
   SL_ASSIGN_OR_RETURN(const std::vector<std::string> all, world->Exchange(mine.bytes()));
   for (int process = 0; process < world->processes(); ++process) {
     if (process == world->process()) continue;
-    const LocalRanks& ranks = processes_[process];
     NumberReader numbers(all[process]);
-    ForStagesOf(ranks, [&](int c, StageId stage) {
+    ForStagesOf(processes_[process], [&](int c, StageId stage) {
       for (const absl::Span<float> given : pipelines_->stages(c).Given(stage)) {
         numbers.TakeAll(given);
       }
     });
-    for (int c = 0; c < recorded; ++c) {
-      pipelines_->recorder(c)->Take(plan, ranks.Of(c), clock_ahead_ns_, process == 0, &numbers);
+    SL_CHECK(numbers.done()) << "process " << process << " told more than was asked";
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SharedFigures::GatherTimes() {
+  World* const world = job_->world();
+  if (world == nullptr || !job_->settings().record) return absl::OkStatus();
+  const Plan& plan = job_->plan();
+  const int coordinates = job_->mesh().coordinates();
+  PackedNumbers mine;
+  for (int c = 0; c < coordinates; ++c) {
+    pipelines_->recorder(c)->Pack(plan, job_->local().Of(c), clock_ahead_ns_, &mine);
+  }
+  SL_ASSIGN_OR_RETURN(const std::vector<std::string> all, world->GiveToFirst(mine.bytes()));
+  for (int process = 1; process < world->processes() && world->process() == 0; ++process) {
+    NumberReader numbers(all[process]);
+    for (int c = 0; c < coordinates; ++c) {
+      pipelines_->recorder(c)->Take(plan, processes_[process].Of(c), clock_ahead_ns_, &numbers);
     }
     SL_CHECK(numbers.done()) << "process " << process << " told more than was asked";
   }

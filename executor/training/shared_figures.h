@@ -1,6 +1,7 @@
-// The exchange between the processes of a run that gives each the memory, the losses, the norm and
-// the times of all ranks. A process packs its ranks' figures in a common order: by coordinate, rank
-// and stage. Without a world every exchange does nothing.
+// The exchange between the processes of a run that gives each the memory, the losses and the norm
+// of all ranks, and process 0 their times when somebody looks at them. A process packs its ranks'
+// figures in a common order: by coordinate, rank and stage. Without a world every exchange does
+// nothing.
 #pragma once
 
 #include <cstdint>
@@ -26,9 +27,11 @@ class SharedFigures {
   // All ranks, in the order of the coordinates.
   const std::vector<RankBytes>& rank_bytes() const { return rank_bytes_; }
 
-  // Losses, tallies and times of the plan's steps; then the squares of their gradients.
+  // Losses and tallies of the plan's steps; then the squares of their gradients.
   absl::Status ShareStep();
   absl::Status ShareSquares(GradientNorm* norm);
+  // Gives the times of the plan's last run to process 0, which then knows those of all ranks.
+  absl::Status GatherTimes();
   // The first non-empty text among all processes.
   absl::StatusOr<std::string> ShareText(const std::string& text);
 

@@ -1,6 +1,6 @@
 // Trains a model cut into stages with any plan, on the ranks of this process: all ranks, or those
 // assigned by a World. Then every process makes the same calls in the same order, and has the same
-// losses, norms and times of all ranks.
+// losses and norms; times of all ranks come to process 0 where GatherTimes asks for them.
 //
 // A step: fill in the data, ComputeGradients (every copy of the pipeline runs once, and gradients
 // are summed over all copies of a stage), Update. Losses and gradients are sums over the step's
@@ -163,8 +163,11 @@ class Trainer {
   const MemoryPlan& memory() const { return pipelines_->stages(0).memory(); }
   // All ranks: those of coordinate 0, then those of coordinate 1, and so on. With evaluations.
   std::vector<RankBytes> rank_bytes() const;
+  // Brings the times of the last step of all ranks to process 0; others know those of their own
+  // ranks. All processes call it, between steps. Errors as World::Exchange.
+  absl::Status GatherTimes() { return figures_->GatherTimes(); }
   // The last step of a coordinate as observed, and as rewritten by when_ready.h; both need
-  // settings.record.
+  // settings.record, and all ranks' times.
   Timeline Observed(int coordinate = 0) const {
     return pipelines_->recorder(coordinate)->Observed(plan());
   }

@@ -136,14 +136,13 @@ PeakBytes PeakBytesOf(const Plan& plan, RankId rank, const std::vector<StageSize
   PeakBytes peak{live, plan.first[rank.value]};
   const auto bytes_of = [&](const Action& action, Values values, bool given) {
     int64_t sum = 0;
-    for (int v = 0; v < kStageValues; ++v) {
-      const auto value = static_cast<StageValue>(v);
-      if ((values & SetOf(value)) == 0 || IsOnHost(value) || IsAway(value)) continue;
+    ForEachOf(values, [&](StageValue value) {
+      if (IsOnHost(value) || IsAway(value)) return;
       const MicrobatchId m = given ? GivenTo(plan, action.microbatch, value) : action.microbatch;
       ForEachEntry(plan, action, value, [&](StageId entry) {
         sum += bytes[entry.value].of_microbatch[value] * SlicesIn(plan, m, value);
       });
-    }
+    });
     return sum;
   };
   ForEachGroup(plan, rank, [&](uint32_t begin, uint32_t end) {
@@ -234,14 +233,13 @@ using ValueOf = std::tuple<StageId, MicrobatchId, StageValue>;
 std::set<ValueOf> AliveDuring(const Plan& plan, RankId rank, uint32_t last) {
   std::set<ValueOf> alive;
   const auto change = [&](const Action& action, Values values, bool gives) {
-    for (int v = 0; v < kStageValues; ++v) {
-      const auto value = static_cast<StageValue>(v);
-      if ((values & SetOf(value)) == 0 || IsOnHost(value) || IsAway(value)) continue;
+    ForEachOf(values, [&](StageValue value) {
+      if (IsOnHost(value) || IsAway(value)) return;
       ForEachEntry(plan, action, value, [&](StageId entry) {
         if (gives) alive.emplace(entry, GivenTo(plan, action.microbatch, value), value);
         if (!gives) alive.erase({entry, action.microbatch, value});
       });
-    }
+    });
   };
   ForEachGroup(plan, rank, [&](uint32_t begin, uint32_t end) {
     if (begin > last) return;

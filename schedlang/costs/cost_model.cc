@@ -280,6 +280,7 @@ class CostResolver {
     links.node_ranks = One("node.ranks");
     links.inside = {One("node.p2p", links.between.latency_ns),
                     One("node.bandwidth", links.between.bandwidth)};
+    links.slow = spec_.formula->slow_pairs;
     return links;
   }
 
@@ -290,6 +291,7 @@ class CostResolver {
 
   // Adds the formula's values for keys that are not given.
   void AddFormula(CostFormula formula) {
+    formula.model.slices = plan_.slices;
     const ModelShape& model = formula.model;
     formula.machine.host_bandwidth = static_cast<double>(One("host.bandwidth"));
     forwards_ns_ = 0;
@@ -334,6 +336,7 @@ class CostResolver {
       memory(MemoryClass::kSavedForWeight, stage.saved_for_w);
       memory(MemoryClass::kStash, stage.stash);
     }
+    if (!HasUpdates(plan_)) values.erase("UPDATE");
     gradients_given_ = Has(KeyOf(MemoryClass::kGradients));
     const bool whole_backward = spec_.values.count("B") > 0;
     if (whole_backward) {
@@ -377,7 +380,7 @@ class CostResolver {
            share_from(Sharding::kOptimizer, OptimizerBytes(model, stage.parameters)));
     const int64_t update_ns =
         UpdateNs(model, spec_.formula->machine, share_from(Sharding::kOptimizer, stage.parameters));
-    if (HasUpdates(plan_)) (*values)["UPDATE"].push_back(update_ns);
+    (*values)["UPDATE"].push_back(update_ns);
     model_.behind_step.push_back(update_ns);
     if (!times) return;
     (*values)["reduce"].push_back(times->reduce_ns);

@@ -31,6 +31,7 @@ namespace stringline {
 struct CostFormula {
   ModelShape model;
   MachineSpeed machine;
+  std::vector<SlowPair> slow_pairs = {};  // the planner's: they slow collectives (data_parallel.h)
   friend bool operator==(const CostFormula&, const CostFormula&) = default;
 };
 

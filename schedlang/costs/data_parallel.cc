@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <vector>
 
 namespace stringline {
@@ -46,6 +47,21 @@ class StageCopies {
   }
 
   int64_t holders() const { return static_cast<int64_t>(holders_.size()); }
+
+  // The links with the slow ones among the ranks that hold the stage, numbered from the first of
+  // each of them.
+  MeshLinks WithSlowOfStage() const {
+    MeshLinks own = links_;
+    own.slow.clear();
+    const int64_t ranks = model_.tensor * model_.sequence * model_.copies;
+    for (const SlowPair& slow : links_.slow) {
+      const int64_t holder = slow.a / ranks;
+      if (holder != slow.b / ranks) continue;
+      if (std::find(holders_.begin(), holders_.end(), holder) == holders_.end()) continue;
+      own.slow.push_back({slow.a % ranks, slow.b % ranks, slow.share});
+    }
+    return own;
+  }
 
   // The link of rings over all shares: a group for each replica, expert coordinate and holder.
   RingLink LinkOfShares() const {
@@ -129,8 +145,58 @@ struct EvenGroup {
     if (links.node_ranks == 0) return 1;
     return std::clamp<int64_t>(links.node_ranks / step, 1, count);
   }
-  // The link of a ring over the group, its latency the mean of the ring's hops.
+  // The link of a ring over the group with its slow ones.
   RingLink Link(const MeshLinks& links) const {
+    return Slowed(EvenLink(links), SlowShare(links));
+  }
+  // The link of its exchange inside a node, or between nodes: a slow one has bytes for one of a
+  // rank's partners there.
+  RingLink ExchangeLink(const MeshLinks& links, bool between) const {
+    const int64_t near = InNode(links);
+    const int64_t partners = between ? count / near - 1 : near - 1;
+    double most = 0;
+    for (const SlowPair& slow : links.slow) {
+      const std::optional<Pair> pair = PairOf(slow, near);
+      if (!pair || (pair->nodes > 0) != between || (between && pair->places > 0)) continue;
+      most = std::max(most, slow.share / static_cast<double>(partners));
+    }
+    return Slowed(between || links.node_ranks == 0 ? links.between : links.inside, most);
+  }
+
+ private:
+  // Two ranks of one group: how many nodes and places in a node they are apart.
+  struct Pair {
+    int64_t nodes = 0, places = 0;
+  };
+  std::optional<Pair> PairOf(const SlowPair& slow, int64_t near) const {
+    const bool same = slow.a / (step * count) == slow.b / (step * count);
+    if (!same || slow.a % step != slow.b % step) return std::nullopt;
+    const int64_t a = slow.a / step % count, b = slow.b / step % count;
+    return Pair{std::abs(a / near - b / near), std::abs(a % near - b % near)};
+  }
+
+  // The largest share by which a slow link makes the ring's hops longer.
+  double SlowShare(const MeshLinks& links) const {
+    const int64_t near = InNode(links), nodes = (count + near - 1) / near;
+    double most = 0;
+    for (const SlowPair& slow : links.slow) {
+      const std::optional<Pair> pair = PairOf(slow, near);
+      if (!pair) continue;
+      const bool inside = pair->nodes == 0 && (pair->places == 1 || pair->places == near - 1);
+      const bool across = pair->places == 0 && (pair->nodes == 1 || pair->nodes == nodes - 1);
+      if (inside || across) most = std::max(most, slow.share);
+    }
+    return most;
+  }
+
+  static RingLink Slowed(RingLink link, double share) {
+    link.latency_ns = std::llround(static_cast<double>(link.latency_ns) * (1 + share));
+    link.bandwidth = std::llround(static_cast<double>(link.bandwidth) / (1 + share));
+    return link;
+  }
+
+  // The link of a ring over the group, its latency the mean of the ring's hops.
+  RingLink EvenLink(const MeshLinks& links) const {
     const int64_t near = InNode(links);
     if (links.node_ranks > 0 && near == count) return links.inside;
     RingLink link = links.between;
@@ -217,7 +283,7 @@ CollectiveTimes TimesOfCollectives(const Plan& plan, StageId stage, const ModelS
                                    const MeshLinks& links) {
   const StageCopies copies(plan, stage, model, links);
   if (model.layout == MeshLayout::kMegatron) {
-    return TimesOfMegatron(model, sharding, part, copies.holders(), links);
+    return TimesOfMegatron(model, sharding, part, copies.holders(), copies.WithSlowOfStage());
   }
   const RingLink of_shares = copies.LinkOfShares();
   double gather_ns = 0, reduce_ns = 0;
@@ -254,13 +320,15 @@ MicrobatchWaits WaitsOf(const CollectiveTimes& times, const StageFormula& part) 
 
 LayerLinks LinksOfLayers(const Plan& plan, StageId stage, const ModelShape& model,
                          const MeshLinks& links) {
+  const StageCopies copies(plan, stage, model, links);
   if (model.layout == MeshLayout::kMegatron) {
+    const MeshLinks own = copies.WithSlowOfStage();
     const EvenGroup experts = {model.expert, 1};
-    return {EvenGroup{model.tensor, 1}.Link(links), links.between,
-            EvenGroup{model.sequence, model.tensor}.Link(links),
-            links.node_ranks > 0 ? links.inside : links.between, experts.InNode(links)};
+    return {EvenGroup{model.tensor, 1}.Link(own), experts.ExchangeLink(own, /*between=*/true),
+            EvenGroup{model.sequence, model.tensor}.Link(own),
+            experts.ExchangeLink(own, /*between=*/false), experts.InNode(own)};
   }
-  return StageCopies(plan, stage, model, links).LinksOfLayers(plan.stage(stage).rank.value);
+  return copies.LinksOfLayers(plan.stage(stage).rank.value);
 }
 
 int64_t CopiesOf(const ModelShape& model) {

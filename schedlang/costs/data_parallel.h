@@ -19,7 +19,10 @@
 // and state is shared out over all copies of it: S D for what is not of experts, T S D / `expert`
 // for experts. Its distributed optimizer (`sharding: optimizer`) scatters gradients, too. Groups
 // are taken to begin where nodes do. Where a node has more than one rank of a group, each of them
-// has a port: a ring between nodes has min(w inside, ranks in the node times w between).
+// has a port: a ring between nodes has min(w inside, ranks in the node times w between). A slow
+// link between two GPUs slows the rings in which they are neighbours, in one node or at the same
+// place of neighbouring nodes, and by its part of the bytes the exchange of experts' rows between
+// them.
 //
 // The times are those of a ring of n ranks, which passes n - 1 times B / n bytes on:
 //
@@ -51,6 +54,7 @@
 #include <cstdint>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "schedlang/costs/formula.h"
 #include "schedlang/plan/plan.h"
@@ -68,9 +72,10 @@ double RingNs(int64_t bytes, int64_t calls, int64_t ranks, const RingLink& link)
 
 // The links between two ranks of the mesh.
 struct MeshLinks {
-  RingLink between;        // nodes
-  RingLink inside;         // a node
-  int64_t node_ranks = 0;  // 0: no nodes, every link is `between`
+  RingLink between;                 // nodes
+  RingLink inside;                  // a node
+  int64_t node_ranks = 0;           // 0: no nodes, every link is `between`
+  std::vector<SlowPair> slow = {};  // in Megatron's layout
 };
 
 struct CollectiveTimes {

@@ -19,6 +19,10 @@ struct LayerSizes {
   double out = 0;      // channels that leave the non-linearity
 };
 
+// The share of a layer's waits for experts that stays where every expert has a known number of
+// rows.
+constexpr double kWaitWithCapacity = 0.25;
+
 double Entries(const ModelShape& model) { return model.kind == kGptModel ? 1 : 2; }
 
 // Sizes of a network of h x f matrices, gated or not.
@@ -37,9 +41,9 @@ LayerSizes DenseLayer(const ModelShape& model) {
 
 LayerSizes ExpertLayer(const ModelShape& model) {
   if (model.kind != kMoeModel) return {};
-  LayerSizes sizes =
-      NetworkOf(model, static_cast<double>(model.experts), static_cast<double>(model.top_k),
-                static_cast<double>(model.expert_hidden));
+  LayerSizes sizes = NetworkOf(model, static_cast<double>(model.experts),
+                               RowsKept(model) * static_cast<double>(model.top_k),
+                               static_cast<double>(model.expert_hidden));
   // Tensor-parallel ranks have a slice of every expert of theirs, or whole ones.
   sizes.weights /= static_cast<double>(model.expert);
   if (model.layout == MeshLayout::kMegatron) sizes.weights *= static_cast<double>(model.tensor);
@@ -115,22 +119,14 @@ class RankWork {
         narrow_(IsNarrow(model.precision)),
         speed_(SpeedOf(machine, model.precision)),
         wide_(SpeedOf(machine, Precision::kBf16)),
-        share_(static_cast<double>(model.tensor)) {}
+        share_(static_cast<double>(model.tensor)),
+        slices_(static_cast<double>(model.slices)) {}
 
   const Times& times() const { return times_; }
 
-  // `groups` products alike, of m x k by k x n.
-  void Multiply(double m, double k, double n, double groups = 1) {
-    const ProductSpeed& speed = narrow_ ? speed_ : wide_;
-    const double bytes = groups * (m * k + k * n + m * n) * 2;
-    const auto product_ns = [&](double rows, double columns) {
-      const double ns = 2 * m * k * n * groups / speed.flops / speed.efficiency * 1e9 /
-                        FilledShare(rows, columns, groups);
-      return machine_.processors > 0 ? std::max(ns, MovedNs(bytes)) : ns;
-    };
-    times_.forward += product_ns(m, n) + (narrow_ ? MovedNs(4 * m * k * groups) : 0);
-    times_.input += product_ns(m, k) + (narrow_ ? MovedNs(4 * m * n * groups) : 0);
-    times_.weight += product_ns(k, n);
+  // `groups` products alike, of m x k by k x n; each slice has its part of the m rows.
+  void Multiply(double rows, double k, double n, double groups = 1) {
+    times_ = times_ + slices_ * OfProducts(rows / slices_, k, n, groups);
   }
   // The same in 16 bits whatever the precision.
   void MultiplyWide(double m, double k, double n) {
@@ -138,21 +134,22 @@ class RankWork {
     Multiply(m, k, n);
     narrow_ = narrow;
   }
-  // Operations of all tensor-parallel ranks.
-  void Attend(double flops) {
+  // Operations of all tensor-parallel ranks, `more` times as many in I.
+  void Attend(double flops, double more) {
     const double rate = wide_.flops * share_;
     const double forward = machine_.attention > 0 ? machine_.attention : wide_.efficiency;
     const double input = machine_.attention_gradient > 0 ? machine_.attention_gradient : forward;
     times_.forward += flops / rate / forward * 1e9;
-    times_.input += 2.5 * flops / rate / input * 1e9;
+    times_.input += more * flops / rate / input * 1e9;
   }
   // Bytes of all tensor-parallel ranks, in F; twice as many in I.
-  void Move(double bytes) {
-    times_.forward += MovedNs(bytes / share_);
-    times_.input += 2 * MovedNs(bytes / share_);
+  void Move(double bytes) { Move(bytes, 2 * bytes); }
+  void Move(double forward, double input) {
+    times_.forward += MovedNs(forward / share_);
+    times_.input += MovedNs(input / share_);
   }
-  void WaitForExperts() {  // as Megatron does
-    const auto ns = static_cast<double>(speed_.experts_ns);
+  void WaitForExperts(double experts) {  // as Megatron does, in every slice
+    const double ns = slices_ * experts * static_cast<double>(speed_.experts_ns);
     times_.forward += ns / 3;
     times_.input += 2 * ns / 3;
   }
@@ -161,6 +158,18 @@ class RankWork {
   double MovedNs(double bytes) const {
     const double rate = machine_.memory_bandwidth * machine_.memory_efficiency;
     return rate > 0 ? bytes / rate * 1e9 : 0;
+  }
+
+  Times OfProducts(double m, double k, double n, double groups) const {
+    const ProductSpeed& speed = narrow_ ? speed_ : wide_;
+    const double bytes = groups * (m * k + k * n + m * n) * 2;
+    const auto product_ns = [&](double rows, double columns) {
+      const double ns = 2 * m * k * n * groups / speed.flops / speed.efficiency * 1e9 /
+                        FilledShare(rows, columns, groups);
+      return machine_.processors > 0 ? std::max(ns, MovedNs(bytes)) : ns;
+    };
+    return {product_ns(m, n) + (narrow_ ? MovedNs(4 * m * k * groups) : 0),
+            product_ns(m, k) + (narrow_ ? MovedNs(4 * m * n * groups) : 0), product_ns(k, n)};
   }
 
   // The share of the machine that tiles of so many results keep busy.
@@ -177,7 +186,7 @@ class RankWork {
   const MachineSpeed& machine_;
   bool narrow_;
   const ProductSpeed speed_, wide_;
-  const double share_;
+  const double share_, slices_;
   Times times_;
 };
 
@@ -212,9 +221,11 @@ class LayerWork {
     }
     work.Multiply(tokens_, sizes_.result / tensor_, h_);
     if (routes) work.MultiplyWide(tokens_ / tensor_, h_, static_cast<double>(model_.experts));
-    work.Attend(Scores());
-    if (model_.writes_scores)
-      work.Move(7 * 2 * tokens_ * static_cast<double>(model_.context * model_.heads));
+    AddScores(&work);
+    if (model_.writes_scores) {
+      const double scores = tokens_ * static_cast<double>(model_.context * model_.heads);
+      work.Move(13 * scores, 19 * scores);
+    }
     work.Move(Unit() * (5 + 2 * (sizes_.queries + sizes_.keys) / h_));
     return work.times();
   }
@@ -226,7 +237,7 @@ class LayerWork {
   }
   Times Experts() const {
     RankWork work(model_, machine_);
-    const auto top_k = static_cast<double>(model_.top_k);
+    const double top_k = RowsKept(model_) * static_cast<double>(model_.top_k);
     const auto hidden = static_cast<double>(model_.expert_hidden);
     const bool whole = model_.layout == MeshLayout::kMegatron;
     const double here = static_cast<double>(model_.experts) / static_cast<double>(model_.expert);
@@ -237,7 +248,7 @@ class LayerWork {
     work.Move(Unit() * top_k * ((Entries(model_) + 1) * hidden / h_ + 6));
     if (model_.shared_hidden > 0) AddNetwork(static_cast<double>(model_.shared_hidden), &work);
     work.Move(Unit() * 5);
-    if (whole) work.WaitForExperts();
+    if (whole) work.WaitForExperts(here * (model_.capacity > 0 ? kWaitWithCapacity : 1));
     return work.times();
   }
   Times Head() const {
@@ -255,7 +266,7 @@ class LayerWork {
   }
   Times OfScores() const {
     RankWork work(model_, machine_);
-    work.Attend(Scores());
+    AddScores(&work);
     return work.times();
   }
   // F's work that is done again where layers do what is cheap again.
@@ -271,6 +282,8 @@ class LayerWork {
  private:
   double Unit() const { return tokens_ * h_ * static_cast<double>(model_.bytes); }
 
+  // Attention that is not fused finds its scores again where it wrote them.
+  void AddScores(RankWork* work) const { work->Attend(Scores(), model_.writes_scores ? 2 : 2.5); }
   // Latent attention's products behind the latent vectors.
   void AddLast(RankWork* work) const {
     const auto q_rank = static_cast<double>(model_.q_rank);
@@ -390,6 +403,11 @@ Halves TimesOfHalves(const ModelShape& model, const MachineSpeed& machine, const
 }
 
 }  // namespace
+
+double RowsKept(const ModelShape& model) {
+  if (model.capacity == 0 || model.layout == MeshLayout::kOwn) return 1;
+  return static_cast<double>(model.capacity) * 1e-6;
+}
 
 int64_t ActivationBytes(const ModelShape& model) {
   return model.microbatch * model.context / model.sequence * model.width * model.bytes;

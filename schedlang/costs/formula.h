@@ -16,17 +16,30 @@
 // go to experts and come back, and the head 4 T V bytes of logits. It keeps for I (2 + q/h + k/h +
 // g f/h) u, for W (1 + n + q/h + f/h) u, and from I to W (2 + q/h + k/h + g f/h) u: every matrix
 // product's input, and the gradient of its output; the head keeps its input and the logits.
-// Everything is divided by the tensor-parallel ranks, and by those that share a sequence. Of slice
-// i of K the products are a K-th, and the attention, to the keys of all slices so far, (2 i + 1) /
-// K^2. Collectives inside layers are in part_formula.h. The embedding's work is not counted.
+// Everything is divided by the tensor-parallel ranks, and by those that share a sequence. A slice
+// of K has a K-th of the rows of every product (fewer rows fill fewer tiles, and each slice reads
+// the weights again), and slice i, with the keys of all slices so far, (2 i + 1) / K^2 of the
+// attention. Collectives inside layers are in part_formula.h. The embedding's work is not counted.
 //
 // Latent attention (DeepSeek-AI 2024, DeepSeek-V2, section 2.1), with heads of d channels, r more
 // of positions, and v of values: products h (q_rank + kv_rank + r), q_rank heads (d + r), kv_rank
 // heads (d + v), heads v h; attention T c heads (d + r + v). With a window of w every second layer
-// attends to w keys: 4 T w q. Attention that is not fused computes with masked keys, too, and moves
-// its scores, in 2 bytes, seven times in F: by both products, scaling and softmax, and dropout.
+// attends to w keys: 4 T w q. Attention that is not fused computes with masked keys, too, twice as
+// much in I as in F, and moves 13 bytes of a score in F, 19 in I: scores, softmax and what dropout
+// leaves of it have 2 bytes, dropout's mask has 1 (Narayanan et al. 2021, arXiv 2104.04473, section
+// 4.2: scaling, mask and softmax are one kernel). F writes the scores, reads them and writes the
+// softmax, reads it and writes mask and result, reads the result; I reads that for the gradient of
+// values, writes its gradient, reads it with the mask and writes the softmax's, reads that with the
+// softmax and writes the scores', and reads these for queries and for keys.
 // Further predicted tokens (DeepSeek-V3, section 2.2) are layers of the last stage, each with a
 // product 2h x h and the head once more.
+//
+// Megatron-LM's layers of experts also wait `experts_overhead` for each of the rank's experts: the
+// host waits for numbers of rows, and starts small kernels for every expert (its casts and its
+// products). With a `capacity` c every expert has c times its even share of rows, dropped or padded
+// (Lepikhin et al. 2020, GShard, section 2.2): the work of experts is c times as much, and a
+// quarter of the waits stays (assumed: about what one model's steps with and without say,
+// tools/validation).
 //
 // Layers that recompute do their F again at the beginning of their I, and keep u. Layers whose
 // values wait on the host copy them there beside their own F, and back beside I and W; a copy that
@@ -59,6 +72,13 @@ inline bool IsNarrow(Precision precision) { return precision >= Precision::kFp8;
 
 // The layouts of a mesh's ranks (data_parallel.h).
 enum class MeshLayout : uint8_t { kOwn, kMegatron };
+
+// Messages between GPUs `a` and `b` of Megatron's layout take `share` times their time more.
+struct SlowPair {
+  int64_t a = 0, b = 0;
+  double share = 0;
+  friend bool operator==(const SlowPair&, const SlowPair&) = default;
+};
 
 // As the keys of the same names in model_keys.def say; 0: not said.
 struct ModelShape {
@@ -94,6 +114,10 @@ struct ModelShape {
   int64_t hosted_layers = 0;  // further layers whose values wait on the host
   bool recomputes_cheap = false;
   bool writes_scores = false;  // attention is not fused: all scores go through memory
+  // The rows of an expert that drops others, over its even share, in millionths; 0: none is
+  // dropped.
+  int32_t capacity = 0;
+  int64_t slices = 1;  // of a microbatch, as the plan says
   friend bool operator==(const ModelShape&, const ModelShape&) = default;
 };
 
@@ -103,8 +127,8 @@ struct ProductSpeed {
   double flops = 0;         // a second, dense
   double efficiency = 0.5;  // for products that fill the machine
   double hidden = 0;        // the share of collectives inside layers that computation hides
-  // A layer of experts takes so much longer, a third of it in F and the rest in I: the host's waits
-  // for numbers of rows, and many small kernels.
+  // A layer takes so much longer for each of the rank's experts, a third of it in F and the rest
+  // in I.
   int64_t experts_ns = 0;
   friend bool operator==(const ProductSpeed&, const ProductSpeed&) = default;
 };
@@ -168,6 +192,9 @@ int64_t DenseLayersOf(const ModelShape& model, const StagePart& part);
 // their F again.
 int64_t LayersOf(const ModelShape& model, const StagePart& part);
 double RecomputedShare(const ModelShape& model, const StagePart& part);
+
+// The rows that experts compute, over those that tokens choose.
+double RowsKept(const ModelShape& model);
 
 // Bytes of a layer's keys and values on a rank.
 double KeyBytes(const ModelShape& model);

@@ -8,17 +8,17 @@ namespace {
 
 // Nanoseconds of a layer's collectives.
 struct LayerCollectives {
-  double dispatch = 0, combine = 0;
-  double input_again = 0;   // gathering the input of attention again,
-  double inside_again = 0;  // and that of the feed-forward network
-  double keys = 0;          // passing keys and values on, in F
+  double around = 0;    // attention: gathering its input, scattering its output
+  double inside = 0;    // the same of the feed-forward network
+  double exchange = 0;  // rows to their experts, or back
+  double keys = 0;      // passing keys and values on, in F
 };
 
 bool SharesExperts(const ModelShape& model) { return model.kind == kMoeModel && model.expert > 1; }
 
 // Rows of a rank to the ranks that have their experts whole, or back.
 double ExchangeNs(const ModelShape& model, const LayerLinks& links) {
-  const auto k = static_cast<double>(model.top_k);
+  const auto k = static_cast<double>(model.top_k), groups = static_cast<double>(model.top_groups);
   const auto near = static_cast<double>(links.experts_near);
   const double nodes = static_cast<double>(model.expert) / near;
   const auto row_ns = [&](const RingLink& link) {
@@ -27,12 +27,16 @@ double ExchangeNs(const ModelShape& model, const LayerLinks& links) {
                : static_cast<double>(ActivationBytes(model)) / static_cast<double>(model.tensor) *
                      1e9 / static_cast<double>(link.bandwidth);
   };
-  double ns = k * (near - 1) / near * row_ns(links.inside);
-  if (nodes <= 1) return ns + static_cast<double>(links.inside.latency_ns);
-  double met = nodes * (1 - std::pow(1 - 1 / nodes, k));
-  if (model.top_groups > 0) met = std::min(met, static_cast<double>(model.top_groups));
-  ns += met * (nodes - 1) / nodes * row_ns(links.experts);
-  return ns + static_cast<double>(links.experts.latency_ns + links.inside.latency_ns);
+  const double rows = RowsKept(model) * k;
+  const double inside_ns = rows * (near - 1) / near * row_ns(links.inside);
+  const auto calls = static_cast<double>(model.slices);
+  if (nodes <= 1) return inside_ns + calls * static_cast<double>(links.inside.latency_ns);
+  const double latency_ns =
+      calls * static_cast<double>(links.experts.latency_ns + links.inside.latency_ns);
+  const double between_ns = (nodes - 1) / nodes * row_ns(links.experts);
+  if (groups == 0) return inside_ns / nodes + rows * between_ns + latency_ns;
+  const double met = std::min(nodes * (1 - std::pow(1 - 1 / nodes, k)), groups);
+  return inside_ns + met * between_ns + latency_ns;
 }
 
 // The share of layers without experts.
@@ -45,12 +49,12 @@ double DenseShare(const ModelShape& model, const StagePart& part) {
 
 LayerCollectives CollectivesOf(const ModelShape& model, const LayerLinks& links, bool of_experts) {
   const auto gather_ns = [&](int64_t bytes) {
-    return RingNs(bytes, /*calls=*/1, model.tensor, links.tensor);
+    return RingNs(bytes, /*calls=*/model.slices, model.tensor, links.tensor);
   };
   const int64_t activation = ActivationBytes(model);
   const double around = gather_ns(activation);
   const double keys = RingNs(std::llround(KeyBytes(model) * static_cast<double>(model.sequence)),
-                             /*calls=*/1, model.sequence, links.sequence);
+                             /*calls=*/model.slices, model.sequence, links.sequence);
   double inside = around, exchange = 0;
   if (of_experts && SharesExperts(model)) {
     const double shared = model.shared_hidden > 0 ? gather_ns(activation) : 0;
@@ -60,10 +64,10 @@ LayerCollectives CollectivesOf(const ModelShape& model, const LayerLinks& links,
     } else {
       const int64_t rows = model.top_k * activation;
       inside = gather_ns(rows) + shared;
-      exchange = RingNs(rows / model.tensor, /*calls=*/1, model.expert, links.experts);
+      exchange = RingNs(rows / model.tensor, /*calls=*/model.slices, model.expert, links.experts);
     }
   }
-  return {around + exchange + inside, inside + exchange + around, around, inside, keys};
+  return {around, inside, exchange, keys};
 }
 
 }  // namespace
@@ -91,22 +95,23 @@ PartCosts PartsOf(const ModelShape& model, const MachineSpeed& machine, const St
     const double dense_share = DenseShare(model, part);
     const bool megatron = model.layout == MeshLayout::kMegatron;
     const double seen = megatron ? 1 - SpeedOf(machine, model.precision).hidden : 1;
+    const bool hides_exchange = model.capacity == 0;
     const auto mean = [&](double LayerCollectives::*ns) {
-      return seen * (dense_share * dense.*ns + (1 - dense_share) * mixed.*ns);
+      return dense_share * dense.*ns + (1 - dense_share) * mixed.*ns;
     };
-    const double keys = mean(&LayerCollectives::keys), again = RecomputedShare(model, part);
-    const double dispatch = mean(&LayerCollectives::dispatch) + keys;
-    const double combine = mean(&LayerCollectives::combine);
-    parts.ns[kFDispatch] = std::llround(dispatch);
-    parts.ns[kFCombine] = std::llround(combine);
-    parts.ns[kBDispatch] =
-        std::llround((1 + again) * dispatch + keys + mean(&LayerCollectives::input_again));
-    parts.ns[kBCombine] =
-        std::llround((1 + again) * combine + mean(&LayerCollectives::inside_again));
+    const double around = seen * mean(&LayerCollectives::around);
+    const double inside = seen * mean(&LayerCollectives::inside);
+    const double keys = seen * mean(&LayerCollectives::keys);
+    const double exchange = (hides_exchange ? seen : 1) * mean(&LayerCollectives::exchange);
+    const double once = around + exchange + inside, again = RecomputedShare(model, part);
+    parts.ns[kFDispatch] = std::llround(once + keys);
+    parts.ns[kFCombine] = std::llround(once);
+    parts.ns[kBDispatch] = std::llround((1 + again) * (once + keys) + keys + around);
+    parts.ns[kBCombine] = std::llround((1 + again) * once + inside);
   }
   if (part.head) {
-    parts.ns[kFPost] += std::llround(dense.input_again);
-    parts.ns[kBPost] += std::llround(2 * dense.input_again);
+    parts.ns[kFPost] += std::llround(dense.around);
+    parts.ns[kBPost] += std::llround(2 * dense.around);
   }
   return parts;
 }

@@ -11,7 +11,10 @@
 // (top_k) for each of its tokens, to the coordinates of their experts and back, A = (X - 1) (l + k
 // u / (t X w)) with the link between these, at even load; and the tensor-parallel ranks, which have
 // a slice of every expert, gather and scatter these rows, as well as those of a shared expert
-// (Megatron-LM's MoEAlltoAllTokenDispatcher). So
+// (Megatron-LM's MoEAlltoAllTokenDispatcher). In Megatron's layout, where experts are whole, a row
+// goes to another node once for each of its experts there, as in that dispatcher, or, where the
+// model chooses experts by groups, once to a node and then on inside it (DeepSeek-AI 2024,
+// DeepSeek-V3 Technical Report, section 3.2.2). So
 //
 //                a dense layer, or experts not shared out     experts shared out
 //   F.dispatch   G(u) + G(u)                                  G(u) + A + N
@@ -27,6 +30,10 @@
 // where other computation can hide them; the rows that an I gathers for a later W are not counted
 // in memory. The head gathers its input, in post: on the compute lane, since nothing runs beside
 // it.
+//
+// In Megatron's layout computation hides the share `hidden` of all these (formula.h), but nothing
+// of A where experts drop rows over a capacity: exchanges that are hidden came with those that drop
+// none (the recipes of NVIDIA's Megatron Bridge 25.09 and 25.11).
 //
 // Not counted: the embedding's collectives and the loss's, uneven load, and a router's counts of
 // rows. In a stage with layers of both kinds, every part is the mean over its layers, so their sum

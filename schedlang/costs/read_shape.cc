@@ -3,6 +3,7 @@
 #include "schedlang/costs/read_shape.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -136,6 +137,24 @@ absl::Status ReadLayers(const char* key, const char* others, const YAML::Node& v
       absl::StrCat(key, ": expected none, ", others, "all, or a number of layers of each stage"));
 }
 
+// An expert's capacity counts where it drops rows.
+absl::Status ReadCapacity(const YAML::Node& map, ModelShape* shape) {
+  const YAML::Node exceeded = map[model_key::kExceeded], capacity = map[model_key::kCapacity];
+  if (!exceeded || !exceeded.IsScalar() || exceeded.Scalar() != "drop" || !capacity) {
+    return absl::OkStatus();
+  }
+  const std::string word = capacity.IsScalar() ? capacity.Scalar() : "";
+  if (word == "dropless") return absl::OkStatus();
+  double share = 0;
+  if (!absl::SimpleAtod(word, &share) || !(share >= 1e-3 && share <= 1000)) {
+    return absl::InvalidArgumentError(
+        "model.capacity: expected 'dropless', or the rows that an expert takes, over its even "
+        "share (1.25), up to 1000");
+  }
+  shape->capacity = static_cast<int32_t>(std::lround(share * 1e6));
+  return absl::OkStatus();
+}
+
 absl::Status ReadModel(const YAML::Node& map, ModelShape* shape) {
   if (const YAML::Node kind = map[model_key::kKind]) {
     std::vector<std::string> names;
@@ -172,6 +191,7 @@ absl::Status ReadModel(const YAML::Node& map, ModelShape* shape) {
           ReadSize(absl::StrCat("model.", name), entry.second, key->least, &(shape->*field.value)));
     }
   }
+  SL_RETURN_IF_ERROR(ReadCapacity(map, shape));
   SL_RETURN_IF_ERROR(CheckComplete(*shape));
   return CheckLatent(*shape);
 }

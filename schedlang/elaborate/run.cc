@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/base/kept_memory.h"
 #include "schedlang/base/threads.h"
 #include "schedlang/elaborate/block_rules.h"
 #include "schedlang/elaborate/rank_work.h"
@@ -513,6 +514,7 @@ bool RunApart(const Program& program, int64_t padded, const ElaborateLimits& lim
       steps <= evaluator->steps().left && actions <= static_cast<size_t>(limits.actions);
   if (!good || !fits || !evaluator->CountSteps(steps, plan->header)) return false;
   *plan = std::move(parts.front().plan);
+  ReserveOnCores(actions - plan->actions.size(), &plan->actions);
   for (size_t k = 1; k < parts.size(); ++k) Append(parts[k].plan, plan);
   return true;
 }

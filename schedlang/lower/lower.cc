@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "schedlang/base/kept_memory.h"
 #include "schedlang/base/sl_check.h"
 #include "schedlang/base/threads.h"
 #include "schedlang/lower/message_order.h"
@@ -26,7 +27,7 @@ struct Message {
 constexpr uint32_t kNotSent = UINT32_MAX;
 
 // Lowers a plan. Flat arrays indexed by (stage, microbatch) and (edge, microbatch), everything
-// linear in actions. What ranks write, until their lists are, is theirs alone.
+// linear in actions. What ranks write is theirs alone.
 class Lowering {
  public:
   explicit Lowering(const Plan& plan)
@@ -47,14 +48,14 @@ class Lowering {
     ForEachOnCores(plan_.ranks(), before, [this](int rank) {
       for (const Action& action : plan_.of(RankId(rank))) QueueMessages(action);
     });
-    size_t messages = 0;
-    for (const std::vector<Message>& of_channel : messages_) messages += of_channel.size();
-    actions->reserve(before + 2 * messages);
-    *first = {0};
-    for (int r = 0; r < plan_.ranks(); ++r) {
-      LowerRank(plan_.of(RankId(r)), actions);
-      first->push_back(static_cast<uint32_t>(actions->size()));
-    }
+    *first = FirstOfRanks();
+    ReserveOnCores(first->back(), actions);
+    actions->resize(first->back());
+    ForEachOnCores(plan_.ranks(), before, [&](int rank) {
+      const auto r = static_cast<size_t>(rank);
+      Action* const end = LowerRank(plan_.of(RankId(rank)), actions->data() + (*first)[r]);
+      SL_CHECK(end == actions->data() + (*first)[r + 1]) << "rank " << rank;
+    });
   }
 
  private:
@@ -110,17 +111,36 @@ class Lowering {
     });
   }
 
-  void LowerRank(absl::Span<const Action> actions, std::vector<Action>* out) {
-    for (size_t i = 0; i < actions.size();) {
-      const auto group = GroupAt(actions, i);
-      for (const Action& part : group) PostReceives(part, out);
-      for (const Action& part : group) out->push_back(part);
-      for (const Action& part : group) Send(part, out);
-      i += group.size();
+  // The beginnings of the lowered lists, and the end of the last: each message of a channel is sent
+  // by one of its ranks and received by the other, since its value has a producer and a consumer.
+  std::vector<uint32_t> FirstOfRanks() const {
+    std::vector<uint32_t> lengths;
+    for (int r = 0; r < plan_.ranks(); ++r) {
+      lengths.push_back(static_cast<uint32_t>(plan_.of(RankId(r)).size()));
     }
+    for (size_t c = 0; c < messages_.size(); ++c) {
+      for (const RankId end : {channels_.all[c].from, channels_.all[c].to}) {
+        lengths[end.value] += static_cast<uint32_t>(messages_[c].size());
+      }
+    }
+    std::vector<uint32_t> first = {0};
+    for (const uint32_t length : lengths) first.push_back(first.back() + length);
+    return first;
   }
 
-  void PostReceives(const Action& action, std::vector<Action>* out) {
+  // Writes the rank's lowered list to `out`, and returns its end.
+  Action* LowerRank(absl::Span<const Action> actions, Action* out) {
+    for (size_t i = 0; i < actions.size();) {
+      const auto group = GroupAt(actions, i);
+      for (const Action& part : group) PostReceives(part, &out);
+      out = std::copy(group.begin(), group.end(), out);
+      for (const Action& part : group) Send(part, &out);
+      i += group.size();
+    }
+    return out;
+  }
+
+  void PostReceives(const Action& action, Action** out) {
     const Values needs = EffectsOf(action.kind).needs;
     if (needs & kInput) {
       for (const Edge& edge : plan_.GraphOf(action.microbatch).In(action.stage)) {
@@ -136,23 +156,23 @@ class Lowering {
     }
   }
 
-  void PostUpTo(int channel, uint32_t position, const Action& consumer, std::vector<Action>* out) {
+  void PostUpTo(int channel, uint32_t position, const Action& consumer, Action** out) {
     if (position == kNotSent) return;
     for (; posted_[channel] <= position; ++posted_[channel]) {
       const Message& message = messages_[channel][posted_[channel]];
       Action at = consumer;  // for its place
       at.microbatch = message.microbatch;
       const Edge& edge = plan_.graph.edges()[static_cast<size_t>(message.edge)];
-      out->push_back(MessageOver(plan_, edge, message.recv, at));
+      *(*out)++ = MessageOver(plan_, edge, message.recv, at);
     }
   }
 
-  void Send(const Action& action, std::vector<Action>* out) {
+  void Send(const Action& action, Action** out) {
     ForEachMessage(action, [&](ActionKind kind, ActionKind recv, const Edge& edge, int channel) {
       // A second producer of the same value (an error found by Check) does not send it again.
       if (PositionOf(recv, edge, action.microbatch) != sent_[channel]) return;
       ++sent_[channel];
-      out->push_back(MessageOver(plan_, edge, kind, action));
+      *(*out)++ = MessageOver(plan_, edge, kind, action);
     });
   }
 
@@ -199,19 +219,18 @@ bool WaitsForItself(const Plan& plan, absl::Span<const Action> group) {
 }  // namespace
 
 void PutInARow(Plan* plan) {
-  const auto actions = absl::MakeSpan(plan->actions);
-  for (size_t i = 0; i < actions.size();) {
-    const size_t count = GroupAt(actions, i).size();
-    if (count == 1) {
-      ++i;
-      continue;
+  ForEachOnCores(plan->ranks(), plan->actions.size(), [plan](int rank) {
+    const auto actions = absl::MakeSpan(plan->actions)
+                             .subspan(plan->first[rank], plan->first[rank + 1] - plan->first[rank]);
+    for (size_t i = 0; i < actions.size();) {
+      const size_t count = GroupAt(actions, i).size();
+      const auto group = actions.subspan(i, count);
+      i += count;
+      if (count == 1 || !IsCompute(group[0].kind) || Overlaps(*plan, group)) continue;
+      if (WaitsForItself(*plan, group)) continue;
+      for (Action& action : group) action.joined = false;
     }
-    const auto group = actions.subspan(i, count);
-    i += count;
-    if (!IsCompute(group[0].kind) || Overlaps(*plan, group)) continue;
-    if (WaitsForItself(*plan, group)) continue;
-    for (Action& action : group) action.joined = false;
-  }
+  });
 }
 
 Plan Lower(Plan plan, CommLayout layout) {

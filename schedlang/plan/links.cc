@@ -11,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "schedlang/base/kept_memory.h"
 #include "schedlang/base/threads.h"
 #include "schedlang/plan/buckets.h"
 #include "schedlang/plan/channels.h"
@@ -41,10 +42,12 @@ class Wirer {
         gathered_(plan.stages.size(), kNoAction),
         reduced_(gathered_),
         updated_(gathered_),
+        channels_alone_(layout == CommLayout::kEdge),
         sends_(channels_.all.size()),
         recvs_(channels_.all.size()) {
     wiring_.layout = layout;
     wiring_.queues = QueuesOf(channels_, layout);
+    ReserveOnCores(plan.actions.size(), &wiring_.wires);
     wiring_.wires.resize(plan.actions.size());
   }
 
@@ -344,12 +347,17 @@ class Wirer {
       const Made& made = MadeOf(action.stage, action.microbatch);
       wire.maker = action.kind == ActionKind::kSendForward ? made.forward : made.backward;
       Need(wire.maker);
-      sends_[channel].push_back(i);
     } else {
       const bool forward = action.kind == ActionKind::kRecvForward;
       (forward ? inputs_ : gradients_)[AtEdge(*EdgeOf(plan_, action), action.microbatch)] = i;
-      recvs_[channel].push_back(i);
     }
+    if (!channels_alone_) (send ? sends_ : recvs_)[static_cast<size_t>(channel)].push_back(i);
+  }
+
+  // The sends of a channel, or its receives, in order.
+  absl::Span<const uint32_t> MessagesOf(int channel, bool send) const {
+    if (channels_alone_) return wiring_.of(QueueOf(channel, send));
+    return (send ? sends_ : recvs_)[static_cast<size_t>(channel)];
   }
 
   // True if the message at i belongs to the grouped call of the message at `before`.
@@ -365,11 +373,12 @@ class Wirer {
   }
 
   void Pair() {
-    ForEachOnCores(static_cast<int>(sends_.size()), plan_.actions.size(), [this](int channel) {
-      const auto c = static_cast<size_t>(channel);
-      if (sends_[c].size() != recvs_[c].size()) whole_ = false;
-      for (size_t k = 0; k < std::min(sends_[c].size(), recvs_[c].size()); ++k) {
-        const uint32_t send = sends_[c][k], recv = recvs_[c][k];
+    const auto channels = static_cast<int>(channels_.all.size());
+    ForEachOnCores(channels, plan_.actions.size(), [this](int channel) {
+      const auto sends = MessagesOf(channel, true), recvs = MessagesOf(channel, false);
+      if (sends.size() != recvs.size()) whole_ = false;
+      for (size_t k = 0; k < std::min(sends.size(), recvs.size()); ++k) {
+        const uint32_t send = sends[k], recv = recvs[k];
         wiring_.wires[send].other = recv;
         wiring_.wires[recv].other = send;
         if (!Match(plan_, plan_.actions[send], plan_.actions[recv])) whole_ = false;
@@ -430,7 +439,9 @@ class Wirer {
   std::vector<uint32_t> reduced_;   // by stage: the REDUCE_GRAD since its last UPDATE
   std::vector<uint32_t> updated_;   // by stage: its last UPDATE
   std::vector<uint32_t> filled_;    // by queue: the end of its calls so far
-  std::vector<std::vector<uint32_t>> sends_, recvs_;  // by channel
+  // True if each queue holds one end of one channel. Else the sends and receives, by channel.
+  const bool channels_alone_;
+  std::vector<std::vector<uint32_t>> sends_, recvs_;
   std::atomic<ActionKinds> kinds_ = 0;
   std::atomic<bool> groups_messages_ = false;
   std::atomic<bool> whole_ = true;

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "schedlang/base/kept_memory.h"
 #include "schedlang/base/threads.h"
 #include "schedlang/plan/effects.h"
 #include "schedlang/plan/parts.h"
@@ -317,7 +318,7 @@ Timeline TimelineOf(const Plan& plan, std::string origin, int64_t at_ns) {
   timeline.slices = plan.slices;
   timeline.forward_only = plan.forward_only;
   timeline.first = plan.first;
-  timeline.events.reserve(plan.actions.size());
+  ReserveOnCores(plan.actions.size(), &timeline.events);
   for (const Action& action : plan.actions) {
     timeline.events.push_back({.kind = action.kind,
                                .joined = action.joined,

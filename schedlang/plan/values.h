@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -34,10 +35,12 @@ using Values = uint32_t;
 constexpr Values SetOf(StageValue value) {
   return static_cast<Values>(1u << static_cast<unsigned>(value));
 }
+// Each value of a set that takes memory, in order.
 template <typename Visit>
 void ForEachOf(Values values, Visit visit) {
-  for (int v = 0; v < kStageValues; ++v) {
-    if (values & SetOf(static_cast<StageValue>(v))) visit(static_cast<StageValue>(v));
+  for (values &= SetOf(static_cast<StageValue>(kStageValues)) - 1; values != 0;
+       values &= values - 1) {
+    visit(static_cast<StageValue>(std::countr_zero(values)));
   }
 }
 // The lowest value of a set, as a set.

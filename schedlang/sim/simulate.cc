@@ -20,6 +20,22 @@
 namespace stringline {
 namespace {
 
+// So many actions, with their wires and events, stay in a core's own cache.
+constexpr size_t kActionsInCache = size_t{1} << 14;
+// A rank rarely performs more of them before it waits.
+constexpr uint32_t kAhead = 12;
+
+// Brings actions of a rank to the caches while other ranks go on. Each rank is at a place of its
+// own, and would else wait for memory whenever it goes on.
+void Prefetch(const Plan& plan, const Wiring& wiring, absl::Span<const Event> events,
+              uint32_t begin, uint32_t end) {
+  for (uint32_t i = begin; i < end; ++i) {
+    __builtin_prefetch(&events[i], 1);
+    __builtin_prefetch(&wiring.wires[i]);
+    __builtin_prefetch(&plan.actions[i]);
+  }
+}
+
 // Advances ranks and queues until none can go on. An end once known stays, so the order of advances
 // does not matter.
 class LaneClock {
@@ -42,11 +58,18 @@ class LaneClock {
         queues_(wiring.queues.all.size()),
         costs_of_{costs.forward.data(),         costs.backward.data(),  costs.input_gradient.data(),
                   costs.weight_gradient.data(), costs.recompute.data(), costs.update.data()},
-        straight_(straight) {
+        straight_(straight),
+        is_large_(plan.actions.size() > kActionsInCache) {
     for (int k = static_cast<int>(ActionKind::kOwnCompute0); k < kComputeKinds; ++k) {
       costs_of_[k] = costs.own.by_stage[k].data();
     }
-    for (size_t q = 0; q < queues_.size(); ++q) queues_[q].next = wiring.first_call[q];
+    for (size_t q = 0; q < queues_.size(); ++q) {
+      queues_[q].next = wiring.first_call[q];
+      if (straight && !wiring.of(static_cast<int>(q)).empty()) {
+        const uint32_t other = wiring.wires[wiring.calls[queues_[q].next]].other;
+        queues_[q].peer = wiring.queues.all[wiring.wires[other].queue].rank;
+      }
+    }
     for (const auto& [action, comes] : wiring.reductions.members) {
       meetings_[wiring.wires[action].meeting].missing += comes ? 1 : 0;
     }
@@ -93,6 +116,7 @@ class LaneClock {
     uint32_t next = 0;
     uint32_t left = 0;
     int64_t free_ns = 0;
+    RankId peer;  // at the other end of its channel, where messages leave straight
   };
 
   int64_t EndOf(uint32_t action) const { return action == kNoAction ? 0 : events_[action].end_ns; }
@@ -145,6 +169,7 @@ class LaneClock {
         }
       }
     }
+    if (is_large_) Prefetch(plan_, wiring_, events_, i, std::min(i + kAhead, last));
     return i != before;
   }
 
@@ -254,6 +279,7 @@ class LaneClock {
   // The end of the group at `begin` with so much work, which may wait for buckets of parameters.
   int64_t EndBesideGathers(uint32_t begin, int64_t start_ns, int64_t work_ns) const {
     int64_t end_ns = start_ns + work_ns;
+    if (wiring_.meeters.empty()) return end_ns;
     if (WaitsInParts(plan_, wiring_, costs_, events_, begin, start_ns)) {
       for (const PartTime& part :
            PartsBesideGathers(plan_, wiring_, costs_, events_, begin, start_ns)) {
@@ -344,16 +370,15 @@ class LaneClock {
   // The rank's list has come to the send: it leaves with its value, behind the message before.
   void Leave(uint32_t send) {
     const Wire& wire = wiring_.wires[send];
-    int64_t& free_ns = queues_[wire.queue].free_ns;
-    const int64_t start_ns = std::max(free_ns, events_[wire.maker].end_ns);
+    QueueState& queue = queues_[wire.queue];
+    const int64_t start_ns = std::max(queue.free_ns, events_[wire.maker].end_ns);
     const Hop hop = HopOf(plan_, costs_, plan_.actions[send]);
-    free_ns = start_ns + hop.transfer_ns;
+    queue.free_ns = start_ns + hop.transfer_ns;
     for (const uint32_t end : {send, wire.other}) {
       events_[end].start_ns = start_ns;
-      events_[end].end_ns = free_ns + hop.latency_ns;
+      events_[end].end_ns = queue.free_ns + hop.latency_ns;
     }
-    const uint32_t queue = wiring_.wires[wire.other].queue;
-    WakeFor(wiring_.queues.all[queue].rank.value, wire.other);
+    WakeFor(queue.peer.value, wire.other);
   }
 
   // Starts all ready calls of the queue.
@@ -457,6 +482,7 @@ class LaneClock {
   std::array<const int64_t*, kComputeKinds> costs_of_;
   SharedLinks links_;
   const bool straight_;
+  const bool is_large_;
   std::vector<int> ready_;      // ranks to advance
   std::vector<int> free_;       // queues to look at
   std::vector<uint32_t> meet_;  // reductions to perform
@@ -473,13 +499,13 @@ void Forget(Timeline* timeline) {
 // All times of the timeline are unknown. A plan that Check does not pass may end only where
 // messages leave before their lists come to them.
 absl::Status SimulateFresh(const Plan& lowered, const Wiring& wiring, const CostModel& costs,
-                           Timeline* timeline) {
+                           bool with_parts, Timeline* timeline) {
   std::string cycle;
   for (const bool straight : {true, false}) {
     if (!wiring.whole || (straight && (!wiring.straight || SharesLinks(costs)))) continue;
     LaneClock clock(lowered, wiring, costs, straight, timeline);
     if (clock.Run()) {
-      AddParts(lowered, wiring, costs, timeline);
+      if (with_parts) AddParts(lowered, wiring, costs, timeline);
       return absl::OkStatus();
     }
     cycle = clock.Cycle();
@@ -495,18 +521,18 @@ absl::StatusOr<Timeline> Simulate(const Plan& lowered, const CostModel& costs, C
   return Simulate(lowered, WiringOf(lowered, layout, costs.receive_buffers), costs);
 }
 
-absl::StatusOr<Timeline> Simulate(const Plan& lowered, const Wiring& wiring,
-                                  const CostModel& costs) {
+absl::StatusOr<Timeline> Simulate(const Plan& lowered, const Wiring& wiring, const CostModel& costs,
+                                  bool with_parts) {
   Timeline timeline = TimelineOf(lowered, "simulated", kUnknown);
   timeline.layout = wiring.layout;
-  SL_RETURN_IF_ERROR(SimulateFresh(lowered, wiring, costs, &timeline));
+  SL_RETURN_IF_ERROR(SimulateFresh(lowered, wiring, costs, with_parts, &timeline));
   return timeline;
 }
 
 absl::Status SimulateAgain(const Plan& lowered, const Wiring& wiring, const CostModel& costs,
                            Timeline* timeline) {
   Forget(timeline);
-  return SimulateFresh(lowered, wiring, costs, timeline);
+  return SimulateFresh(lowered, wiring, costs, /*with_parts=*/true, timeline);
 }
 
 Timeline SimulateAsFarAsItGoes(const Plan& lowered, const Wiring& wiring, const CostModel& costs) {

@@ -39,9 +39,9 @@ absl::StatusOr<Timeline> Simulate(const Plan& lowered, const CostModel& costs,
                                   CommLayout layout = CommLayout::kEdge);
 
 // The same for a plan with known wiring, for many cost models. Receive buffers are those of the
-// wiring.
-absl::StatusOr<Timeline> Simulate(const Plan& lowered, const Wiring& wiring,
-                                  const CostModel& costs);
+// wiring. Without `with_parts` the timeline has the events alone, for those who need no more.
+absl::StatusOr<Timeline> Simulate(const Plan& lowered, const Wiring& wiring, const CostModel& costs,
+                                  bool with_parts = true);
 
 // The same in the place of a step of this plan that was simulated before, whose memory is reused.
 absl::Status SimulateAgain(const Plan& lowered, const Wiring& wiring, const CostModel& costs,

@@ -23,6 +23,7 @@ absl::StatusOr<BetterOrder> FindBetterOrder(const BaseCosts& base, const Choice&
   const StepCosts costs = CostsOfStep(base, choice);
   request.costs.spec = costs.spec;
   request.costs.slow = costs.slow;
+  request.costs.slow_links = costs.slow_links;
   request.limits.pairs = schedule.pairs;
   request.budget = budget;
   request.stop = stop;

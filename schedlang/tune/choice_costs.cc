@@ -109,11 +109,40 @@ CostSpec ChoiceCosts(const CostSpec& base, const Choice& choice) {
   return spec;
 }
 
-StepCosts CostsOfStep(const BaseCosts& base, const Choice& choice) {
-  StepCosts costs = {ChoiceCosts(base.spec, choice), base.slow};
-  for (SlowRank& slow : costs.slow) {
-    slow.rank = static_cast<int>(slow.rank / (choice.tensor * choice.context * choice.data));
+namespace {
+
+// Adds a share, or keeps the larger one of those at this place: all GPUs of a rank wait for the
+// slowest.
+template <typename Slow, typename Place>
+void KeepLargest(Place Slow::* place, const Slow& slow, std::vector<Slow>* all) {
+  for (Slow& known : *all) {
+    if (!(known.*place == slow.*place)) continue;
+    known.share = std::max(known.share, slow.share);
+    return;
   }
+  all->push_back(slow);
+}
+
+}  // namespace
+
+StepCosts CostsOfStep(const BaseCosts& base, const Choice& choice) {
+  StepCosts costs = {ChoiceCosts(base.spec, choice), {}};
+  const int64_t ranks = choice.tensor * choice.context * choice.data;  // of a stage
+  for (const SlowRank& slow : base.slow) {
+    KeepLargest(&SlowRank::rank, {static_cast<int>(slow.rank / ranks), slow.share}, &costs.slow);
+  }
+  for (const SlowLink& slow : base.slow_links) {
+    const auto& [from, to, both_ways] = slow.link;
+    const RankLink link = {static_cast<int32_t>(from / ranks), static_cast<int32_t>(to / ranks),
+                           both_ways};
+    if (link.from == link.to) {
+      costs.spec.formula->slow_pairs.push_back(
+          {from, to, static_cast<double>(slow.share) * 1e-6});
+    } else if (from % ranks == to % ranks) {
+      KeepLargest(&SlowLink::link, {link, slow.share}, &costs.slow_links);
+    }
+  }
+  costs.spec.spares_links = true;  // links of ranks that send each other nothing
   return costs;
 }
 

@@ -12,8 +12,9 @@
 
 namespace stringline::tune {
 
-// The costs that hold for every choice: ReadModel's, and slow GPUs. GPU g of the cluster is of rank
-// g / (tp cp dp) of a pipeline, in Megatron's layout (data_parallel.h).
+// The costs that hold for every choice: ReadModel's, slow GPUs, and slow links between two GPUs.
+// GPU g of the cluster is of rank g / (tp cp dp) of a pipeline, in Megatron's layout
+// (data_parallel.h), and sends to the GPUs of the same place in their ranks.
 using BaseCosts = StepCosts;
 
 // Bytes of gradients that are reduced at once, unless the model's file says it.
@@ -21,7 +22,8 @@ int64_t BucketOf(const Choice& choice);
 
 CostSpec ChoiceCosts(const CostSpec& base, const Choice& choice);
 
-// The same with slow ranks of a pipeline in place of slow GPUs.
+// The same with slow ranks of a pipeline, and links between them, in place of those of GPUs; a slow
+// link between two GPUs of one rank is a slow pair of the formula.
 StepCosts CostsOfStep(const BaseCosts& base, const Choice& choice);
 
 // The costs for a plan with the choice's stages. Errors: those of ResolveCosts.

@@ -18,10 +18,23 @@
 namespace stringline::tune {
 namespace {
 
-// The command for people.
-std::string SimulatedBy(const Choice& choice) {
-  return absl::StrCat("stringline sim schedule.sched P=", choice.pipeline,
-                      " M=", choice.microbatches, " --costs costs.yaml");
+// The command for people, with the slow ranks and links of the choice.
+std::string SimulatedBy(const EmitQuestion& question) {
+  const StepCosts costs = CostsOfStep(question.base, question.choice);
+  std::string text = absl::StrCat("stringline sim schedule.sched P=", question.choice.pipeline,
+                                  " M=", question.choice.microbatches, " --costs costs.yaml");
+  const auto add = [&text](const auto& where, int64_t share) {
+    absl::StrAppend(&text, " --slow ", where, "=", static_cast<double>(share) / 1e4, "%");
+  };
+  for (const SlowRank& slow : costs.slow) add(slow.rank, slow.share);
+  for (const SlowLink& slow : costs.slow_links) add(Print(slow.link), slow.share);
+  const size_t pairs = costs.spec.formula->slow_pairs.size();
+  if (pairs > 0) {
+    absl::StrAppend(&text, "\n# It does not know ", pairs,
+                    pairs == 1 ? " slow link" : " slow links",
+                    " between GPUs of one rank, which slow collectives of the choice.");
+  }
+  return text;
 }
 
 std::string CostsText(const EmitQuestion& question) {
@@ -29,14 +42,14 @@ std::string CostsText(const EmitQuestion& question) {
   const auto root = LoadYaml(question.model);
   SL_CHECK(root.ok()) << root.status();
   std::string text = absl::StrCat("# The costs of a choice of `stringline tune`: ", Print(choice),
-                                  "\n# ", SimulatedBy(choice), "\n", YAML::Dump(*root), "\n");
+                                  "\n# ", SimulatedBy(question), "\n", YAML::Dump(*root), "\n");
   absl::StrAppend(&text, "data: {microbatch: ", choice.microbatch, "}\n");
   absl::StrAppend(&text, "mesh: {layout: megatron, tensor: ", choice.tensor,
                   ", context: ", choice.context, ", pipeline: ", choice.pipeline,
                   ", data: ", choice.data, ", expert: ", choice.expert, "}\n");
   absl::StrAppend(&text, "sharding: ", NameOf(choice.sharding), "\n");
   if (!(*root)["bucket"]) absl::StrAppend(&text, "bucket: ", BucketOf(choice), "B\n");
-  const int64_t layers = LayersOf(choice, question.base.formula->model.layers);
+  const int64_t layers = LayersOf(choice, question.base.spec.formula->model.layers);
   if (choice.recompute == Recompute::kOffload) {
     absl::StrAppend(&text, "layer_offload: ", layers, "\n");
   } else if (choice.recompute != Recompute::kNone) {
@@ -62,7 +75,7 @@ std::string ScheduleText(const EmitQuestion& question) {
   SL_CHECK(file.has_value());
   std::string text = original;
   if (choice.light_ends) {
-    const std::vector<int> layers = LayersOfStages(question.base, choice);
+    const std::vector<int> layers = LayersOfStages(question.base.spec, choice);
     const size_t end = text.rfind('}');
     text.insert(end, absl::StrCat("  split [", absl::StrJoin(layers, ", "), "];\n"));
   }
@@ -76,7 +89,7 @@ std::string ScheduleText(const EmitQuestion& question) {
     }
   }
   return absl::StrCat("# A choice of `stringline tune`: ", Print(choice), "\n# ",
-                      SimulatedBy(choice), "\n#\n", text);
+                      SimulatedBy(question), "\n#\n", text);
 }
 
 // The text of the order that was found.
@@ -85,7 +98,7 @@ absl::StatusOr<std::string> FoundText(const EmitQuestion& question) {
   options.name = "found";
   options.header = {
       absl::StrCat("A choice of `stringline tune`, in a better order: ", Print(question.choice)),
-      SimulatedBy(question.choice)};
+      SimulatedBy(question)};
   SL_ASSIGN_OR_RETURN(const search::WrittenSchedule written,
                       search::WriteSchedule(*question.found, options));
   return written.text;
@@ -94,7 +107,7 @@ absl::StatusOr<std::string> FoundText(const EmitQuestion& question) {
 // A run file, or in its place the reasons why the executor cannot run the choice.
 std::string RunText(const EmitQuestion& question) {
   const Choice& choice = question.choice;
-  const ModelShape& model = question.base.formula->model;
+  const ModelShape& model = question.base.spec.formula->model;
   std::vector<std::string> reasons;
   if (choice.tensor > 1) {
     reasons.push_back(absl::StrCat(
@@ -152,15 +165,15 @@ std::string RunText(const EmitQuestion& question) {
 EmitQuestion EmitQuestionOf(const TuneQuestion& question, const OpenedQuestion& opened,
                             const Outcome& outcome) {
   const Plan* const found = outcome.found == nullptr ? nullptr : &outcome.found->written;
-  return {question.model,        opened.cluster, opened.request.base.spec,
+  return {question.model,        opened.cluster, opened.request.base,
           question.global_batch, outcome.choice, found};
 }
 
 absl::StatusOr<std::vector<std::pair<std::string, std::string>>> EmittedFiles(
     const EmitQuestion& question) {
   const FrameworkQuestion framework = {
-      question.base.formula->model, question.choice, question.global_batch,
-      LayersOfStages(question.base, question.choice), question.found != nullptr};
+      question.base.spec.formula->model, question.choice, question.global_batch,
+      LayersOfStages(question.base.spec, question.choice), question.found != nullptr};
   std::string schedule;
   if (question.found == nullptr) {
     schedule = ScheduleText(question);

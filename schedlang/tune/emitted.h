@@ -9,9 +9,9 @@
 
 #include "absl/status/statusor.h"
 #include "schedlang/base/source.h"
-#include "schedlang/costs/costs.h"
 #include "schedlang/plan/plan.h"
 #include "schedlang/tune/choice.h"
+#include "schedlang/tune/choice_costs.h"
 #include "schedlang/tune/cluster.h"
 #include "schedlang/tune/tune.h"
 #include "schedlang/tune/tune_question.h"
@@ -21,7 +21,7 @@ namespace stringline::tune {
 struct EmitQuestion {
   Source model = Source("", "");  // MODEL.yaml
   Cluster cluster;
-  CostSpec base;  // ReadModel's of these two
+  BaseCosts base;  // with ReadModel's of these two
   int64_t global_batch = 0;
   Choice choice;
   const Plan* found = nullptr;  // an order that the optimiser found; null: the library's

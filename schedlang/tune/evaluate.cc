@@ -69,7 +69,8 @@ Evaluation Evaluate(const BaseCosts& base, const Choice& choice, const PreparedP
   evaluation.bytes = LeastBytesOf(prepared.lowered, *costs);
   evaluation.state = Evaluation::State::kTooLarge;
   if (evaluation.bytes > capacity) return evaluation;
-  const absl::StatusOr<Timeline> timeline = Simulate(prepared.lowered, prepared.wiring, *costs);
+  const absl::StatusOr<Timeline> timeline =
+      Simulate(prepared.lowered, prepared.wiring, *costs, /*with_parts=*/false);
   if (!timeline.ok()) {
     evaluation.state = Evaluation::State::kRefused;
     return refuse(timeline.status().message());
@@ -98,7 +99,7 @@ absl::StatusOr<JitteredChoice> WithJitter(const BaseCosts& base, const Choice& c
   for (int draw = 0; draw < kUsualDraws; ++draw) {
     const CostModel drawn = WithNoise(prepared.lowered, costs, SeedOfDraw(JitterRuns{}, draw));
     SL_ASSIGN_OR_RETURN(const Timeline timeline,
-                        Simulate(prepared.lowered, prepared.wiring, drawn));
+                        Simulate(prepared.lowered, prepared.wiring, drawn, /*with_parts=*/false));
     sum += StepNs(prepared.lowered, costs, timeline);
   }
   jittered.mean_ns = sum / kUsualDraws;

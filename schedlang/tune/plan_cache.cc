@@ -44,6 +44,7 @@ PreparedPlan Made(const ast::File& file, const PlanKey& key) {
   }
   prepared.lowered = *std::move(plan);
   prepared.wiring = WiringOf(prepared.lowered, CommLayout::kEdge);
+  prepared.held = std::make_shared<const HeldPeaks>(prepared.lowered);
   return prepared;
 }
 

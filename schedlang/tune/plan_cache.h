@@ -14,6 +14,7 @@
 #include "schedlang/plan/sharding.h"
 #include "schedlang/text/ast.h"
 #include "schedlang/tune/choice.h"
+#include "schedlang/tune/held_peaks.h"
 
 namespace stringline::tune {
 
@@ -35,6 +36,7 @@ struct PreparedPlan {
   Plan written;
   Plan lowered;  // with collectives, proven by the checker
   Wiring wiring;
+  std::shared_ptr<const HeldPeaks> held;
 };
 
 class PlanCache {

@@ -22,6 +22,7 @@ BaseCosts WithFreeLinks(BaseCosts base) {
     const auto link = base.spec.values.find(key);
     if (link != base.spec.values.end()) link->second = {0};
   }
+  base.slow_links.clear();
   return base;
 }
 

@@ -22,6 +22,7 @@
 #include "schedlang/tune/choices.h"
 #include "schedlang/tune/evaluate.h"
 #include "schedlang/tune/finish.h"
+#include "schedlang/tune/held_peaks.h"
 #include "schedlang/tune/known_schedules.h"
 #include "schedlang/tune/plan_cache.h"
 
@@ -37,6 +38,7 @@ struct Item {
   double usual = 1;     // of a group: how many times its bound its choices may take
   int64_t leaves = 1;   // choices
   std::string refusal;  // the reason why it has no costs; "": it has
+  std::shared_ptr<const std::vector<RankSizes>> sizes;  // of a choice
   bool IsGroup() const { return choice.schedule < 0; }
 };
 
@@ -83,19 +85,44 @@ class Shared {
   std::map<Words, Entry> values_;
 };
 
+// How many times their bounds steps took so far: of an order, and of a schedule on the mean.
+class UsualSteps {
+ public:
+  void Note(const Choice& choice, double above) {
+    of_order_[KeyOf(choice)] = above;
+    Mean& mean = of_schedule_[static_cast<size_t>(choice.schedule)];
+    mean.sum += above;
+    mean.count += 1;
+  }
+  double Of(const Choice& choice) const {
+    const auto exact = of_order_.find(KeyOf(choice));
+    if (exact != of_order_.end()) return exact->second;
+    const Mean& mean = of_schedule_[static_cast<size_t>(choice.schedule)];
+    return mean.count > 0 ? mean.sum / mean.count : 1.0;
+  }
+
+ private:
+  struct Mean {
+    double sum = 0;
+    double count = 0;
+  };
+  std::map<PlanKey, double> of_order_;
+  std::vector<Mean> of_schedule_ = std::vector<Mean>(KnownSchedules().size());
+};
+
 class Planner {
  public:
   Planner(const TuneRequest& request, const WatchTune& watch) : request_(request), watch_(watch) {}
 
   absl::StatusOr<TunedChoices> Run() {
-    capacity_ = request_.base.spec.values.at("memory.capacity")[0];
+    answer_.capacity = request_.base.spec.values.at("memory.capacity")[0];
     SL_RETURN_IF_ERROR(AddGroups());
     while (!frontier_.empty() && !IsOver()) {
       Prune();
       std::vector<Item> round = TakeRound();
       if (round.empty()) break;
       Look(round);
-      if (watch_) watch_({counts_, best_.empty() ? 0 : Sorted()[0].step_ns});
+      if (watch_) watch_({answer_.counts, best_.empty() ? 0 : Sorted()[0].step_ns});
     }
     Prune();
     TunedChoices answer = Answer();
@@ -109,7 +136,7 @@ class Planner {
 
   bool IsOver() const {
     // An order that does not fit is known without its simulation.
-    const int64_t evaluated = counts_.simulated + counts_.too_large / 8;
+    const int64_t evaluated = answer_.counts.simulated + tried_too_large_ / 8;
     if (request_.evaluations > 0)
       return evaluated >= request_.evaluations || IsWished(request_.stop);
     return NowNs() >= start_ns_ + static_cast<int64_t>(kShareOfRounds * request_.seconds * 1e9) ||
@@ -129,20 +156,20 @@ class Planner {
     resident.Fill(request_.threads, [this](const Choice& choice) { return ResidentOf(choice); });
     for (const Choice& group : groups) {
       const absl::StatusOr<int64_t>& bytes = resident.Of(MeshAndSharding(group));
-      if (bytes.ok() && *bytes <= capacity_) work.Add(WithoutSharding(group));
+      if (bytes.ok() && *bytes <= answer_.capacity) work.Add(WithoutSharding(group));
     }
     work.Fill(request_.threads, [this](const Choice& choice) { return WorkOf(choice); });
     for (const Choice& group : groups) {
       const GroupSize& size = SizeOf(group);
       Item item{.choice = group, .leaves = size.choices};
-      counts_.considered += item.leaves;
+      answer_.counts.considered += item.leaves;
       const absl::StatusOr<int64_t>& bytes = resident.Of(MeshAndSharding(group));
       if (!bytes.ok()) {
         Refuse(item, bytes.status().message());
         continue;
       }
       item.bound.bytes = *bytes;
-      if (item.bound.bytes <= capacity_) {
+      if (item.bound.bytes <= answer_.capacity) {
         const absl::StatusOr<GroupWork>& of_group = work.Of(WithoutSharding(group));
         if (!of_group.ok()) {
           Refuse(item, of_group.status().message());
@@ -157,8 +184,8 @@ class Planner {
   }
 
   void Refuse(const Item& item, absl::string_view why) {
-    counts_.refused += item.leaves;
-    if (refusal_.empty()) refusal_ = absl::StrCat(Print(item.choice), ": ", why);
+    answer_.counts.refused += item.leaves;
+    if (answer_.refusal.empty()) answer_.refusal = absl::StrCat(Print(item.choice), ": ", why);
   }
 
   static Choice MeshAndSharding(Choice group) {
@@ -216,21 +243,39 @@ class Planner {
                    static_cast<double>(std::max<int64_t>(1, work.bound_ns)) *
                    (1 - filling * (1 - 1.0 / static_cast<double>(turns)));
     const int64_t held = std::min(item.choice.pipeline, item.choice.microbatches);
-    if (item.bound.bytes + held * work.held_of_one > capacity_) usual *= 1.25;
+    if (item.bound.bytes + held * work.held_of_one > answer_.capacity) usual *= 1.25;
     return usual;
   }
 
   void Add(Item item) {
-    if (item.bound.bytes > capacity_) {
-      counts_.by_memory += item.leaves;
+    if (item.bound.bytes > answer_.capacity) {
+      answer_.counts.by_memory += item.leaves;
       Miss(item.choice, item.bound.bytes);
       return;
     }
-    frontier_.push_back(std::move(item));
+    if (item.IsGroup() || HasRoom(item)) frontier_.push_back(std::move(item));
+  }
+
+  // False for a choice whose order is known to hold too much; then it is done with.
+  bool HasRoom(const Item& item) {
+    const auto held = held_.find(OrderOf(item.choice));
+    if (held == held_.end()) return true;
+    const int64_t bytes = held->second->LeastBytes(*item.sizes);
+    if (bytes <= answer_.capacity) return true;
+    ++answer_.counts.too_large;
+    Miss(item.choice, bytes);
+    return false;
+  }
+
+  // The order without its collectives.
+  static PlanKey OrderOf(const Choice& choice) {
+    PlanKey key = KeyOf(choice);
+    key.gathers = key.reduces = false;
+    return key;
   }
 
   void Miss(const Choice& choice, int64_t bytes) {
-    if (!miss_ || bytes < miss_->bytes) miss_ = NearestMiss{choice, bytes, ""};
+    if (!answer_.miss || bytes < answer_.miss->bytes) answer_.miss = NearestMiss{choice, bytes, ""};
   }
 
   // The best step of each mesh, the shortest first.
@@ -252,7 +297,7 @@ class Planner {
     last_shown_ns_ = sorted.size() >= request_.shown ? sorted[request_.shown - 1].step_ns : kNever;
     std::erase_if(frontier_, [&](const Item& item) {
       if (item.bound.step_ns < BelowNs(item.choice)) return false;
-      counts_.by_bound += item.leaves;
+      answer_.counts.by_bound += item.leaves;
       return true;
     });
   }
@@ -260,10 +305,7 @@ class Planner {
   double EstimateOf(const Item& item) const {
     const auto bound = static_cast<double>(item.bound.step_ns);
     if (item.IsGroup()) return bound * item.usual;
-    const auto exact = above_.find(KeyOf(item.choice));
-    if (exact != above_.end()) return bound * exact->second;
-    const Mean& mean = of_schedule_[static_cast<size_t>(item.choice.schedule)];
-    return bound * (mean.count > 0 ? mean.sum / mean.count : 1.0);
+    return bound * usual_.Of(item.choice);
   }
 
   // Takes the items of the least estimate out of the frontier, in the order of the frontier.
@@ -303,13 +345,32 @@ class Planner {
         }
       }
     }
+    LookAtChoices(round, std::move(choices));
+  }
+
+  void LookAtChoices(const std::vector<Item>& round, std::vector<size_t> choices) {
+    const auto drop_large = [&] {
+      std::erase_if(choices, [&](size_t i) { return !HasRoom(round[i]); });
+    };
+    drop_large();
     std::vector<PlanKey> keys;
     for (const size_t i : choices) keys.push_back(KeyOf(round[i].choice));
-    const auto plans = cache_.Prepare(keys, request_.threads);
+    const std::vector<std::shared_ptr<const PreparedPlan>> prepared =
+        cache_.Prepare(keys, request_.threads);
+    std::map<PlanKey, std::shared_ptr<const PreparedPlan>> plans;
+    for (size_t k = 0; k < keys.size(); ++k) {
+      plans[keys[k]] = prepared[k];
+      if (prepared[k]->held)
+        held_.try_emplace(OrderOf(round[choices[k]].choice), prepared[k]->held);
+    }
+    const size_t prepared_choices = choices.size();
+    drop_large();
+    tried_too_large_ += static_cast<int64_t>(prepared_choices - choices.size());
     std::vector<Evaluation> evaluations(choices.size());
     ForEachOnThreads(static_cast<int>(choices.size()), request_.threads, [&](int k) {
       const Choice& choice = round[choices[k]].choice;
-      evaluations[k] = Evaluate(request_.base, choice, *plans[k], capacity_, BelowNs(choice));
+      evaluations[k] = Evaluate(request_.base, choice, *plans.at(KeyOf(choice)), answer_.capacity,
+                                BelowNs(choice));
     });
     for (size_t k = 0; k < choices.size(); ++k) Note(round[choices[k]], evaluations[k]);
   }
@@ -317,20 +378,29 @@ class Planner {
   // The choices of a group, with their bounds.
   std::vector<Item> Opened(const Choice& group) const {
     std::vector<Item> items;
-    std::map<StagesKey, absl::StatusOr<StagedCosts>> staged;
+    struct Stages {
+      absl::StatusOr<StagedCosts> costs;
+      std::shared_ptr<const std::vector<RankSizes>> sizes;
+    };
+    std::map<StagesKey, Stages> staged;
     for (const Choice& choice :
          ChoicesOf(group, request_.base.spec.formula->model, request_.pins)) {
       const StagesKey key = StagesOfChoice(choice);
       auto place = staged.find(key);
       if (place == staged.end()) {
-        place = staged.emplace(key, StagedCostsOf(request_.base, choice)).first;
+        place = staged.try_emplace(key).first;
+        Stages& stages = place->second;
+        stages.costs = StagedCostsOf(request_.base, choice);
+        if (stages.costs.ok()) {
+          stages.sizes = std::make_shared<const std::vector<RankSizes>>(RankSizesOf(*stages.costs));
+        }
       }
-      Item item{.choice = choice};
-      if (place->second.ok()) {
+      Item item{.choice = choice, .sizes = place->second.sizes};
+      if (place->second.costs.ok()) {
         const KnownSchedule& schedule = KnownSchedules()[static_cast<size_t>(choice.schedule)];
-        item.bound = BoundOf(*place->second, schedule);
+        item.bound = BoundOf(*place->second.costs, schedule);
       } else {
-        item.refusal = std::string(place->second.status().message());
+        item.refusal = std::string(place->second.costs.status().message());
       }
       items.push_back(std::move(item));
     }
@@ -343,50 +413,44 @@ class Planner {
         Refuse(item, evaluation.why);
         return;
       case Evaluation::State::kTooLarge:
-        ++counts_.too_large;
+        ++answer_.counts.too_large;
+        ++tried_too_large_;
         Miss(item.choice, evaluation.bytes);
         return;
       case Evaluation::State::kSimulated:
         break;
     }
-    ++counts_.simulated;
-    const double above = static_cast<double>(evaluation.step_ns) /
-                         static_cast<double>(std::max<int64_t>(1, item.bound.step_ns));
-    above_[KeyOf(item.choice)] = above;
-    Mean& mean = of_schedule_[static_cast<size_t>(item.choice.schedule)];
-    mean.sum += above;
-    mean.count += 1;
-    simulated_.push_back({item.choice, evaluation.step_ns, evaluation.bytes, {}});
+    ++answer_.counts.simulated;
+    usual_.Note(item.choice, static_cast<double>(evaluation.step_ns) /
+                                 static_cast<double>(std::max<int64_t>(1, item.bound.step_ns)));
+    answer_.simulated.push_back({item.choice, evaluation.step_ns, evaluation.bytes, {}});
     const auto [place, is_new] = best_.try_emplace(MeshOf(item.choice));
-    if (is_new || evaluation.step_ns < place->second.step_ns) place->second = simulated_.back();
+    if (is_new || evaluation.step_ns < place->second.step_ns)
+      place->second = answer_.simulated.back();
   }
 
   TunedChoices Answer() {
-    TunedChoices answer;
+    TunedChoices& answer = answer_;
     answer.best = Sorted();
     if (answer.best.size() > request_.shown) answer.best.resize(request_.shown);
     answer.bound_ns = answer.best.empty() ? kNever : answer.best[0].step_ns;
     for (const Item& item : frontier_) {
       answer.bound_ns = std::min(answer.bound_ns, item.bound.step_ns);
-      counts_.open += item.leaves;
+      answer_.counts.open += item.leaves;
     }
-    answer.counts = counts_;
-    answer.capacity = capacity_;
-    answer.simulated = std::move(simulated_);
     answer.gpus = request_.gpus;
     answer.tokens = request_.global_batch * request_.base.spec.formula->model.context;
     answer.operations = ModelOperations(request_.base.spec, request_.global_batch);
     const CostFormula& formula = *request_.base.spec.formula;
     answer.peak = SpeedOf(formula.machine, formula.model.precision).flops;
-    if (answer.best.empty()) answer.miss = MissWithReason();
-    answer.refusal = refusal_;
-    return answer;
+    answer.miss = answer.best.empty() ? MissWithReason() : std::nullopt;
+    return std::move(answer);
   }
 
   // The nearest miss with the classes of its bytes, on the mean rank.
   std::optional<NearestMiss> MissWithReason() const {
-    if (!miss_) return miss_;
-    NearestMiss miss = *miss_;
+    if (!answer_.miss) return answer_.miss;
+    NearestMiss miss = *answer_.miss;
     const absl::StatusOr<StagedCosts> staged = StagedCostsOf(request_.base, miss.choice);
     if (!staged.ok()) return miss;
     std::array<int64_t, 3> bytes = {};
@@ -406,26 +470,18 @@ class Planner {
     return miss;
   }
 
-  struct Mean {
-    double sum = 0;
-    double count = 0;
-  };
-
   const TuneRequest& request_;
   const WatchTune& watch_;
   const int64_t start_ns_ = NowNs();
-  int64_t capacity_ = 0;
   PlanCache cache_;
+  std::map<PlanKey, std::shared_ptr<const HeldPeaks>> held_;  // by order without collectives
+  int64_t tried_too_large_ = 0;  // of the choices that are too large, those whose order was made
   std::map<int64_t, GroupSize> sizes_;  // by ranks of the pipeline
   std::vector<Item> frontier_;
   std::map<MeshKey, Outcome> best_;
-  std::vector<Outcome> simulated_;
   int64_t last_shown_ns_ = kNever;
-  std::map<PlanKey, double> above_;  // steps of an order, in its bounds
-  std::vector<Mean> of_schedule_ = std::vector<Mean>(KnownSchedules().size());
-  Counts counts_;
-  std::optional<NearestMiss> miss_;
-  std::string refusal_;
+  UsualSteps usual_;
+  TunedChoices answer_;  // so far
 };
 
 }  // namespace

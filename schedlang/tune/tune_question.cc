@@ -1,5 +1,6 @@
 #include "schedlang/tune/tune_question.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -19,17 +20,17 @@ absl::StatusOr<OpenedQuestion> OpenQuestion(const TuneQuestion& question) {
   request.evaluations = question.evaluations;
   request.shown = static_cast<size_t>(question.shown);
   for (const std::string& pin : question.pins) SL_RETURN_IF_ERROR(AddPins(pin, &request.pins));
-  if (!question.slow_links.empty()) {
-    return FieldError("slow", absl::StrCat("the planner knows slow GPUs, and no slow links, as ",
-                                           Print(question.slow_links[0].link),
-                                           "; give the cluster's bandwidth or p2p"));
-  }
-  for (const SlowRank& slow : question.slow) {
-    if (slow.rank < request.gpus) continue;
-    return FieldError(
-        "slow", absl::StrCat("there is no GPU ", slow.rank, "; the cluster has ", request.gpus));
+  const auto check = [&request](int64_t gpu) {
+    if (gpu < request.gpus) return absl::OkStatus();
+    return FieldError("slow", absl::StrCat("there is no GPU ", gpu, "; the cluster has ",
+                                           request.gpus));
+  };
+  for (const SlowRank& slow : question.slow) SL_RETURN_IF_ERROR(check(slow.rank));
+  for (const SlowLink& slow : question.slow_links) {
+    SL_RETURN_IF_ERROR(check(std::max(slow.link.from, slow.link.to)));
   }
   request.base.slow = question.slow;
+  request.base.slow_links = question.slow_links;
   if (!question.jitter.empty()) {
     CostModel costs;
     SL_RETURN_IF_ERROR(SetJitter(question.jitter, &costs));

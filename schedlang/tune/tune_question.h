@@ -19,7 +19,7 @@ struct TuneQuestion {
   int64_t global_batch = 1024;
   std::vector<std::string> pins;     // "tp=4,pp=8"
   std::vector<SlowRank> slow;        // GPUs of the cluster
-  std::vector<SlowLink> slow_links;  // refused: a link of GPUs carries what a choice says
+  std::vector<SlowLink> slow_links;  // between two of them
   std::string jitter;                // "10%"; "": none
   int64_t evaluations = 0;
   int64_t shown = 12;

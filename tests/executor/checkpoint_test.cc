@@ -429,9 +429,31 @@ TEST_F(BrokenCheckpoint, AValueThatChanged) {
   ExpectSkipped(absl::StrCat(shard, ": holds other values than were written"));
 }
 
+// A seed with another bit is the seed of another run.
+TEST_F(BrokenCheckpoint, ASeedThatChanged) {
+  std::string text = Read(PathOf("state.json"));
+  const size_t seed = text.find("\"seed\": 5");
+  ASSERT_NE(seed, std::string::npos) << text;
+  text[seed + 8] ^= 2;
+  Write(PathOf("state.json"), text);
+  ExpectSkipped(absl::StrCat(PathOf("state.json"),
+                             ": holds another text than was written: its sum is wrong"));
+}
+
+// A tensor with another name would be missing.
+TEST_F(BrokenCheckpoint, AHeaderThatChanged) {
+  const std::string shard = PathOf("optimizer-00001-of-00002.safetensors");
+  std::string bytes = Read(shard);
+  const size_t name = bytes.find(".m\"");
+  ASSERT_NE(name, std::string::npos);
+  bytes[name + 1] ^= 1;
+  Write(shard, bytes);
+  ExpectSkipped(absl::StrCat(shard, ": begins with another list of tensors than was written"));
+}
+
 TEST_F(BrokenCheckpoint, AStateThatIsNone) {
   Write(PathOf("state.json"), "{\"format\": 3}");
-  ExpectSkipped(absl::StrCat(PathOf("state.json"), ": 'format' is not 'stringline checkpoint 1'"));
+  ExpectSkipped(absl::StrCat(PathOf("state.json"), ": 'format' is not 'stringline checkpoint 2'"));
 }
 
 TEST_F(BrokenCheckpoint, NoneIsWhole) {
@@ -494,6 +516,52 @@ TEST_F(BrokenCheckpoint, WhatDoesNotFitTheRunIsSaid) {
                          "/step-000004: the checkpoint is of step 4, but the run has 4 steps; more "
                          "of them would help"));
   EXPECT_EQ(NamesIn(folder_), (Names{"step-000002", "step-000004"}));
+}
+
+// The run was killed behind its last step: `auto` leaves only its end to do.
+TEST_F(BrokenCheckpoint, ARunThatHasEndedIsFinished) {
+  config_.resume = kResumeAuto;
+  for (const int64_t steps : {4, 3}) {
+    int64_t ended = -1, performed = 0;
+    config_.steps = steps;
+    TrainHooks hooks;
+    hooks.after_step = [&](const TrainStep&, Trainer&) {
+      ++performed;
+      return absl::OkStatus();
+    };
+    hooks.end = [&](int64_t step, Trainer& trainer) {
+      ended = step;
+      EXPECT_EQ(trainer.updates(), step);
+      return absl::OkStatus();
+    };
+    const Plan plan = LibraryPlan("1f1b", 2, 4).value();
+    const auto result = Train(config_, plan, Corpus(), hooks);
+    if (steps == 3) {
+      EXPECT_TRUE(absl::StrContains(result.status().message(), "more of them would help"));
+      continue;
+    }
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(ended, 4);
+    EXPECT_EQ(performed, 0);
+    EXPECT_FALSE(result->trained());
+    EXPECT_EQ(result->losses_nats.size(), 4u);
+    EXPECT_TRUE(result->measured.events.empty());
+  }
+}
+
+// Matrices of GPT-2 are stored transposed; the calls that write them are counted by the system.
+TEST_F(Checkpoint, IsWrittenInLargePieces) {
+  RunConfig config = ConfigOf(TinyFamily::kGpt, folder_);
+  GptOf(config) = {.layers = 2, .width = 192, .heads = 2, .context = 8, .microbatch = 1};
+  config.checkpoint = {1, folder_, 1};
+  const auto written = [] {
+    const std::string io = ReadBytes("/proc/self/io", 1 << 12).value();
+    return std::stoll(io.substr(io.find("syscw: ") + 7));
+  };
+  const int64_t before = written();
+  ASSERT_TRUE(RunAs({"1f1b", 2, 2, {}, {{0}, {1}}}, config, 1).first().result.ok());
+  // 200 tensors and their moments; it was a call for each row of each column of a matrix.
+  EXPECT_LT(written() - before, 500);
 }
 
 TEST_F(Checkpoint, WhereThereIsNone) {

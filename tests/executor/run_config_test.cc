@@ -72,14 +72,15 @@ std::vector<double> NumbersOf(const RunConfig& config) {
           config.clip_norm,
           static_cast<double>(config.seed),
           1.0 * config.threads,
-          static_cast<double>(config.log_every)};
+          static_cast<double>(config.log_every),
+          static_cast<double>(config.check_copies)};
 }
 
 TEST(RunConfig, WhatIsNotSaidHasItsDefault) {
   const auto config = ReadWith("", "");
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(NumbersOf(*config), (std::vector<double>{2, 16, 2, 8, 256, 2, 6, 0, 0, 0.125, 0.9, 0.95,
-                                                     0.1, 1, 1, 0, 20}));
+                                                     0.1, 1, 1, 0, 20, 0}));
   EXPECT_EQ(config->schedule_name, "");
   EXPECT_TRUE(config->layers_per_stage.empty());
   const std::string folder = testing::TempDir();
@@ -136,6 +137,7 @@ constexpr Row kTrainRows[] = {
     {"seed", 77, 14},
     {"threads", 5, 15},
     {"log_every", 9, 16},
+    {"check_copies", 7, 17},
 };
 
 TEST(RunConfig, EveryKeyOfTrainSetsItsOwnField) {

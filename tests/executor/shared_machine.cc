@@ -12,7 +12,7 @@
 namespace stringline {
 
 SharedMachine::SharedMachine(std::vector<std::vector<int>> ranks, int threads)
-    : ranks_(std::move(ranks)), told_(ranks_.size()) {
+    : ranks_(std::move(ranks)), told_(ranks_.size()), exchanged_(ranks_.size(), 0) {
   auto backend = CpuBackend::Make(threads, {});
   SL_CHECK(backend.ok()) << backend.status();
   backend_ = *std::move(backend);
@@ -145,6 +145,7 @@ class PlayedWorld final : public World {
     {
       const std::lock_guard lock(machine_.mutex_);
       machine_.told_[process_] = std::string(mine);
+      machine_.exchanged_[static_cast<size_t>(process_)] += static_cast<int64_t>(mine.size());
     }
     SL_RETURN_IF_ERROR(machine_.Meet([this] {
       machine_.heard_ = machine_.told_;

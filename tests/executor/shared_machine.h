@@ -18,6 +18,9 @@ class SharedMachine {
   // `ranks[p]` are the ranks of process p.
   explicit SharedMachine(std::vector<std::vector<int>> ranks, int threads = 2);
 
+  // The bytes that a process has given in exchanges so far.
+  int64_t exchanged_bytes(int process) const { return exchanged_[static_cast<size_t>(process)]; }
+
   // The backend of a process; called once for each. The machine outlives them.
   std::unique_ptr<Backend> Join(int process);
 
@@ -41,6 +44,7 @@ class SharedMachine {
   absl::Status result_;
   absl::Status failure_;
   std::vector<std::string> told_, heard_;  // in this exchange, and in the last
+  std::vector<int64_t> exchanged_;         // by process
   struct MadeGroup {
     std::vector<int> ranks;
     Group* group;

@@ -76,7 +76,7 @@ TEST(Identity, FlagsComeFirst) {
   flags.rank = 1;
   flags.ranks = 2;
   EXPECT_EQ(Text(Find({}, flags)),
-            "nothing says where rank 0 is: `master=HOST:PORT`, or MASTER_ADDR and MASTER_PORT, "
+            "nothing says where process 0 is: `master=HOST:PORT`, or MASTER_ADDR and MASTER_PORT, "
             "would");
   flags.master = "there:4000";
   flags.run_id = "again";
@@ -175,11 +175,12 @@ TEST(Identity, WhatContradictsIsNamed) {
       {With(kTorchrun, {{"MASTER_PORT", "99999"}}), {}, "MASTER_PORT is 99999, and no port"},
       {Without(kTorchrun, "MASTER_PORT"),
        {},
-       "nothing says on which port rank 0 listens: `master=HOST:PORT`, or MASTER_ADDR and "
+       "nothing says on which port process 0 listens: `master=HOST:PORT`, or MASTER_ADDR and "
        "MASTER_PORT, would"},
       {With(kMpirun, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}}),
        {},
-       "nothing says where rank 0 is: `master=HOST:PORT`, or MASTER_ADDR and MASTER_PORT, would"},
+       "nothing says where process 0 is: `master=HOST:PORT`, or MASTER_ADDR and MASTER_PORT, "
+       "would"},
       {{}, {1, std::nullopt}, "`rank` and `ranks` are given together or not at all"},
       {{}, {2, 2}, "`rank` is 2, but `ranks` is 2"},
       {{}, {-1, 2}, "`rank` is -1, but `ranks` is 2"},

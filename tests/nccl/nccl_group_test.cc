@@ -275,12 +275,10 @@ TEST(NcclErrors, APeerThatNeverCallsIsADeadline) {
     for (int i = 0; i < 2000 && world->state().ok(); ++i) usleep(5000);
     return StatusText(world->state());
   });
-  EXPECT_EQ(said[0],
-            "DEADLINE_EXCEEDED: rank 0 waited 0.5 s for its GPU; rank 0 was in a receive of thing "
-            "7 (64 bytes) from rank 1");
-  EXPECT_EQ(said[1],
-            "ABORTED: rank 0 here: rank 0 waited 0.5 s for its GPU; rank 0 was in a receive of "
-            "thing 7 (64 bytes) from rank 1");
+  EXPECT_EQ(said,
+            Said(2,
+                 "DEADLINE_EXCEEDED: rank 0 waited 0.5 s for its GPU; rank 0 was in a receive "
+                 "of thing 7 (64 bytes) from rank 1"));
 }
 
 // A hang in NCCL: the stand-in records its cause, and our error says that no data came.
@@ -315,7 +313,7 @@ TEST(NcclErrors, ACommunicatorThatNobodyElseMakesIsADeadline) {
   const std::string text =
       "ncclCommInitRankConfig of rank 0 was not over within 0.3 s: other ranks do not take part in "
       "it";
-  EXPECT_EQ(said, Said({"DEADLINE_EXCEEDED: " + text, "ABORTED: rank 0 here: " + text}));
+  EXPECT_EQ(said, Said(2, "DEADLINE_EXCEEDED: " + text));
 }
 
 TEST(NcclErrors, AnErrorOfNcclEndsAll) {
@@ -335,7 +333,7 @@ TEST(NcclErrors, AnErrorOfNcclEndsAll) {
                                 " of rank 1: remote process exited or there was a network error "
                                 "(the stand-in's last error)"))
       << said[1];
-  EXPECT_TRUE(absl::StartsWith(said[0], "ABORTED: rank 1 here: ")) << said[0];
+  EXPECT_TRUE(absl::StartsWith(said[0], "UNAVAILABLE: ")) << said[0];
   EXPECT_TRUE(
       absl::EndsWith(said[0], "; rank 0 was in a receive of thing 7 (64 bytes) from rank 1"))
       << said[0];

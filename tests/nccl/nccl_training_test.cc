@@ -437,7 +437,7 @@ TEST(NcclBackend, AGpuThatIsNotThereIsToldToAll) {
   });
   const auto said = all.Wait();
   EXPECT_TRUE(absl::StartsWith(said[1], "UNAVAILABLE: no GPU can be used: ")) << said[1];
-  EXPECT_TRUE(absl::StartsWith(said[0], "ABORTED: rank 1 on ")) << said[0];
+  EXPECT_TRUE(absl::StartsWith(said[0], "ABORTED: process 1 on ")) << said[0];
   EXPECT_TRUE(absl::StrContains(said[0], "no GPU can be used: ")) << said[0];
 }
 

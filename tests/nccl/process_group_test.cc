@@ -8,13 +8,16 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "executor/engine/lost_process.h"
 #include "executor/processes/group.h"
 #include "executor/processes/tcp_world.h"
 #include "gtest/gtest.h"
@@ -32,6 +35,7 @@ struct ProcessRun {
   int processes = 2;
   int ranks = 2;
   WireSettings wires;
+  int64_t exchange_ms = 30'000;
 };
 
 Said RunProcesses(const ProcessRun& run, const std::function<std::string(World* world)>& body) {
@@ -44,7 +48,7 @@ Said RunProcesses(const ProcessRun& run, const std::function<std::string(World* 
     settings.identity.port = port;
     settings.ranks = run.ranks;
     settings.join_ms = 30'000;
-    settings.exchange_ms = 30'000;
+    settings.exchange_ms = run.exchange_ms;
     const auto world = TcpWorld::Join(settings);
     if (!world.ok()) return world.status().ToString();
     const std::string said = body(world->get());
@@ -368,7 +372,7 @@ TEST(ProcessGroups, WhoDiesIsNamedWithTheRowsThatWaitedForIt) {
 // others have ended.
 class WaitingProcesses {
  public:
-  WaitingProcesses() { EXPECT_EQ(pipe(ended_), 0); }
+  explicit WaitingProcesses(int others = 0) : others_(others) { EXPECT_EQ(pipe(ended_), 0); }
   ~WaitingProcesses() {
     for (const int end : ended_) (void)close(end);
   }
@@ -394,6 +398,7 @@ class WaitingProcesses {
     });
   }
 
+  void HasEnded() { EXPECT_EQ(write(ended_[1], "", 1), 1); }
   void WaitForOthers() {
     char byte = 0;
     for (int left = others_; left > 0 && read(ended_[0], &byte, 1) == 1;) --left;
@@ -490,6 +495,93 @@ TEST(ProcessGroups, ProcessZeroThatWasStoppedIsNamedToo) {
       << said[1];
 }
 
+// A world that calls `behind` after the first exchange of the hosts, with its result.
+class FirstExchange final : public World {
+ public:
+  using Result = absl::StatusOr<std::vector<std::string>>;
+  FirstExchange(World* of, std::function<Result(Result)> behind)
+      : of_(*of), behind_(std::move(behind)) {}
+  int ranks() const override { return of_.ranks(); }
+  absl::Span<const int> local() const override { return of_.local(); }
+  int processes() const override { return of_.processes(); }
+  int process() const override { return of_.process(); }
+  std::string address() const override { return of_.address(); }
+  Result Exchange(absl::string_view mine) override {
+    Result result = of_.Exchange(mine);
+    return std::exchange(first_, false) ? behind_(std::move(result)) : result;
+  }
+  void Fail(const absl::Status& status) override { of_.Fail(status); }
+  absl::Status state() override { return of_.state(); }
+  bool FirstAnswers(int64_t most_ms) override { return of_.FirstAnswers(most_ms); }
+
+ private:
+  World& of_;
+  const std::function<Result(Result)> behind_;
+  bool first_ = true;
+};
+
+// The processes connect after an exchange of addresses; `behind` follows it in each.
+Said Connect(
+    int processes, WaitingProcesses* stops,
+    const std::function<FirstExchange::Result(int process, FirstExchange::Result)>& behind) {
+  ProcessRun run;
+  run.processes = run.ranks = processes;
+  run.wires.wait_ms = run.exchange_ms = 2000;
+  return RunProcesses(run, [&](World* world) {
+    FirstExchange watched(world, [&](FirstExchange::Result result) {
+      return behind(world->process(), std::move(result));
+    });
+    const auto device = *CpuDevice::Make(1);
+    ProcessGroups groups(device.get(), &watched, run.wires);
+    std::vector<int> all(processes);
+    std::iota(all.begin(), all.end(), 0);
+    (void)groups.New(all);
+    const absl::Status status = groups.Connect();
+    stops->HasEnded();
+    return absl::StrCat(IsLost(status) ? "lost: " : "", StatusText(status));
+  });
+}
+
+// Stopped between the exchange of addresses and the connections; the others name it, and not who
+// waits for it.
+TEST(ProcessGroups, OneThatStandsStillInConnectIsNamed) {
+  for (int stopped = 0; stopped < 4; ++stopped) {
+    WaitingProcesses stops(3);
+    const Said said = Connect(4, &stops, [&](int process, FirstExchange::Result result) {
+      if (process == stopped) stops.StandStill();
+      return result;
+    });
+    const std::string late =
+        stopped == 0
+            ? "lost: DEADLINE_EXCEEDED: rank 0 here did not come within 2 s"
+            : absl::StrCat("lost: DEADLINE_EXCEEDED: rank ", stopped, " here did not connect to ");
+    for (int p = 0; p < 4; ++p) {
+      if (p == stopped) continue;
+      EXPECT_TRUE(absl::StartsWith(said[p], late)) << said[p] << late;
+    }
+  }
+}
+
+// Process 0 is stopped in the middle of handing out the addresses: process 2 has none.
+TEST(ProcessGroups, Process0IsNamedWhereItHandedOutToSome) {
+  WaitingProcesses stops(3);
+  const Said said = Connect(4, &stops, [&](int process, FirstExchange::Result result) {
+    if (process == 0) stops.StandStill();
+    if (process == 2) {
+      usleep(4'000'000);
+      return FirstExchange::Result(AsLost(absl::DeadlineExceededError("rank 0 did not come")));
+    }
+    return result;
+  });
+  EXPECT_EQ(said[2], "lost: DEADLINE_EXCEEDED: rank 0 did not come");
+  EXPECT_TRUE(absl::StartsWith(said[1],
+                               "lost: DEADLINE_EXCEEDED: rank 0 here does not answer: its process "
+                               "was stopped, or its host is lost; rank 2 here did not connect"))
+      << said[1];
+  // Nobody connects to the last process.
+  EXPECT_TRUE(absl::StartsWith(said[3], "lost: DEADLINE_EXCEEDED: rank 0 here ")) << said[3];
+}
+
 // Rank 1 waits longest for rank 2, which waits for rank 1; its next computation needs rank 0's
 // message.
 TEST(WireInquiry, OfSeveralWaitsTheOneThatHoldsUpIsFollowed) {
@@ -516,6 +608,57 @@ TEST(WireInquiry, OfAProcessThatIsLateTheRankThatComputesIsNamed) {
   answers.Add(answer);
   EXPECT_EQ(DescribeDoing(answers, {1, 2}), "rank 2 computes 2W3, for 1.3 s now");
   EXPECT_EQ(DescribeDoing(answers, {0, 1}), "rank 0 still computes, or waits inside its process");
+}
+
+// The same in a step: rank 1 has its part of the exchange and waits for rank 2, which still waits
+// for its own part.
+TEST(ProcessGroups, Process0IsNamedWhereOthersWaitForWhoWaitsForIt) {
+  WaitingProcesses stops(2);
+  ProcessRun run;
+  run.processes = run.ranks = 3;
+  run.wires.wait_ms = 1500;
+  run.wires.decide_ms = 1000;
+  const Said said = RunProcesses(run, [&](World* world) {
+    GroupMembers members(NewMachine(world, 1, run.wires), 3);
+    Call call = CallOf(CallKind::kRecv, 4, 7, 2);
+    call.to = members.Memory<float>(1);
+    (void)world->Exchange("");
+    if (world->process() == 0) stops.StandStill();
+    if (world->process() == 2) {
+      usleep(5'000'000);
+      stops.HasEnded();
+      return std::string("in an exchange");
+    }
+    members.Enqueue(1, call);
+    const std::string text = StatusText(members.Run());
+    stops.HasEnded();
+    return text;
+  });
+  EXPECT_TRUE(absl::StartsWith(said[1],
+                               "DEADLINE_EXCEEDED: rank 0 here does not answer: its process was "
+                               "stopped, or its host is lost; rank 1 here waited "))
+      << said[1];
+  EXPECT_TRUE(absl::StrContains(said[1], " s for rank 2 here in a receive of thing 7")) << said[1];
+}
+
+// Process 0 was stopped while it handed out an exchange: rank 1 has its part, and waits for rank 2,
+// which has not.
+TEST(WireInquiry, WhoWaitsInAnExchangeIsNotToBlame) {
+  WireAnswers answers;
+  answers.names = {"rank 0", "rank 1", "rank 2"};
+  answers.answered = {false, true, true};
+  WireAnswer answer;
+  answer.waits = {{1, 2, 1'500'000'000, "a receive of g", 9}};
+  answer.states = {{1, "", 0, false, 9, "1F0", 2'000'000'000},
+                   {2, "has computed its gradients, and exchanges losses", 1'600'000'000}};
+  answers.Add(answer);
+  EXPECT_EQ(DescribeBlame(answers),
+            "rank 0 does not answer: its process was stopped, or its host is lost; rank 1 waited "
+            "1.5 s for rank 2 in a receive of g, and rank 2 has computed its gradients, and "
+            "exchanges losses, for 1.6 s now");
+  // A rank that computes is late itself.
+  answers.all.states[1].computes = true;
+  EXPECT_TRUE(absl::StartsWith(DescribeBlame(answers), "rank 2 has computed its gradients"));
 }
 
 // The deciding process is dead; the next process decides.

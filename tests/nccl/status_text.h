@@ -10,9 +10,10 @@
 
 namespace stringline {
 
-// The message with "here" for the host's name.
+// The message with "here" for the host's name, and without the mark of a lost process.
 inline std::string StatusText(const absl::Status& status) {
-  return absl::StrReplaceAll(status.ToString(), {{absl::StrCat(" on ", HostName()), " here"}});
+  return absl::StrReplaceAll(status.ToString(absl::StatusToStringMode::kWithNoExtraData),
+                             {{absl::StrCat(" on ", HostName()), " here"}});
 }
 
 }  // namespace stringline

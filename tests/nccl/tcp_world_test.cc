@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "executor/engine/lost_process.h"
 #include "executor/processes/hello.h"
 #include "executor/processes/sockets.h"
 #include "gtest/gtest.h"
@@ -183,7 +184,7 @@ TEST(TcpWorld, ANameWithoutAnAddressIsSaid) {
       kNothing);
   for (const std::string& one : said) {
     EXPECT_TRUE(absl::StrContains(one, "\"no-such-host.invalid\" has no address here: ")) << one;
-    EXPECT_TRUE(absl::StrContains(one, "MASTER_ADDR, may name rank 0 by a number")) << one;
+    EXPECT_TRUE(absl::StrContains(one, "MASTER_ADDR, may name process 0 by a number")) << one;
   }
 }
 
@@ -209,7 +210,7 @@ TEST(TcpWorld, AProcessOfAnotherRunIsSentAway) {
   EXPECT_EQ(said[0], "from 0, from 1");
   EXPECT_EQ(said[1], "from 0, from 1");
   EXPECT_EQ(said[2],
-            "FAILED_PRECONDITION: rank 0 here belongs to the run \"run 7#0\", and not to \"run "
+            "FAILED_PRECONDITION: process 0 here belongs to the run \"run 7#0\", and not to \"run "
             "7#1\": another run listens on this port, or one that has ended");
 }
 
@@ -221,10 +222,11 @@ TEST(TcpWorld, SettingsThatDifferAreNamedEverywhere) {
         settings->config = {{"NCCL", "2.27.3"}, {"seed", "4"}, {"steps", "10"}};
       },
       kNothing);
-  EXPECT_EQ(said, std::vector<std::string>(
-                      3,
-                      "INVALID_ARGUMENT: rank 1 here and rank 0 here do not run the same: they "
-                      "differ in NCCL (\"2.27.3\" and \"2.28.9\"), seed (\"4\" and not set)"));
+  EXPECT_EQ(said,
+            std::vector<std::string>(
+                3,
+                "INVALID_ARGUMENT: process 1 here and process 0 here do not run the same: they "
+                "differ in NCCL (\"2.27.3\" and \"2.28.9\"), seed (\"4\" and not set)"));
 }
 
 TEST(TcpWorld, OfManySettingsSomeAreNamed) {
@@ -237,9 +239,10 @@ TEST(TcpWorld, OfManySettingsSomeAreNamed) {
         }
       },
       kNothing);
-  EXPECT_EQ(said[1],
-            "INVALID_ARGUMENT: rank 1 here and rank 0 here do not run the same: they differ in k0 "
-            "(\"1\" and \"0\"), k1 (\"1\" and \"0\"), k2 (\"1\" and \"0\") and 6 more");
+  EXPECT_EQ(
+      said[1],
+      "INVALID_ARGUMENT: process 1 here and process 0 here do not run the same: they differ in k0 "
+      "(\"1\" and \"0\"), k1 (\"1\" and \"0\"), k2 (\"1\" and \"0\") and 6 more");
 }
 
 TEST(TcpWorld, OtherNumbersOfProcessesAreNamed) {
@@ -249,8 +252,9 @@ TEST(TcpWorld, OtherNumbersOfProcessesAreNamed) {
         if (p == 1) settings->identity.processes = 4;
       },
       kNothing);
-  EXPECT_EQ(said, std::vector<std::string>(
-                      2, "INVALID_ARGUMENT: rank 1 here is one of 4, but rank 0 here is one of 2"));
+  EXPECT_EQ(said,
+            std::vector<std::string>(
+                2, "INVALID_ARGUMENT: process 1 here is one of 4, but process 0 here is one of 2"));
 }
 
 // Among P processes the last is number P - 1.
@@ -264,9 +268,10 @@ TEST(TcpWorld, ProcessesAreNumberedBelowTheirCount) {
   }
   for (const int process : {-1, 0, 3, 4}) {
     other.process = process;
-    EXPECT_EQ(CheckPlace(first, other).message(),
-              absl::StrCat("rank ", process,
-                           " on here comes to rank 0 on here, which waits for ranks 1 to 2"));
+    EXPECT_EQ(
+        CheckPlace(first, other).message(),
+        absl::StrCat("process ", process,
+                     " on here comes to process 0 on here, which waits for processes 1 to 2"));
   }
 }
 
@@ -279,10 +284,10 @@ TEST(TcpWorld, ARankThatIsThereTwiceIsNamed) {
       },
       kNothing);
   const std::string text =
-      "INVALID_ARGUMENT: two processes say that they are rank 1: here and here";
-  EXPECT_EQ(said[0].substr(0, 61), text.substr(0, 61));
-  EXPECT_EQ(said[1].substr(0, 61), text.substr(0, 61));
-  EXPECT_EQ(said[2].substr(0, 61), text.substr(0, 61));
+      "INVALID_ARGUMENT: two processes say that they are process 1: here and here";
+  EXPECT_EQ(said[0].substr(0, 64), text.substr(0, 64));
+  EXPECT_EQ(said[1].substr(0, 64), text.substr(0, 64));
+  EXPECT_EQ(said[2].substr(0, 64), text.substr(0, 64));
 }
 
 TEST(TcpWorld, OneThatNeverComesIsNamed) {
@@ -294,7 +299,7 @@ TEST(TcpWorld, OneThatNeverComesIsNamed) {
       },
       kNothing);
   const std::string text =
-      "DEADLINE_EXCEEDED: ranks 2, 3 of 4 did not come to rank 0 here within 0.5 s";
+      "DEADLINE_EXCEEDED: processes 2, 3 of 4 did not come to process 0 here within 0.5 s";
   EXPECT_EQ(said, std::vector<std::string>({text, text, "", ""}));
 }
 
@@ -310,9 +315,9 @@ TEST(TcpWorld, TroubleIsToldToAll) {
         },
         [](World*) { return std::string("joined"); });
     for (int p = 0; p < 3; ++p) {
-      EXPECT_EQ(said[p], p == which
-                             ? std::string("UNAVAILABLE: no GPU can be used")
-                             : absl::StrCat("ABORTED: rank ", which, " here: no GPU can be used"));
+      EXPECT_EQ(said[p],
+                p == which ? std::string("UNAVAILABLE: no GPU can be used")
+                           : absl::StrCat("ABORTED: process ", which, " here: no GPU can be used"));
     }
   }
 }
@@ -336,7 +341,7 @@ TEST(TcpWorld, TroubleIsNotKeptForThoseThatDoNotCome) {
       EXPECT_EQ(said[which], "UNAVAILABLE: no GPU can be used");
       if (alone) continue;
       EXPECT_EQ(said[1 - which],
-                absl::StrCat("ABORTED: rank ", which, " here: no GPU can be used"));
+                absl::StrCat("ABORTED: process ", which, " here: no GPU can be used"));
     }
   }
 }
@@ -349,8 +354,8 @@ TEST(TcpWorld, WithoutProcess0TheOthersSayWhereTheyLooked) {
     return StatusText(TcpWorld::Join(settings).status());
   });
   EXPECT_EQ(all.Wait()[0],
-            absl::StrCat("DEADLINE_EXCEEDED: rank 1 here did not reach rank 0 at 127.0.0.1:", port,
-                         " within 0.3 s: Connection refused"));
+            absl::StrCat("DEADLINE_EXCEEDED: process 1 here did not reach process 0 at 127.0.0.1:",
+                         port, " within 0.3 s: Connection refused"));
 }
 
 // A socket of the test that listens on the loopback.
@@ -369,7 +374,7 @@ TEST(TcpWorld, APortThatIsTakenIsNamed) {
   const Listener other(port);
   const auto world = TcpWorld::Join(SettingsOf(0, 2, port));
   EXPECT_EQ(StatusText(world.status()),
-            absl::StrCat("UNAVAILABLE: rank 0 cannot listen on port ", port, " of ", HostName(),
+            absl::StrCat("UNAVAILABLE: process 0 cannot listen on port ", port, " of ", HostName(),
                          ": Address already in use; another run has it, or what started this one"));
 }
 
@@ -388,7 +393,7 @@ TEST(TcpWorld, SomethingElseThatListensThereIsNotProcess0) {
       (void)!write(fd, "SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n", 32);
     }
     const std::string said = all.Wait()[0];
-    EXPECT_TRUE(absl::StartsWith(said, "DEADLINE_EXCEEDED: rank ")) << said;
+    EXPECT_TRUE(absl::StartsWith(said, "DEADLINE_EXCEEDED: process ")) << said;
     EXPECT_TRUE(absl::StrContains(said, absl::StrCat("127.0.0.1:", port))) << said;
     if (fd >= 0) (void)close(fd);
   }
@@ -448,6 +453,72 @@ TEST(TcpWorld, WhoWaitsForALatecomerHearsFromProcess0) {
         return ExchangeOnce(world);
       });
   EXPECT_EQ(said, std::vector<std::string>(3, "from 0, from 1, from 2"));
+}
+
+// A process that gets on is waited for as long as it takes: three times what others are.
+TEST(TcpWorld, WhoTellsThatItWorksIsWaitedFor) {
+  for (const int busy : {0, 2}) {
+    const auto said = RunAll(
+        3, [](int, TcpWorldSettings* settings) { settings->exchange_ms = 1500; },
+        [busy](World* world) {
+          const int64_t until_ns = NowNs() + 4'500'000'000;
+          while (world->process() == busy && NowNs() < until_ns) {
+            SleepMs(10);
+            world->Working();
+          }
+          return ExchangeOnce(world);
+        });
+    EXPECT_EQ(said, std::vector<std::string>(3, "from 0, from 1, from 2"));
+  }
+}
+
+TEST(TcpWorld, Process0AnswersWhileItIsThere) {
+  const auto said = RunAll(2, kNoChange, [](World* world) -> std::string {
+    if (world->process() == 1 && !world->FirstAnswers(10'000)) return "no answer";
+    const std::string exchanged = ExchangeOnce(world);  // process 0 answers while it waits here
+    if (world->process() == 0) {
+      SleepMs(2500);
+      return exchanged;
+    }
+    SleepMs(300);  // until process 0 looks no more
+    return world->FirstAnswers(100) ? "an answer" : exchanged;
+  });
+  EXPECT_EQ(said, std::vector<std::string>(2, "from 0, from 1"));
+}
+
+TEST(TcpWorld, RanksAndProcessesHaveNames) {
+  const auto said = RunAll(
+      2, [](int, TcpWorldSettings* settings) { settings->ranks = 5; },
+      [](World* world) {
+        return absl::StrCat(world->NameOfRank(1), "; ", world->NameOfRank(4), "; ",
+                            world->NameOfProcess(1));
+      });
+  const std::string names = absl::StrCat("rank 1 on ", HostName(), "; rank 4 on ", HostName(),
+                                         "; process 1 with ranks 2, 3, 4 on ", HostName());
+  EXPECT_EQ(said, std::vector<std::string>(2, names));
+}
+
+// Losses are told apart from failures of a process's own, by all.
+TEST(TcpWorld, WhetherAProcessWasLostIsKnownToAll) {
+  const auto ends = [](World* world, absl::Status status) {
+    if (world->process() == 1) world->Fail(status);
+    const absl::Status end = world->Exchange("").status();
+    return absl::StrCat(IsLost(end) ? "lost: " : "", StatusText(end));
+  };
+  const auto lost = RunAll(3, kNoChange, [&](World* world) {
+    return ends(world, AsLost(absl::DeadlineExceededError("rank 2 is late")));
+  });
+  EXPECT_EQ(lost, std::vector<std::string>(3, "lost: DEADLINE_EXCEEDED: rank 2 is late"));
+  const auto full = RunAll(3, kNoChange, [&](World* world) {
+    return ends(world, absl::UnavailableError("the disk is full"));
+  });
+  EXPECT_EQ(full, std::vector<std::string>(3, "ABORTED: rank 1 here: the disk is full"));
+  const auto killed = RunAll(3, kNoChange, [&](World* world) {
+    if (world->process() == 1) KillMeAfter(0);
+    return ends(world, absl::OkStatus());
+  });
+  EXPECT_TRUE(absl::StartsWith(killed[0], "lost: UNAVAILABLE: rank 1 here died")) << killed[0];
+  EXPECT_EQ(killed[2], killed[0]);
 }
 
 TEST(TcpWorld, WhoEndsEarlyIsNamed) {

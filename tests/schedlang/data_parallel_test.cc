@@ -341,35 +341,37 @@ TEST(DataParallel, MegatronsGroupsAreThoseOfItsRankNumbers) {
   }
 }
 
-// 64 ranks of eight nodes share experts out: of a token's eight rows, those to other nodes go once
-// to each node that they meet, and are passed on inside.
-TEST(DataParallel, MegatronsExpertsSendARowOnceToANode) {
+// 64 ranks of eight nodes share experts out. A row goes to each of a token's experts or, where they
+// are chosen by groups, once to each other node that it meets, and on inside.
+TEST(DataParallel, MegatronsExpertsGetRowsByRankOrOnceToANode) {
   ModelShape model = {.kind = kMoeModel, .layers = 1, .width = 1000, .heads = 10, .context = 1024};
   model.experts = 256;
   model.top_k = 8;
   model.expert_hidden = 10;
-  model.copies = 64;
-  model.expert = 64;
+  model.copies = model.expert = 64;
   model.layout = MeshLayout::kMegatron;
   const MeshLinks links = {
       .between = {10'000, 50'000'000'000}, .inside = {5'000, 450'000'000'000}, .node_ranks = 8};
   const auto dispatch_ns = [&] {
     const LayerLinks of_layers = LinksOfLayers(TwoRanks(), StageId(0), model, links);
-    const MachineSpeed machine = {"a machine", 1e15, 3e12, 0.5};
-    return static_cast<double>(PartsOf(model, machine, {.layers = 1}, of_layers).ns[kFDispatch]);
+    return 1.0 * PartsOf(model, {"", 1e15, 3e12, 0.5}, {.layers = 1}, of_layers).ns[kFDispatch];
   };
   // A simulation of the rows of many tokens, each to eight different experts of 256.
   std::mt19937_64 random(7);
-  double nodes_met = 0;
-  constexpr int kTokens = 20'000;
-  for (int t = 0; t < kTokens; ++t) {
+  double nodes_met = 0, near = 0, far = 0;
+  for (int t = 0; t < 20'000; ++t) {
     std::set<uint64_t> experts, nodes;
     while (experts.size() < 8) experts.insert(random() % 256);
-    for (const uint64_t expert : experts) nodes.insert(expert / 32);
-    nodes_met += static_cast<double>(nodes.size()) / kTokens;
+    for (const uint64_t expert : experts) {
+      nodes.insert(expert / 32);
+      (expert >= 32 ? far : near) += expert >= 4 ? 1.0 / 20'000 : 0;
+    }
+    nodes_met += static_cast<double>(nodes.size()) / 20'000;
   }
-  const double row_bytes = 1024.0 * 1000 * 2;
-  const double inside = 8 * row_bytes * 7 / 8 / 450, between = row_bytes * 7 / 8 / 50;
+  const double bytes = 1024.0 * 1000 * 2, each = bytes * (near / 450 + far / 50);
+  const double inside = 8 * bytes * 7 / 8 / 450, between = bytes * 7 / 8 / 50;
+  EXPECT_NEAR(dispatch_ns(), 15'000 + each, 0.02 * each);
+  model.top_groups = 8;
   EXPECT_NEAR(dispatch_ns(), 15'000 + inside + nodes_met * between, 0.02 * nodes_met * between);
   model.top_groups = 4;
   EXPECT_NEAR(dispatch_ns(), 15'000 + inside + 4 * between, 2);

@@ -297,9 +297,26 @@ TEST(Formula, TimesOfALayerAreThoseOfItsProductsInTurn) {
                                8 * (3 * 2048 + 6 * 7168) + 3 * 2048);
   const LayerTimes layer = TimesInTurn(products, attention, moved, machine, true);
   const StageFormula stage = FormulaOf(model, machine, {.first_layer = 1, .layers = 1});
-  EXPECT_NEAR(static_cast<double>(stage.forward_ns), layer.forward + 1e6, 2);
-  EXPECT_NEAR(static_cast<double>(stage.input_gradient_ns), layer.input + 2e6, 2);
+  // Four experts wait 3 ms each.
+  EXPECT_NEAR(static_cast<double>(stage.forward_ns), layer.forward + 4e6, 2);
+  EXPECT_NEAR(static_cast<double>(stage.input_gradient_ns), layer.input + 8e6, 2);
   EXPECT_NEAR(static_cast<double>(stage.weight_gradient_ns), layer.weight, 2);
+  // A capacity of 1.25: a quarter more rows, and a quarter of the waits; in our own layout it is
+  // none.
+  model.capacity = 1'250'000;
+  std::vector<Product> padded = products;
+  padded[5].m = padded[6].m = 1.25 * tokens * 8 / 2 / 4;
+  const LayerTimes full =
+      TimesInTurn(padded, attention, moved + rows * 2 * (3 * 2048 + 6 * 7168), machine, true);
+  const StageFormula capped = FormulaOf(model, machine, {.first_layer = 1, .layers = 1});
+  EXPECT_NEAR(static_cast<double>(capped.forward_ns), full.forward + 1e6, 2);
+  EXPECT_NEAR(static_cast<double>(capped.input_gradient_ns), full.input + 2e6, 2);
+  EXPECT_NEAR(static_cast<double>(capped.weight_gradient_ns), full.weight, 2);
+  model.layout = MeshLayout::kOwn;
+  const StageFormula own = FormulaOf(model, machine, {.first_layer = 1, .layers = 1});
+  model.capacity = 0;
+  EXPECT_EQ(FormulaOf(model, machine, {.first_layer = 1, .layers = 1}).forward_ns, own.forward_ns);
+  model.layout = MeshLayout::kMegatron;
   // The published total: 671 billion parameters, of 61 layers of which three are dense.
   model.layers = 61;
   model.vocabulary = 129280;
@@ -309,6 +326,7 @@ TEST(Formula, TimesOfALayerAreThoseOfItsProductsInTurn) {
   const StageFormula whole = FormulaOf(model, machine, {0, 61, true, true});
   EXPECT_NEAR(static_cast<double>(whole.parameters), 671e9, 1e9);
   // A full recomputation keeps the layers' inputs, and does F again for I.
+  machine.narrow[0].experts_ns = 0;
   model.recomputed_layers = 1;
   const StageFormula kept = FormulaOf(model, machine, {3, 1, false, false});
   model.recomputed_layers = 0;
@@ -327,6 +345,74 @@ TEST(Formula, TimesOfALayerAreThoseOfItsProductsInTurn) {
   const auto held = static_cast<double>(usual.saved_for_i + usual.saved_for_w);
   EXPECT_NEAR(static_cast<double>(slow.forward_ns), held / 10, 2);
   EXPECT_NEAR(static_cast<double>(slow.input_gradient_ns + slow.weight_gradient_ns), held / 10, 2);
+}
+
+// Slices of 128 rows fill no more than a row of tiles, and read all weights each.
+TEST(Formula, SlicesMultiplyFewerRowsEach) {
+  ModelShape model = kLlama8B;
+  MachineSpeed machine = kMachine;
+  machine.processors = 132;
+  machine.attention = machine.attention_gradient = 0.5;
+  const double tokens = 8192, h = 4096, q = 4096, k = 2048, f = 14336;
+  LayerTimes before;
+  for (const int slices : {1, 4, 64}) {
+    SCOPED_TRACE(slices);
+    model.slices = slices;
+    std::vector<Product> products;
+    for (int i = 0; i < slices; ++i) {
+      const double rows = tokens / slices;
+      products.insert(products.end(),
+                      {{rows, h, q + k}, {rows, q, h}, {rows, h, 2 * f}, {rows, f, h}});
+    }
+    const double moved = tokens * 2 * (10 * h + 2 * q + 2 * k + 3 * f);
+    const LayerTimes layer =
+        TimesInTurn(products, 2 * tokens * 8192 * q, moved, machine, /*narrow=*/false);
+    const StageFormula stage = FormulaOf(model, machine, {.first_layer = 1, .layers = 1});
+    EXPECT_NEAR(static_cast<double>(stage.forward_ns), layer.forward, 2);
+    EXPECT_NEAR(static_cast<double>(stage.input_gradient_ns), layer.input, 2);
+    EXPECT_NEAR(static_cast<double>(stage.weight_gradient_ns), layer.weight, 2);
+    EXPECT_GE(layer.forward, before.forward);
+    EXPECT_GE(layer.weight, before.weight);
+    before = layer;
+  }
+}
+
+// Attention that is not fused: every pass over its scores in turn, by bytes of a score.
+TEST(Formula, AttentionThatIsNotFusedMovesItsScores) {
+  ModelShape model = kLlama8B;
+  const StageFormula fused = FormulaOf(model, kMachine, {.layers = 1});
+  model.writes_scores = true;
+  const StageFormula written = FormulaOf(model, kMachine, {.layers = 1});
+  constexpr double kScores = 2, kSoftmax = 2, kMask = 1, kDropped = 2;
+  const double forward = kScores + (kScores + kSoftmax) + (kSoftmax + kMask + kDropped) + kDropped;
+  const double of_values = kDropped, of_dropped = kDropped;
+  const double of_softmax = kDropped + kMask + kSoftmax;
+  const double of_scores = kSoftmax + kSoftmax + kScores, of_products = 2 * kScores;
+  const double back = of_values + of_dropped + of_softmax + of_scores + of_products;
+  const double scores = 8192.0 * 8192 * 32, half = 2.0 * 8192 * 8192 * 4096;
+  const double per_byte = 1e9 / 3e12, per_operation = 1e9 / 0.5e15;
+  EXPECT_NEAR(static_cast<double>(written.forward_ns - fused.forward_ns),
+              half * per_operation + forward * scores * per_byte, 2);
+  EXPECT_NEAR(static_cast<double>(written.input_gradient_ns - fused.input_gradient_ns),
+              (2 * 2 - 2.5) * half * per_operation + back * scores * per_byte, 2);
+  EXPECT_EQ(written.weight_gradient_ns, fused.weight_gradient_ns);
+}
+
+// An expert's capacity counts where rows that exceed it are dropped.
+TEST(Formula, CapacityOfExpertsIsReadWhereTheyDropRows) {
+  const std::string path = absl::StrCat(testing::TempDir(), "/formula_", getpid(), ".yaml");
+  for (const auto& [keys, capacity] :
+       {std::pair("capacity: 1.25, exceeded: drop", 1'250'000), std::pair("exceeded: drop", 0),
+        std::pair("capacity: dropless, exceeded: drop", 0),
+        std::pair("capacity: 1.25, exceeded: error", 0), std::pair("capacity: 1.25", 0)}) {
+    std::ofstream(path) << "model: {kind: moe, layers: 2, width: 64, heads: 4, context: 32, "
+                        << "experts: 8, top_k: 2, expert_hidden: 48, " << keys << "}\n"
+                        << "hardware: " STRINGLINE_SOURCE_DIR
+                           "/schedlang/costs/hardware/h100.yaml\n";
+    const auto spec = ReadCostFile(path);
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    EXPECT_EQ(spec->formula->model.capacity, capacity) << keys;
+  }
 }
 
 // A window makes half of the layers' attention linear in the context; ranks that share a sequence
@@ -454,6 +540,9 @@ constexpr BadFormula kBadFormulas[] = {
      ":1: model.hidden is missing"},
     {"model: {kind: moe, layers: 3, width: 8, heads: 2, context: 4, experts: 4, top_k: 1}\n",
      ":1: model.expert_hidden is missing"},
+    {"model: {kind: moe, capacity: much, exceeded: drop}\n",
+     ":1: model.capacity: expected 'dropless', or the rows that an expert takes, over its even "
+     "share (1.25), up to 1000"},
     {"model: 3\n", ":1: model: expected a map"},
     {"hardware: nowhere.yaml\n", ": a formula needs both 'model' and 'hardware'"},
     {"model: {layers: 3, width: 8, heads: 2, vocabulary: 9, context: 4}\n",

@@ -235,6 +235,30 @@ TEST(PartFormula, KeysGoRoundAmongTheRanksOfASequence) {
   EXPECT_EQ(PartsOf(model, machine, {.layers = 1}, links).ns[kFDispatch], ring / 2);
 }
 
+// Two of eight experts a token, on four ranks of a node: 2 x 3 / 4 of a rank's 1024 rows of 2048
+// bytes. Half of that is hidden, unless experts drop rows: then there are as many as their capacity
+// says, and nothing of it is hidden.
+TEST(PartFormula, ExchangesOfExpertsThatDropRowsAreNotHidden) {
+  ModelShape model = {.kind = kMoeModel, .layers = 1, .width = 1024, .heads = 8, .context = 1024};
+  model.experts = 8;
+  model.top_k = 2;
+  model.expert_hidden = 64;
+  model.expert = 4;
+  model.layout = MeshLayout::kMegatron;
+  LayerLinks links;
+  links.inside = {0, 1'000'000'000};
+  links.experts_near = 4;
+  MachineSpeed machine = kFastMachine;
+  machine.hidden = 0.5;
+  const int64_t exchange = 2 * 1024 * 2048 * 3 / 4;
+  for (const Part part : {kFDispatch, kFCombine, kBDispatch, kBCombine}) {
+    model.capacity = 0;
+    EXPECT_EQ(PartsOf(model, machine, {.layers = 1}, links).ns[part], exchange / 2);
+    model.capacity = 1'500'000;
+    EXPECT_EQ(PartsOf(model, machine, {.layers = 1}, links).ns[part], exchange * 3 / 2);
+  }
+}
+
 // A machine whose links are not said: nothing is counted between ranks, as ever.
 TEST(PartFormula, UnknownLinksGiveNoParts) {
   const std::string machine = absl::StrCat(testing::TempDir(), "/no_links_", getpid(), ".yaml");

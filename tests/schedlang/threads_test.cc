@@ -8,6 +8,7 @@
 #include <atomic>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/base/kept_memory.h"
 #include "schedlang/check/check.h"
 #include "schedlang/check/live_memory.h"
 #include "schedlang/elaborate/elaborate.h"
@@ -58,6 +59,18 @@ TEST(Threads, ShareWorkAndDoAllOfItOnce) {
   }
   EXPECT_EQ(ThreadsFor(1000), 1);
   WorkOnThreads(2, [] { EXPECT_EQ(ThreadsFor(size_t{1} << 30), 1); });
+}
+
+TEST(Threads, MakePagesBehindTheValuesOfAnArray) {
+  constexpr size_t kMany = 5'000'000;  // 40 MB: more than one thread makes
+  std::vector<int64_t> values;
+  for (size_t times = 1; times <= 3; ++times) {
+    ReserveOnCores(kMany, &values);
+    ASSERT_GE(values.capacity(), times * kMany);
+    ASSERT_EQ(values.size(), (times - 1) * kMany);
+    while (values.size() < times * kMany) values.push_back(static_cast<int64_t>(values.size()));
+  }
+  for (size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], static_cast<int64_t>(i));
 }
 
 // Performs `work` where no further threads are started.

@@ -110,11 +110,14 @@ TEST(TuneTest, BoundsAreTrue) {
   SCOPED_TRACE(absl::StrCat("seed ", seed));
   std::mt19937 random(seed);
   PlanCache cache;
-  int simulated = 0;
+  int simulated = 0, near = 0;
   for (const char* const model : {kDense, kMixed}) {
     for (const char* const more : {"", "node: {ranks: 2}\n", "memory_bandwidth: 300GB/s\n"}) {
-      const TuneRequest request =
-          RequestOf(model, absl::StrCat("hardware: h100\ngpus: 8\n", more), 16);
+      TuneRequest request = RequestOf(model, absl::StrCat("hardware: h100\ngpus: 8\n", more), 16);
+      if (*more != '\0') {
+        request.base.slow = {{5, 200'000}};
+        request.base.slow_links = {{{0, 1, true}, 5'000'000}, {{2, 6, true}, 3'000'000}};
+      }
       std::vector<Choice> choices = AllChoices(request);
       std::shuffle(choices.begin(), choices.end(), random);
       choices.resize(std::min<size_t>(choices.size(), 60));
@@ -129,6 +132,13 @@ TEST(TuneTest, BoundsAreTrue) {
             BoundOf(*staged, KnownSchedules()[static_cast<size_t>(choice.schedule)]);
         EXPECT_LE(bound.step_ns, evaluation.step_ns);
         EXPECT_LE(bound.bytes, evaluation.bytes);
+        const PreparedPlan& prepared = *cache.Prepare({KeyOf(choice)}, 1)[0];
+        const int64_t held = prepared.held->LeastBytes(RankSizesOf(*staged));
+        const auto costs = CostsOfChoice(request.base, choice, prepared.written);
+        ASSERT_TRUE(costs.ok()) << costs.status();
+        const int64_t least = LeastBytesOf(prepared.lowered, *costs);
+        EXPECT_LE(held, least);
+        near += held >= least - least / 10 ? 1 : 0;
         Choice group = choice;
         group.schedule = -1;
         group.turns = 1;
@@ -142,6 +152,7 @@ TEST(TuneTest, BoundsAreTrue) {
     }
   }
   EXPECT_GT(simulated, 100);
+  EXPECT_GT(near, simulated / 4);
 }
 
 TEST(TuneTest, AnswerIsThatOfBruteForce) {
@@ -258,6 +269,51 @@ TEST(TuneTest, SlowGpusSlowTheirRank) {
   EXPECT_EQ(step(0), step(2));  // the same rank of the second copy
   EXPECT_EQ(step(4), step(7));
   EXPECT_NE(step(0), step(4));  // the rank with the head
+}
+
+TEST(TuneTest, AllGpusOfARankWaitForTheSlowest) {
+  const TuneRequest request = RequestOf(kDense, "hardware: h100\ngpus: 8\n", 16);
+  const Choice choice = {.tensor = 2, .pipeline = 2, .data = 2};
+  BaseCosts base = request.base;
+  base.slow = {{0, 100'000}, {6, 50'000}, {3, 300'000}, {1, 200'000}};
+  base.slow_links = {{{1, 5, true}, 100'000}, {{3, 7, true}, 400'000}};
+  const StepCosts costs = CostsOfStep(base, choice);
+  ASSERT_EQ(costs.slow.size(), 2u);
+  EXPECT_EQ(costs.slow[0].rank, 0);
+  EXPECT_EQ(costs.slow[0].share, 300'000);
+  EXPECT_EQ(costs.slow[1].rank, 1);
+  ASSERT_EQ(costs.slow_links.size(), 1u);
+  EXPECT_EQ(Print(costs.slow_links[0].link), "0-1");
+  EXPECT_EQ(costs.slow_links[0].share, 400'000);
+}
+
+// GPUs 0 to 7 as tp 2, dp 2, pp 2: 0-1 share layers, 0-2 are copies, 0-4 neighbours in the
+// pipeline.
+TEST(TuneTest, SlowLinksSlowWhatGoesOverThem) {
+  TuneRequest request = RequestOf(kDense, "hardware: h100\ngpus: 8\n", 16);
+  ASSERT_TRUE(
+      AddPins("tp=2,cp=1,pp=2,microbatch=1,schedule=1f1b,split=even,sharding=none,recompute=none",
+              &request.pins)
+          .ok());
+  request.improved = 0;
+  const auto parts = [&](int from, int to) {
+    request.base.slow_links.clear();
+    if (from != to) request.base.slow_links.push_back({{from, to, true}, 3'000'000});
+    const absl::StatusOr<TunedChoices> tuned = Tune(request, {});
+    EXPECT_TRUE(tuned.ok()) << tuned.status();
+    return tuned->best[0].parts;
+  };
+  const StepParts even = parts(0, 0), tensor = parts(0, 1), data = parts(0, 2), line = parts(0, 4);
+  EXPECT_GT(tensor[StepPart::kLayers], even[StepPart::kLayers]);
+  EXPECT_EQ(tensor[StepPart::kData], even[StepPart::kData]);
+  EXPECT_GT(data[StepPart::kData], even[StepPart::kData]);
+  EXPECT_EQ(data[StepPart::kLayers], even[StepPart::kLayers]);
+  EXPECT_GT(line[StepPart::kPipeline], even[StepPart::kPipeline]);
+  EXPECT_EQ(line[StepPart::kLayers], even[StepPart::kLayers]);
+  EXPECT_EQ(parts(4, 5).step_ns > even.step_ns, true);
+  for (const auto& [from, to] : {std::pair(0, 3), std::pair(0, 5), std::pair(0, 7)}) {
+    EXPECT_EQ(parts(from, to).step_ns, even.step_ns) << from << "-" << to;
+  }
 }
 
 TEST(TuneTest, NearestMissIsTold) {

@@ -161,6 +161,7 @@ const Keys kOther = {
     {"train.weight_decay", "0.5"},
     {"train.clip_norm", "2"},
     {"train.seed", "9"},
+    {"train.check_copies", "3"},
     {"train.recompute", "[all, none]"},
     {"train.recompute_weights", "true"},
     {"mesh.pipeline", "2"},
@@ -246,7 +247,7 @@ TEST_F(Agreement, KeysOfOneProcessMayDiffer) {
     const char* section;
     const char* key;
     const char* value;
-  } own[] = {{"train", "threads", "3"}, {"train", "log_every", "7"}, {"", "timeout", "9s"},
+  } own[] = {{"train", "threads", "3"}, {"", "timeout", "9s"},
              {"", "capture", "off"},    {"", "elastic", "true"},     {"checkpoint", "keep", "9"}};
   for (const auto& [section, key, value] : own) {
     File other = base;
@@ -328,6 +329,10 @@ TEST_F(Agreement, OptionsThatShapeARunAreCompared) {
   plan.schedule = "another";
   EXPECT_TRUE(absl::StrContains(Compare(mine, AgreementOf(config, plan, {})), "plan (\"another"));
   EXPECT_NE(Of(mine, "version"), "missing");
+  EXPECT_EQ(Of(mine, "build").size(), 40u) << Of(mine, "build");
+  ConfigLines built = mine;
+  for (auto& [key, value] : built) value = key == "build" ? "another" : value;
+  EXPECT_TRUE(absl::StrContains(Compare(mine, built), "differ in build (\"another\" and \""));
 }
 
 }  // namespace

@@ -315,6 +315,8 @@ const Asked kAsked[] = {
     {"run", "run @/run.yaml --out @/made --resume @/ckpt --steps 8"},
     {"run", "run @/run.yaml --evaluate --load @/kept"},
     {"run", "run @/tokens.yaml --out @/made"},
+    {"watch", "watch @/watched"},
+    {"watch", "watch @/alone"},
     {"run", "run @/hangs.yaml --out @/hangs --strict --layout pair"},
     {"schedules", "schedules"},
 };
@@ -355,6 +357,14 @@ std::string PrepareFolder() {
   const std::string run = ReadText(folder + "/run.yaml");
   WriteText(folder + "/run.yaml",
             run + "checkpoint: {every: 2, folder: ckpt}\nevaluate: {every: 3, text: words.txt}\n");
+  WriteText(folder + "/watched.yaml",
+            run +
+                "checkpoint: {every: 2, folder: ck}\nevaluate: {every: 3, text: words.txt}\n"
+                "metrics: {every: 1}\n");
+  EXPECT_EQ(RunToolIn(folder, Words("run watched.yaml --out watched")).status, 0);
+  WriteText(folder + "/alone.yaml",
+            absl::StrReplaceAll(run, {{"P: 2", "P: 1"}}) + "metrics: {every: 1}\n");
+  EXPECT_EQ(RunToolIn(folder, Words("run alone.yaml --out alone")).status, 0);
   WriteText(folder + "/packed.yaml",
             absl::StrReplaceAll(run, {{"words.txt", "words.txt, packed: {end: 10}"}}));
   const std::vector<StageProgram> dropping = BuildModelStages(WithDropout(1, 5, 2), {1}).value();

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +19,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "executor/processes/sockets.h"
 #include "tests/tools/prepared_run.h"
 #include "tests/tools/tool_process.h"
 #include "tests/tools/tool_run.h"
@@ -211,7 +214,167 @@ TEST_F(RunCheckpoint, WithoutRestartsLeftItEnds) {
   EXPECT_EQ(answer.status, 128 + SIGKILL);
   EXPECT_EQ(answer.err,
             "stringline: process 0 was lost (SIGKILL); starting again from the start, restart 1 of "
-            "1\n");
+            "1\nstringline: process 0 was lost (SIGKILL)\n");
+}
+
+// Shuts down every connection of a process, as a network that fails does.
+int Sever(pid_t process) {
+  const auto of = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
+  int severed = 0;
+  for (const auto& entry : fs::directory_iterator(absl::StrCat("/proc/", process, "/fd"))) {
+    const int number = std::atoi(entry.path().filename().c_str());
+    const auto file = static_cast<int>(syscall(SYS_pidfd_getfd, of, number, 0));
+    sockaddr_storage other;
+    socklen_t size = sizeof(other);
+    if (file >= 0 && getpeername(file, reinterpret_cast<sockaddr*>(&other), &size) == 0) {
+      severed += shutdown(file, SHUT_RDWR) == 0 ? 1 : 0;
+    }
+    if (file >= 0) close(file);
+  }
+  if (of >= 0) close(of);
+  return severed;
+}
+
+// No process dies, and none has done wrong.
+TEST_F(RunCheckpoint, ARunWhoseConnectionsAreSeveredIsStartedAgain) {
+  Prepare(2000, 50);
+  RunStraight();
+  ToolProcess run(folder_, Words("run run.yaml --out made --save kept --processes 2 --restarts 2"));
+  ASSERT_TRUE(run.WaitUntil([&] { return HasCheckpoint(); }));
+  const std::vector<pid_t> children = ChildrenOf(run.id());
+  ASSERT_EQ(children.size(), 2u);
+  if (Sever(children[1]) == 0) {
+    run.Signal(SIGTERM);
+    GTEST_SKIP() << "this system lends no descriptors";
+  }
+  const Answer answer = run.Wait();
+  ASSERT_EQ(answer.status, 0) << answer.err;
+  EXPECT_TRUE(absl::StrContains(answer.err,
+                                "stringline: the processes have lost each other; "
+                                "starting again from ckpt/step-"))
+      << answer.err;
+  ExpectAsStraight();
+}
+
+// A process pauses for longer than the timeout, and goes on before anything kills it.
+TEST_F(RunCheckpoint, ARunInWhichAProcessPausedIsStartedAgain) {
+  Prepare(1500, 50, "timeout: 2s\n");
+  RunStraight();
+  ToolProcess run(folder_, Words("run run.yaml --out made --save kept --processes 2 --restarts 1"));
+  ASSERT_TRUE(run.WaitUntil([&] { return HasCheckpoint(); }));
+  const std::vector<pid_t> children = ChildrenOf(run.id());
+  ASSERT_EQ(children.size(), 2u);
+  ASSERT_EQ(::kill(children[1], SIGSTOP), 0);
+  ASSERT_TRUE(run.WaitUntil([&] { return fs::exists(folder_ + "/made/flight-0.timeline"); }));
+  ASSERT_EQ(::kill(children[1], SIGCONT), 0);
+  const Answer answer = run.Wait();
+  ASSERT_EQ(answer.status, 0) << answer.err;
+  EXPECT_TRUE(absl::StrContains(answer.err, "does not answer: its process was stopped"))
+      << answer.err;
+  EXPECT_TRUE(absl::StrContains(answer.err, "; starting again from ckpt/step-")) << answer.err;
+  ExpectAsStraight();
+}
+
+// Process 0 waits for a process that will never come.
+TEST_F(RunCheckpoint, AProcessKilledBeforeItJoinedIsNamed) {
+  Prepare(1500, 50);
+  for (const char* const json : {"", " --json"}) {
+    ToolProcess run(folder_, Words(absl::StrCat("run run.yaml --out made --processes 2", json)));
+    std::vector<pid_t> children;
+    ASSERT_TRUE(run.WaitUntil([&] { return (children = ChildrenOf(run.id())).size() == 2; }));
+    ASSERT_EQ(::kill(children[1], SIGKILL), 0);
+    const Answer answer = run.Wait();
+    EXPECT_NE(answer.status, 0);
+    if (*json == '\0') {
+      EXPECT_TRUE(absl::StrContains(answer.err, "process 1 was lost (SIGKILL)") ||
+                  absl::StrContains(answer.err, "rank 1 on "))
+          << answer.err;
+      continue;
+    }
+    const auto said = nlohmann::json::parse(answer.out, nullptr, false);
+    ASSERT_TRUE(said.is_object()) << answer.out << answer.err;
+    EXPECT_TRUE(absl::StrContains(said.value("error", ""), "1 ")) << answer.out;
+  }
+}
+
+// SIGUSR1 takes a checkpoint in the middle, SIGHUP also ends the run.
+TEST_F(RunCheckpoint, SignalsAskForACheckpoint) {
+  Prepare(1000000, 1000000);
+  ToolProcess run(folder_, Words("run run.yaml --out made --processes 2"));
+  const auto trains = [&](size_t more) {
+    const size_t before = SizeOf("made/losses.csv.part");
+    return run.WaitUntil([&] { return SizeOf("made/losses.csv.part") > before + more; });
+  };
+  ASSERT_TRUE(trains(300));
+  for (size_t count = 1; count <= 2; ++count) {
+    run.Signal(SIGUSR1);
+    ASSERT_TRUE(run.WaitUntil([&] {
+      const Names names = NamesIn("ckpt");
+      return names.size() == count && !absl::StrContains(names.back(), "tmp");
+    }));
+    ASSERT_TRUE(trains(300));
+  }
+  run.Signal(SIGHUP);
+  const Answer answer = run.Wait();
+  EXPECT_EQ(answer.status, 128 + SIGHUP) << answer.err;
+  EXPECT_TRUE(absl::StrContains(answer.out, "stopped by SIGHUP after step ")) << answer.out;
+  EXPECT_TRUE(absl::StrContains(answer.out, "\ncheckpoint: ckpt/step-")) << answer.out;
+  EXPECT_EQ(NamesIn("ckpt").size(), 2u);  // keep: 2
+}
+
+// A run that was told to ignore SIGHUP, as by nohup, goes on.
+TEST_F(RunCheckpoint, AnIgnoredHangUpStaysIgnored) {
+  Prepare(1000000, 1000000);
+  ToolProcess run(folder_, Words("run run.yaml --out made --processes 2"), {SIGHUP});
+  const auto trains = [&] {
+    const size_t before = SizeOf("made/losses.csv.part");
+    return run.WaitUntil([&] { return SizeOf("made/losses.csv.part") > before + 300; });
+  };
+  ASSERT_TRUE(trains());
+  run.Signal(SIGHUP);
+  ASSERT_TRUE(trains());
+  run.Signal(SIGTERM);
+  EXPECT_EQ(run.Wait().status, 128 + SIGTERM);
+}
+
+// A run that was killed in its last save: the checkpoint of its last step is whole.
+TEST_F(RunCheckpoint, ARunKilledInItsLastSaveIsFinished) {
+  Prepare(60, 20);
+  RunStraight();
+  ASSERT_EQ(Run("--out made --processes 2").status, 0);
+  for (const char* const json : {" --json", ""}) {
+    fs::remove_all(folder_ + "/made");
+    fs::remove_all(folder_ + "/kept");
+    const Answer answer =
+        Run(absl::StrCat("--out made --save kept --resume auto --processes 2", json));
+    ASSERT_EQ(answer.status, 0) << answer.err;
+    ExpectAsStraight();
+    EXPECT_EQ(NamesIn("made"), Names{"losses.csv"});
+    if (*json == '\0') {
+      EXPECT_TRUE(absl::StrContains(answer.out,
+                                    "nothing is left to train: all 60 steps are in the checkpoint\n"
+                                    "written: made/losses.csv\nsaved:   kept/model.safetensors\n"))
+          << answer.out;
+      continue;
+    }
+    const auto said = nlohmann::json::parse(answer.out);
+    EXPECT_EQ(said["ok"], true);
+    EXPECT_EQ(said["losses"].size(), 60u);
+    EXPECT_EQ(said["files"], nlohmann::json({"made/losses.csv"}));
+    EXPECT_FALSE(said.contains("measured_us"));
+  }
+  // The other results of a run that ended stay.
+  fs::remove_all(folder_ + "/ckpt");
+  ASSERT_EQ(Run("--out made").status, 0);
+  const Names all = NamesIn("made");
+  EXPECT_EQ(all.size(), 4u);
+  ASSERT_EQ(Run("--out made --save kept --resume auto").status, 0);
+  EXPECT_EQ(NamesIn("made"), all);
+  // A checkpoint that is named is to be trained on.
+  const Answer named = Run("--out made --resume ckpt");
+  EXPECT_EQ(named.status, 2);
+  EXPECT_TRUE(absl::StrContains(named.err, "but the run has 60 steps; more of them would help"))
+      << named.err;
 }
 
 // A step has the same microbatches, on half of the copies.
@@ -269,7 +432,8 @@ TEST_F(RunCheckpoint, AFullDiskIsSaidAndTheLastWholeOneStays) {
   while (fgets(piece, sizeof(piece), said) != nullptr) err += piece;
   const int status = pclose(said);
   EXPECT_EQ(WEXITSTATUS(status), 2);
-  EXPECT_TRUE(absl::StrContains(err, "stringline: the checkpoint of step 6: ckpt/step-000006.tmp-"))
+  EXPECT_TRUE(absl::StrContains(err, "stringline: the checkpoint of step 6: rank ")) << err;
+  EXPECT_TRUE(absl::StrContains(err, absl::StrCat(" on ", HostName(), ": ckpt/step-000006.tmp-")))
       << err;
   EXPECT_TRUE(absl::StrContains(err, ": cannot be written: File too large; ")) << err;
   EXPECT_TRUE(absl::EndsWith(err, "; ckpt/step-000004 is the newest checkpoint\n")) << err;

@@ -161,8 +161,9 @@ uint64_t SignalsOf(const std::string& status, const std::string& key) {
 TEST_F(RunEnd, NoThreadIsInterruptedByASignal) {
   ToolProcess run(folder_, Words("run run.yaml --steps 1000000000 --out made"));
   ASSERT_TRUE(run.WaitUntil([&] { return CountLines("made/losses.csv.part") > 3; }));
-  constexpr uint64_t kStops = uint64_t{1} << (SIGINT - 1) | uint64_t{1} << (SIGTERM - 1);
-  int waits = 0;  // threads in sigwait: the two signals count as not blocked there
+  constexpr uint64_t kStops =
+      uint64_t{1} << (SIGINT - 1) | uint64_t{1} << (SIGTERM - 1) | uint64_t{1} << (SIGHUP - 1);
+  int waits = 0;  // threads in sigwait: these signals count as not blocked there
   int threads = 0;
   for (const auto& thread : fs::directory_iterator(absl::StrCat("/proc/", run.id(), "/task"))) {
     const std::string status = ReadText(thread.path().string() + "/status");

@@ -138,7 +138,7 @@ void ExpectDiffer(const std::string& folder, const std::vector<std::string>& run
     EXPECT_TRUE(absl::StrContains(answer.err,
                                   absl::StrCat(" do not run the same: they differ in ", key, " (")))
         << answer.err;
-    EXPECT_TRUE(absl::StartsWith(answer.err, "stringline: rank 1 on ")) << answer.err;
+    EXPECT_TRUE(absl::StartsWith(answer.err, "stringline: process 1 on ")) << answer.err;
   }
 }
 
@@ -225,7 +225,7 @@ TEST(RunProcesses, WhoIsLostIsNamedAndTheOthersLeaveFlightRecords) {
       ASSERT_EQ(kill(lost, SIGCONT), 0);
     }
     const Answer answer = process.Wait();
-    EXPECT_EQ(answer.status, 2) << answer.out;
+    EXPECT_EQ(answer.status, 3) << answer.out;
     EXPECT_TRUE(absl::StartsWith(answer.err, "stringline: rank 1 on ")) << answer.err;
     EXPECT_TRUE(absl::StrContains(answer.err, signal == SIGKILL
                                                   ? " died, or ended without a word: "
@@ -273,7 +273,7 @@ TEST(RunProcesses, WithoutATimeoutADeathIsNoticedAndALateRankIsWaitedFor) {
   ASSERT_TRUE(process.WaitUntil([&] { return ReadText(losses).size() > then + 200; }));
   ASSERT_EQ(kill(late, SIGKILL), 0);
   const Answer answer = process.Wait();
-  EXPECT_EQ(answer.status, 2);
+  EXPECT_EQ(answer.status, 3);
   EXPECT_TRUE(absl::StartsWith(answer.err, "stringline: rank 1 on ")) << answer.err;
 }
 

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "executor/checkpoint/tensor_header.h"
 #include "tests/tools/prepared_run.h"
 #include "tests/tools/tool_run.h"
@@ -136,11 +136,8 @@ TEST(RunTest, EvaluatesOnOtherDataBetweenSteps) {
   EXPECT_LT(json["validations"][2]["loss_nats"], json["validations"][0]["loss_nats"]);
   const std::string losses = ReadText(folder + "/made/losses.csv");
   EXPECT_EQ(losses.find("step,loss_nats,grad_norm,learning_rate,validation_nats\n1,"), 0u);
-  EXPECT_NE(
-      losses.find(absl::StrCat(
-          ",", absl::StrFormat("%.6f", json["validations"][2]["loss_nats"].get<double>()), "\n")),
-      std::string::npos)
-      << losses;
+  const std::string last = losses.substr(losses.rfind(',') + 1);
+  EXPECT_EQ(std::stod(last), json["validations"][2]["loss_nats"].get<double>()) << losses;
   // The training is the one without evaluations.
   WriteText(folder + "/plain.yaml",
             absl::StrReplaceAll(ReadText(folder + "/run.yaml"),
@@ -455,6 +452,24 @@ TEST(RunTest, TrainsOnAFileOfTokens) {
   EXPECT_EQ(ReadText(folder + "/made/losses.csv"), losses);
 }
 
+// Digits enough to tell two runs apart by a bit.
+TEST(RunTest, LossesAreWrittenWithAllTheirBits) {
+  const std::string folder = PrepareRun("train:", "evaluate: {every: 3, text: words.txt}\ntrain:");
+  const Answer answer = RunToolIn(folder, Words("run run.yaml --out made --json"));
+  ASSERT_EQ(answer.status, 0) << answer.err;
+  const auto json = nlohmann::json::parse(answer.out);
+  const std::vector<std::string> lines = Lines(ReadText(folder + "/made/losses.csv"));
+  ASSERT_EQ(lines.size(), 7u);
+  for (size_t step = 1; step <= 6; ++step) {
+    const std::vector<std::string> cells = absl::StrSplit(lines[step], ',');
+    ASSERT_EQ(cells.size(), 5u) << lines[step];
+    EXPECT_EQ(std::stod(cells[1]), json["losses"][step - 1].get<double>()) << lines[step];
+    EXPECT_GT(cells[2].size(), 8u) << lines[step];
+  }
+  const std::vector<std::string> last = absl::StrSplit(lines[6], ',');
+  EXPECT_EQ(std::stod(last[4]), json["validations"][1]["loss_nats"].get<double>());
+}
+
 TEST(RunTest, LossesAreTheSameEveryTime) {
   std::string losses[2];
   for (std::string& text : losses) {
@@ -543,6 +558,20 @@ TEST(RunTest, BadRunFilesGiveOneMessage) {
     }
     EXPECT_FALSE(std::filesystem::exists(folder + "/never/measured.timeline")) << bad.to;
   }
+}
+
+// Copies are compared in the run of a single process as well.
+TEST(RunTest, CopiesAreComparedWhereThereAreSome) {
+  const std::string folder =
+      PrepareRun("train: {steps: 6", "mesh: {data: 2}\ntrain: {check_copies: 2, steps: 6");
+  const Answer answer = RunToolIn(folder, Words("run run.yaml --out made"));
+  EXPECT_EQ(answer.status, 0) << answer.err;
+  PrepareRun("train: {steps: 6", "train: {check_copies: 2, steps: 6");
+  const Answer one = RunToolIn(folder, Words("run run.yaml --out made"));
+  EXPECT_EQ(one.status, 2);
+  EXPECT_EQ(one.err,
+            "stringline: `train.check_copies` is 2, but every parameter is in one place only: "
+            "mesh.data would make copies, unless its state is shared out over all of them\n");
 }
 
 TEST(RunTest, StepsThatMakeNoSenseAreSaid) {

@@ -88,6 +88,7 @@ const std::vector<std::string>& Folders() {
       "tools/io",
       "tools/answers",
       "tools/lsp",
+      "tools/metrics",
       "tools/training",
       "tools/bench",
       "tools/microbench",

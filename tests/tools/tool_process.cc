@@ -16,8 +16,9 @@ constexpr int kLongestS = 300;
 
 // Restores the signals of a terminal: this process may have been told to ignore some, as a shell
 // does for Ctrl-C in the background.
-void ListenToSignals() {
-  for (const int number : {SIGINT, SIGTERM}) signal(number, SIG_DFL);
+void ListenToSignals(const std::vector<int>& ignored) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) signal(number, SIG_DFL);
+  for (const int number : ignored) signal(number, SIG_IGN);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -25,14 +26,15 @@ void ListenToSignals() {
 
 }  // namespace
 
-ToolProcess::ToolProcess(const std::string& folder, const std::vector<std::string>& args)
+ToolProcess::ToolProcess(const std::string& folder, const std::vector<std::string>& args,
+                         const std::vector<int>& ignored)
     : folder_(folder) {
   std::vector<char*> words = {const_cast<char*>(STRINGLINE_TOOL)};
   for (const std::string& arg : args) words.push_back(const_cast<char*>(arg.c_str()));
   words.push_back(nullptr);
   process_ = fork();
   if (process_ != 0) return;
-  ListenToSignals();
+  ListenToSignals(ignored);
   constexpr int kMode = O_WRONLY | O_CREAT | O_TRUNC;
   const int out = chdir(folder.c_str()) == 0 ? open("said.out", kMode, 0666) : -1;
   const int err = open("said.err", kMode, 0666);

@@ -11,8 +11,9 @@ namespace stringline {
 
 class ToolProcess {
  public:
-  // Starts the tool in `folder`.
-  ToolProcess(const std::string& folder, const std::vector<std::string>& args);
+  // Starts the tool in `folder`; it was told to ignore some signals.
+  ToolProcess(const std::string& folder, const std::vector<std::string>& args,
+              const std::vector<int>& ignored = {});
   ~ToolProcess();  // ends the process, unless a test has waited for its end
   ToolProcess(const ToolProcess&) = delete;
   ToolProcess& operator=(const ToolProcess&) = delete;

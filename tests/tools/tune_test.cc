@@ -34,7 +34,8 @@ TEST(TuneToolTest, EmittedFilesSimulateToTheSameStep) {
   for (const char* const pins :
        {"schedule=1f1b", "schedule=interleaved,split=light-ends", "schedule=zb_v,recompute=full",
         "schedule=chimera", "schedule=hanayo", "schedule=llama3,sharding=parameters",
-        "schedule=dualpipe_v,tp=2", "tp=2", "microbatch=1"}) {
+        "schedule=dualpipe_v,tp=2", "tp=2", "microbatch=1",
+        "schedule=1f1b,tp=2,cp=1 --slow 5=20% --slow 1-5=300% --slow 2-7=300%"}) {
     SCOPED_TRACE(pins);
     const std::string out = absl::StrCat(folder, "/emitted", count++);
     const Answer answer = Tuned(kModel, kCluster,
@@ -48,8 +49,14 @@ TEST(TuneToolTest, EmittedFilesSimulateToTheSameStep) {
     }
     const std::string schedule = absl::StrCat("schedule.sched P=", best["pp"].get<int>(),
                                               " M=", best["microbatches"].get<int>());
-    const Answer simulated =
-        RunToolIn(out, Words(absl::StrCat("sim ", schedule, " --costs costs.yaml --json")));
+    // The command that the file itself tells.
+    const std::string second = Lines(ReadText(out + "/costs.yaml"))[1];
+    ASSERT_TRUE(absl::StartsWith(second, "# stringline ")) << second;
+    const std::string command = second.substr(std::string("# stringline ").size());
+    EXPECT_EQ(absl::StrContains(command, " --slow 1=20% --slow 0-1=300%"),
+              absl::StrContains(pins, "slow"))
+        << command;
+    const Answer simulated = RunToolIn(out, Words(command + " --json"));
     ASSERT_EQ(simulated.status, 0) << simulated.err << simulated.out;
     const double makespan_us = Json::parse(simulated.out)["makespan_us"];
     EXPECT_NEAR(makespan_us + best["parts_us"]["update"].get<double>(),
@@ -163,8 +170,7 @@ TEST(TuneToolTest, SaysWhatIsWrong) {
       {kModel, kCluster, fits + "--pin schedule=pipedream", "pipedream is not planned with: it "},
       {kModel, kCluster, "--global-batch 3 --pin dp=2,pp=4", "--global-batch: none of "},
       {kModel, kCluster, fits + "--slow 8=10%", "--slow: there is no GPU 8; the cluster has 8"},
-      {kModel, kCluster, fits + "--slow 1-2=10%",
-       "--slow: the planner knows slow GPUs, and no slow links, as 1-2"},
+      {kModel, kCluster, fits + "--slow 1-8=10%", "--slow: there is no GPU 8; the cluster has 8"},
       {kModel, std::string(kCluster) + "reserve: 2\n", fits, "reserve: expected a share"},
       {kModel, kCluster, fits + "--pin recompute=some",
        "--pin: recompute is none or selective or part or full or offload, not 'some'"},

@@ -119,6 +119,14 @@ constexpr const char* kTuneMeaning =
     "or Ctrl-C. The table has the best choice of each mesh. The bound is of all choices that were\n"
     "considered. MFU counts the model's operations, none that are done again.";
 
+// The table of watch.
+constexpr const char* kWatchMeaning =
+    "The rank that computes most stands first: the others wait for it, directly or through others. "
+    "'for'\n"
+    "is the rank whose value a rank awaited longest. In a terminal the table is drawn again with "
+    "every\n"
+    "step that the run notes, until Ctrl-C; elsewhere it is printed once.";
+
 // The places from which shells read completions.
 constexpr const char* kCompletionPlaces =
     "In this shell alone:  source <(stringline completion bash)\n"
@@ -226,6 +234,10 @@ constexpr Command kCommands[] = {
     {"run", "Train a model with a schedule, and compare what happened with the simulation",
      "A run file (.yaml)", "stringline run examples/01_train/run.yaml",
      kTrainingOptions | kLayoutOption, RunTraining},
+    {"watch", "Show a running training: its speed, who is slow, and for whom the others wait",
+     "The folder of the run's results, or its file of metrics; a run has one if its run file says "
+     "'metrics'",
+     "stringline watch examples/01_train/metrics.jsonl", 0, RunWatch, kWatchMeaning},
     {"schedules", "List the library: its schedules, their parameters, what each is", "",
      "stringline schedules", kNoFile, RunSchedules},
     {"completion", "Print a script that completes command lines in bash, zsh or fish", "",

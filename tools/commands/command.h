@@ -44,5 +44,6 @@ int RunSimFor(const Flags& flags, const Output& output);  // sim, with --for
 int RunSim(const Flags& flags, const Output& output);
 int RunTune(const Flags& flags, const Output& output);
 int RunTraining(const Flags& flags, const Output& output);
+int RunWatch(const Flags& flags, const Output& output);
 
 }  // namespace stringline

@@ -4,13 +4,15 @@
 
 #include "tools/commands/trace_keys.h"
 #include "tools/commands/tune_keys.h"
+#include "tools/commands/watch_keys.h"
 
 namespace stringline {
 namespace {
 
 constexpr JsonKey kEvery[] = {
     {"ok", "bool",
-     "true with exit status 0; false with 1 (findings), 2 (an error) and more (a signal)"},
+     "true with exit status 0; false with 1 (findings), 2 (an error), 3 (a lost process) and more "
+     "(a signal)"},
     {"error", "text", "with exit status 2 and more: the message"},
     {"findings[]", "finding",
      "what is wrong with the text that was read; empty beside an `error`. Commands that look for "
@@ -691,7 +693,8 @@ constexpr JsonKey kRun[] = {
      "needs a signal to one of several processes"},
     {"stopped.step", "integer", "the last"},
     {"measured_us", "us",
-     "makespan of the last step. This and what follows is not there of a run that was stopped"},
+     "makespan of the last step. This and what follows is not there of a run that was stopped, or "
+     "that had nothing left to train"},
     {"measured_bubble", "share", ""},
     {"reconstructed", "reconstruction", "of the measured step"},
     {"simulated_us", "us", "makespan, at the costs that were measured"},
@@ -754,6 +757,7 @@ constexpr JsonShape kAnswers[] = {
     {"bench --list", "", kBenchList},
     {"bench --compare", "", kBenchCompare},
     {"run", "", kRun},
+    {"watch", "The step noted last, as in the lines of `metrics.jsonl`.", kWatch},
     {"schedules", "", kSchedules},
 };
 

@@ -20,6 +20,7 @@
 #include "executor/checkpoint/model_folder.h"
 #include "executor/engine/available_memory.h"
 #include "executor/engine/link.h"
+#include "executor/engine/lost_process.h"
 #include "executor/engine/repeated_step.h"
 #include "executor/processes/identity.h"
 #include "executor/run/run_config.h"
@@ -305,6 +306,13 @@ void PrintEnd(const Plan& plan, const RunConfig& config, const RecordedRun& run,
       << "\n";
 }
 
+// The training had ended before, and was killed before all of it was saved.
+void PrintFinished(const RecordedRun& run, const Output& output) {
+  output.out << "nothing is left to train: all " << run.result.steps
+             << " steps are in the checkpoint\nwritten: " << run.losses << "\n";
+  if (!run.saved.empty()) output.out << "saved:   " << run.saved << "\n";
+}
+
 // "stopped by SIGINT after step 12 of 300"
 std::string PrintStop(const RunConfig& config, const RecordedRun& run) {
   return absl::StrCat("stopped by ", run.signal == 0 ? "another process" : NameOfSignal(run.signal),
@@ -409,7 +417,17 @@ Json StoppedAsJson(const Plan& plan, const RunConfig& config, const RecordedRun&
   return json;
 }
 
+// A run that had nothing left to train has no measured step.
+Json FinishedAsJson(const Plan& plan, const RecordedRun& run, std::optional<double> entropy) {
+  Json json = {{"ok", true}};
+  json.update(StepsAsJson(plan, run, entropy));
+  json["stopped"] = nullptr;
+  json["files"] = ListOf({run.losses});
+  return json;
+}
+
 Json ResultAsJson(const Plan& plan, const RecordedRun& run, std::optional<double> entropy) {
+  if (!run.files) return FinishedAsJson(plan, run, entropy);
   const Bubbles measured = MeasureBubbles(run.result.measured);
   const Bubbles simulated = MeasureBubbles(run.result.simulated);
   const RunFiles& files = *run.files;
@@ -500,11 +518,17 @@ int TrainAndReport(const RunConfig& config, const Plan& plan,
   const auto report = [&](const TrainProgress& progress) {
     if (!output.json) PrintProgress(progress, UnitsOf(config.data, config.shape), output.out);
   };
+  const auto warn = [&](const std::string& what) {
+    output.err << "stringline: warning: " << what << "\n" << std::flush;
+  };
   std::optional<EvaluationOfRun> evaluation;
   if (of_evaluations) evaluation.emplace(EvaluationOfRun{*of_evaluations, (*validation)->data()});
   const absl::StatusOr<RecordedRun> run = TrainIntoFolders(
-      config, plan, loaded->data(), evaluation, folders, identity, begin, resumed, report);
-  if (!run.ok()) return Fail(output, run.status().message());
+      config, plan, loaded->data(), evaluation, folders, identity, begin, resumed, report, warn);
+  if (!run.ok()) {
+    const int status = Fail(output, run.status().message());
+    return IsLost(run.status()) ? kLost : status;
+  }
   const bool stopped = run->result.stopped;
   if (!first) {
     // The first process tells.
@@ -513,6 +537,8 @@ int TrainAndReport(const RunConfig& config, const Plan& plan,
                                   : ResultAsJson(plan, *run, entropy));
   } else if (stopped) {
     PrintStopped(config, *run, output);
+  } else if (!run->files) {
+    PrintFinished(*run, output);
   } else {
     PrintEnd(plan, config, *run, entropy, output);
   }
@@ -615,12 +641,12 @@ int RunTraining(const Flags& flags, const Output& output) {
     const absl::StatusOr<LocalRun> run =
         RunLocalProcesses(flags.processes, ArgumentsOfEach(flags), SecretForProcesses(),
                           /*holds_output=*/false);
-    return run.ok() ? run->status : Fail(output, run.status().message());
+    return run.ok() ? EndOf(*run, output) : Fail(output, run.status().message());
   }
   const absl::StatusOr<RunConfig> config = LoadConfig(flags);
   if (!config.ok()) return Fail(output, config.status().message());
   if (starts_others) {
-    const absl::StatusOr<int> status = RunWithRestarts(flags, *config, output.err);
+    const absl::StatusOr<int> status = RunWithRestarts(flags, *config, output);
     return status.ok() ? *status : Fail(output, status.status().message());
   }
   const absl::StatusOr<StrictPlan> opened = OpenRunPlan(*config, flags.again);

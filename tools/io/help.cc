@@ -72,12 +72,15 @@ std::string HelpOf(const Command& command) {
     }
   }
   if (command.options & kTrainingOptions) {
-    absl::StrAppend(&footer,
-                    "\n\nCtrl-C (or SIGTERM) ends the run after the step that is under way: "
-                    "parameters are saved\n"
-                    "as at the end, the losses so far stay in losses.csv.part, and the exit status "
-                    "is 130 (143).\n"
-                    "A second Ctrl-C ends at once, and saves nothing.\n");
+    absl::StrAppend(
+        &footer,
+        "\n\nCtrl-C (or SIGTERM) ends the run after the step that is under way: "
+        "parameters are saved\n"
+        "as at the end, the losses so far stay in losses.csv.part, and the exit status "
+        "is 130 (143).\n"
+        "A second Ctrl-C ends at once, and saves nothing. SIGHUP does as SIGTERM (129). "
+        "SIGUSR1 writes a\n"
+        "checkpoint after the step under way, and the run goes on.\n");
   }
   app.footer(footer);
   return app.help();

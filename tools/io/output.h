@@ -18,6 +18,7 @@ enum ExitStatus : int {
   kOk = 0,
   kFindings = 1,  // the text has errors
   kUsage = 2,     // the command line is wrong, or a file cannot be used at all
+  kLost = 3,      // `run`: a process of the run was lost, or did not answer in time
 };
 
 struct Output {

@@ -14,7 +14,8 @@ struct StopSignal {
   int number;
   const char* name;
 };
-constexpr StopSignal kStopSignals[] = {{SIGINT, "SIGINT"}, {SIGTERM, "SIGTERM"}};
+constexpr StopSignal kStopSignals[] = {
+    {SIGINT, "SIGINT"}, {SIGTERM, "SIGTERM"}, {SIGHUP, "SIGHUP"}};
 
 bool IsIgnored(int number) {
   struct sigaction action = {};
@@ -32,12 +33,19 @@ IgnoredSignal::IgnoredSignal(int number) : number_(number) {
 
 IgnoredSignal::~IgnoredSignal() { sigaction(number_, &before_, nullptr); }
 
-StopSignals::StopSignals() {
+StopSignals::StopSignals(const WaitedSignals& signals) {
   sigemptyset(&waited_for_);
-  for (const StopSignal& stop : kStopSignals) {
-    if (IsIgnored(stop.number)) continue;
-    sigaddset(&waited_for_, stop.number);
-    wakes_watcher_ = stop.number;
+  sigemptyset(&wishes_);
+  for (const int stop : signals.stops) {
+    if (IsIgnored(stop)) continue;
+    sigaddset(&waited_for_, stop);
+    wakes_watcher_ = stop;
+  }
+  if (signals.wish != 0 && !IsIgnored(signals.wish)) {
+    wish_ = signals.wish;
+    sigaddset(&waited_for_, wish_);
+    sigaddset(&wishes_, wish_);
+    if (wakes_watcher_ == 0) wakes_watcher_ = wish_;
   }
   pthread_sigmask(SIG_BLOCK, &waited_for_, &mask_before_);
   if (wakes_watcher_ == 0) return;
@@ -56,6 +64,7 @@ int StopSignals::End() {
   if (watcher_.empty()) return came_;
   Join();
   const timespec at_once = {};
+  while (wish_ != 0 && sigtimedwait(&wishes_, nullptr, &at_once) > 0) wished_ = true;
   if (begun_ && came_ == 0) came_ = std::max(0, sigtimedwait(&waited_for_, nullptr, &at_once));
   pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
   return came_;
@@ -81,18 +90,25 @@ void StopSignals::Begin() {
 
 void StopSignals::Watch() {
   siginfo_t signal;
-  int number = -1;
-  while (number < 0) number = sigwaitinfo(&waited_for_, &signal);
-  {
+  for (;;) {
+    const int number = sigwaitinfo(&waited_for_, &signal);
+    if (number < 0) continue;
     const std::lock_guard<std::mutex> lock(mutex_);
     // Join's, from this process. (The C library hides that it was sent to this thread alone.)
     if (ending_ && signal.si_pid == getpid()) return;
+    if (number == wish_) {
+      wished_ = true;
+      continue;
+    }
     watching_ = false;
     if (begun_) came_ = number;
     if (ending_ && begun_) return;
-    // The next signal comes to this thread, with its usual effect on a process.
-    pthread_sigmask(SIG_UNBLOCK, &waited_for_, nullptr);
+    // The next signal comes to this thread, with its usual effect on a process; wishes stay away.
+    sigset_t stops = waited_for_;
+    if (wish_ != 0) sigdelset(&stops, wish_);
+    pthread_sigmask(SIG_UNBLOCK, &stops, nullptr);
     if (!begun_) raise(number);
+    break;
   }
   ended_.wait(false);
 }

@@ -23,8 +23,15 @@ class IgnoredSignal {
   struct sigaction before_ = {};
 };
 
-// From Begin on, the first SIGINT or SIGTERM is only noted. Signals before Begin, and from the
-// second on, have the same effect as without this object. Ignored signals stay ignored.
+// The signals that an object waits for.
+struct WaitedSignals {
+  std::vector<int> stops = {SIGINT, SIGTERM};
+  int wish = 0;  // a signal that asks for something beside the run, any number of times; 0: none
+};
+
+// From Begin on, the first signal that stops is only noted. Signals before Begin, and from the
+// second on, have the same effect as without this object. A wish is noted at any time, and has no
+// effect of its own until the object ends. Ignored signals stay ignored.
 //
 // No handler ever runs: a thread that multiplies matrices may have its stack pointer anywhere, and
 // a handler's frame, pushed there by the system, would spoil the heap. Instead the signals are
@@ -32,7 +39,7 @@ class IgnoredSignal {
 // thread of the object's own waits for them. If this thread cannot be started, nothing changes.
 class StopSignals {
  public:
-  StopSignals();
+  explicit StopSignals(const WaitedSignals& signals = {});
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
@@ -40,6 +47,8 @@ class StopSignals {
   void Begin();
   // The signal noted; 0: none so far.
   int came() const { return came_; }
+  // True once for one or several wishes that came since the last call.
+  bool TakeWish() { return wished_.exchange(false); }
   // Ends the watch, and returns the signal that came until now, even if no thread has noticed it
   // yet. Later signals have the same effect as without this object.
   int End();
@@ -48,7 +57,9 @@ class StopSignals {
   void Watch();
   void Join();
 
-  sigset_t waited_for_;
+  sigset_t waited_for_;  // with the wish
+  sigset_t wishes_;
+  int wish_ = 0;
   int wakes_watcher_ = 0;  // a signal among them; 0: none
   sigset_t mask_before_;
   std::mutex mutex_;  // guards the members below
@@ -56,6 +67,7 @@ class StopSignals {
   bool ending_ = false;
   bool watching_ = true;  // no signal has come yet
   std::atomic<int> came_{0};
+  std::atomic<bool> wished_{false};
   std::atomic<bool> ended_{false};
   std::vector<std::thread> watcher_;
 };

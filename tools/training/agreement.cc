@@ -1,8 +1,13 @@
 #include "tools/training/agreement.h"
 
+#include <elf.h>
+#include <link.h>
+
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "executor/run/run_keys.h"
@@ -31,8 +36,10 @@ constexpr OwnKey kOwnKeys[] = {
     {"evaluate.packed", "a path: the file is compared, or the token is"},
     {"evaluate.schedule", "a path: the plan is compared"},
     {"train.threads", "the cores of a process: results do not depend on them"},
-    {"train.log_every", "the first process reports"},
     {"checkpoint.keep", "the first process removes checkpoints"},
+    {"metrics.file", "the first process notes metrics"},
+    {"metrics.prometheus", "the first process notes metrics"},
+    {"metrics.tensorboard", "the first process notes metrics"},
     {"device", "auto may mean the same as its result, which is compared"},
     {"capture", "a captured step computes the same as an issued one"},
     {"gpus", "a process of several has a GPU of its own, and refuses the key"},
@@ -40,6 +47,36 @@ constexpr OwnKey kOwnKeys[] = {
     {"timeout", "how long a process waits is its own"},
     {"elastic", "the process that starts the others reads it"},
 };
+
+// The linker's sum over this program (GNU build id), which is in memory with it: another compiler,
+// other options or another commit give another. "none" where the linker was told to leave it out.
+std::string BuildId() {
+  std::string id = "none";
+  const auto visit = [](dl_phdr_info* info, size_t, void* found) {
+    for (int i = 0; i < info->dlpi_phnum; ++i) {
+      const auto& header = info->dlpi_phdr[i];
+      if (header.p_type != PT_NOTE) continue;
+      const auto* at = reinterpret_cast<const char*>(info->dlpi_addr + header.p_vaddr);
+      const char* const end = at + header.p_memsz;
+      while (end - at >= static_cast<std::ptrdiff_t>(sizeof(ElfW(Nhdr)))) {
+        ElfW(Nhdr) note;
+        std::memcpy(&note, at, sizeof(note));
+        const char* const name = at + sizeof(note);
+        const char* const bytes = name + (note.n_namesz + 3) / 4 * 4;
+        if (bytes + note.n_descsz > end) break;
+        if (note.n_type == NT_GNU_BUILD_ID &&
+            absl::string_view(name, note.n_namesz) == absl::string_view("GNU", sizeof("GNU"))) {
+          *static_cast<std::string*>(found) =
+              absl::BytesToHexString(absl::string_view(bytes, note.n_descsz));
+        }
+        at = bytes + (note.n_descsz + 3) / 4 * 4;
+      }
+    }
+    return 1;  // the first object is the program
+  };
+  (void)dl_iterate_phdr(visit, &id);
+  return id;
+}
 
 std::string PrintPlan(const Plan& plan) {
   Fnv hash;
@@ -94,6 +131,7 @@ ConfigLines AgreementOf(const RunConfig& config, const Plan& plan, const RunFold
   }
   const ConfigLines more = {
       {"version", STRINGLINE_VERSION},
+      {"build", BuildId()},
       {"plan", PrintPlan(plan)},
       {"plan of evaluations", evaluation == nullptr ? "none" : PrintPlan(*evaluation)},
       {"contents of data", PrintFiles(config.data)},

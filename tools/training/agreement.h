@@ -17,9 +17,9 @@ struct OwnKey {
 };
 absl::Span<const OwnKey> OwnKeys();
 
-// The version, the plan, every key of the run file with its value (SettingsOf) except the keys
-// above, the options that shape a run, and fingerprints of all read files. Every key of a run is
-// compared, unless the key is among the OwnKeys. `evaluation`: the plan of evaluations; null: none.
+// The version and the build, the plan, every key of the run file with its value (SettingsOf) but
+// for the keys above, the options that shape a run, and fingerprints of all read files.
+// `evaluation`: the plan of evaluations; null: none.
 ConfigLines AgreementOf(const RunConfig& config, const Plan& plan, const RunFolders& folders,
                         const Plan* evaluation = nullptr);
 

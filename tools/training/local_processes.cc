@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
+#include <iterator>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -20,6 +21,7 @@
 #include "executor/processes/sockets.h"
 #include "schedlang/base/clock.h"
 #include "schedlang/base/status.h"
+#include "tools/io/output.h"
 
 namespace stringline {
 namespace {
@@ -29,7 +31,32 @@ struct Child {
   int output = -1;  // standard output; of the first process if held, and of all others
   int errors = -1;  // standard error; of all processes but the first
   int status = 0;
+  int order = 0;        // the number of processes that had ended before
+  bool killed = false;  // from here
 };
+
+struct NamedSignal {
+  int number;
+  const char* name;
+};
+// C libraries have names of signals since glibc 2.32.
+constexpr NamedSignal kSignals[] = {
+    {SIGABRT, "SIGABRT"}, {SIGALRM, "SIGALRM"}, {SIGBUS, "SIGBUS"},   {SIGFPE, "SIGFPE"},
+    {SIGHUP, "SIGHUP"},   {SIGILL, "SIGILL"},   {SIGINT, "SIGINT"},   {SIGKILL, "SIGKILL"},
+    {SIGPIPE, "SIGPIPE"}, {SIGQUIT, "SIGQUIT"}, {SIGSEGV, "SIGSEGV"}, {SIGSYS, "SIGSYS"},
+    {SIGTERM, "SIGTERM"}, {SIGTRAP, "SIGTRAP"}, {SIGUSR1, "SIGUSR1"}, {SIGUSR2, "SIGUSR2"},
+    {SIGXCPU, "SIGXCPU"}, {SIGXFSZ, "SIGXFSZ"},
+};
+
+// The signals that are passed on; one that this process was told to ignore, as by nohup, is not.
+constexpr int kPassedOn[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
+constexpr int kWish = SIGUSR1;  // asks for a checkpoint, and ends nothing
+
+bool IsIgnored(int number) {
+  struct sigaction action = {};
+  sigaction(number, nullptr, &action);
+  return action.sa_handler == SIG_IGN;
+}
 
 // A port without a listener at this moment.
 absl::StatusOr<int> FreePort() {
@@ -83,26 +110,53 @@ std::string TakeText(int file) {
 bool WaitForAll(std::vector<Child>* children, const sigset_t& signals) {
   constexpr int64_t kGraceNs = 10'000'000'000;
   size_t left = children->size();
+  const auto count = static_cast<int>(children->size());
   bool stopped = false;
   int64_t kill_ns = 0;  // the time to kill the remaining processes; 0: not set
   while (left > 0) {
     siginfo_t came;
     const timespec second = {1, 0};
     const int number = sigtimedwait(&signals, &came, &second);
-    const bool is_stop = number > 0 && number != SIGCHLD;
-    stopped = stopped || is_stop;
+    const bool passed_on = number > 0 && number != SIGCHLD;
+    stopped = stopped || (passed_on && number != kWish);
     const bool late = kill_ns > 0 && NowNs() > kill_ns;
     for (Child& child : *children) {
       if (child.pid <= 0) continue;
-      if (is_stop) (void)kill(child.pid, number);
-      if (late) (void)kill(child.pid, SIGKILL);
-      if (waitpid(child.pid, &child.status, WNOHANG) != child.pid) continue;
+      if (passed_on) (void)kill(child.pid, number);
+      const bool ended = waitpid(child.pid, &child.status, WNOHANG) == child.pid;
+      if (!ended && late) {
+        child.killed = true;
+        (void)kill(child.pid, SIGKILL);
+      }
+      if (!ended) continue;
       child.pid = -1;
-      --left;
+      child.order = count - static_cast<int>(left--);
       if (child.status != 0 && kill_ns == 0) kill_ns = NowNs() + kGraceNs;
     }
   }
   return stopped;
+}
+
+// The processes that a signal ended, and whether others lost them without one.
+void FindLost(const std::vector<Child>& children, LocalRun* run) {
+  std::vector<int> by_order(children.size());
+  for (size_t p = 0; p < children.size(); ++p) by_order[children[p].order] = static_cast<int>(p);
+  bool own_error = false;
+  for (const bool killed : {false, true}) {
+    for (const int p : by_order) {
+      const Child& child = children[p];
+      if (child.killed != killed) continue;
+      if (WIFSIGNALED(child.status)) {
+        run->lost.push_back({p, WTERMSIG(child.status)});
+        run->killed_late += killed ? 1 : 0;
+      } else if (WEXITSTATUS(child.status) == kLost) {
+        run->severed = true;
+      } else if (WEXITSTATUS(child.status) != 0) {
+        own_error = true;
+      }
+    }
+  }
+  run->severed = run->severed && !own_error;
 }
 
 }  // namespace
@@ -112,12 +166,30 @@ std::string SecretForProcesses() {
   return given == nullptr ? NewSecret() : given;
 }
 
+bool LocalRun::MayStartAgain() const {
+  return severed || static_cast<int>(lost.size()) > killed_late;
+}
+
+std::string PrintLost(const LocalRun& run) {
+  if (run.lost.empty()) return "the processes have lost each other";
+  const LocalRun::Lost& lost = run.lost.front();
+  const auto* const known =
+      std::find_if(std::begin(kSignals), std::end(kSignals),
+                   [&](const NamedSignal& one) { return one.number == lost.signal; });
+  return absl::StrCat(
+      "process ", lost.process, " was lost (",
+      known == std::end(kSignals) ? absl::StrCat("signal ", lost.signal) : known->name, ")");
+}
+
 absl::StatusOr<LocalRun> RunLocalProcesses(int count, const std::vector<std::string>& arguments,
                                            const std::string& secret, bool holds_output) {
   SL_ASSIGN_OR_RETURN(const int port, FreePort());
   sigset_t signals, before;
   (void)sigemptyset(&signals);
-  for (const int signal : {SIGCHLD, SIGINT, SIGTERM}) (void)sigaddset(&signals, signal);
+  (void)sigaddset(&signals, SIGCHLD);
+  for (const int signal : kPassedOn) {
+    if (!IsIgnored(signal)) (void)sigaddset(&signals, signal);
+  }
   (void)sigprocmask(SIG_BLOCK, &signals, &before);
   std::cout.flush();
   std::vector<Child> children(static_cast<size_t>(count));
@@ -162,20 +234,18 @@ absl::StatusOr<LocalRun> RunLocalProcesses(int count, const std::vector<std::str
   (void)sigprocmask(SIG_SETMASK, &before, nullptr);
   SL_RETURN_IF_ERROR(started);
   run.status = ExitStatusOf(children[0].status);
+  FindLost(children, &run);
   const bool first_told = WIFEXITED(children[0].status);
-  bool told = first_told && run.status != 0;
+  run.told = first_told && run.status != 0;
   for (size_t p = 0; p < children.size(); ++p) {
     const Child& child = children[p];
-    if (WIFSIGNALED(child.status)) {
-      run.lost.push_back({static_cast<int>(p), WTERMSIG(child.status)});
-    }
     const std::string output = TakeText(child.output), errors = TakeText(child.errors);
     if (p == 0) {
       run.output = output;
       continue;
     }
     if (run.status == 0) run.status = ExitStatusOf(child.status);
-    if (told || child.status == 0) continue;
+    if (run.told || child.status == 0) continue;
     std::cerr << errors << std::flush;
     if (first_told) {  // and answered: one answer is enough
       std::cerr << output << std::flush;
@@ -184,7 +254,7 @@ absl::StatusOr<LocalRun> RunLocalProcesses(int count, const std::vector<std::str
     } else {
       std::cout << output << std::flush;
     }
-    told = !errors.empty() || !output.empty();
+    run.told = !errors.empty() || !output.empty();
   }
   return run;
 }

@@ -15,19 +15,27 @@ struct LocalRun {
     int process = 0;
     int signal = 0;  // the ending signal
   };
-  std::vector<Lost> lost;
-  bool stopped = false;  // SIGINT or SIGTERM came
-  std::string output;    // what they print, if held
+  std::vector<Lost> lost;  // in the order in which they ended; first those that nobody here killed
+  int killed_late = 0;     // of these, the last ones: still running long after another's error
+  bool severed = false;    // a process ended with kLost, and none with an error of the run itself
+  bool told = false;       // a process has told an error
+  bool stopped = false;    // SIGINT, SIGTERM or SIGHUP came
+  std::string output;      // what they print, if held
+  // True if processes were lost, and not by an error of the run itself.
+  bool MayStartAgain() const;
 };
 
 // The secret of a run that is started from here: STRINGLINE_SECRET, or a new one.
 std::string SecretForProcesses();
 
+// "process 1 was lost (SIGKILL)"; "the processes have lost each other".
+std::string PrintLost(const LocalRun& run);
+
 // Starts this program `count` times, with `arguments` and the number of each process, and waits for
 // all. They get the run's secret in their environment. The output of the first process is printed;
 // of the others only an error, on either stream, that the first process did not live to print.
-// SIGINT and SIGTERM are passed on to all; if this process dies, they die. ResourceExhausted: the
-// system does not start so many processes.
+// SIGINT, SIGTERM, SIGHUP and SIGUSR1 are passed on to all; if this process dies, they die.
+// ResourceExhausted: the system does not start so many processes.
 //
 // When a process has ended in an error, any process that is still running ten seconds later is
 // killed: the error can no longer reach it. With `holds_output` standard output is kept until all

@@ -3,15 +3,18 @@
 #include "tools/training/recorded_run.h"
 
 #include <filesystem>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "executor/checkpoint/checkpoint_folder.h"
 #include "executor/checkpoint/model_folder.h"
+#include "executor/engine/lost_process.h"
 #include "executor/training/trainer.h"
 #include "schedlang/base/status.h"
 #include "tools/io/stop_signals.h"
+#include "tools/metrics/run_metrics.h"
 #include "tools/training/agreement.h"
 #include "tools/training/choose_backend.h"
 #include "tools/training/flight_records.h"
@@ -21,24 +24,35 @@ namespace {
 
 class Recording {
  public:
-  Recording(const RunConfig& config, const RunFolders& folders, int process)
-      : config_(config), folders_(folders), process_(process), writes_(process == 0) {}
+  Recording(const RunConfig& config, const RunFolders& folders, int process, RunMetrics::Warn warn)
+      : config_(config),
+        folders_(folders),
+        process_(process),
+        writes_(process == 0),
+        warn_(std::move(warn)),
+        signals_(SignalsOf(config)) {}
 
   absl::Status Start(Trainer& trainer) {
+    if (trainer.world() != nullptr) name_ = trainer.world()->NameOfProcess(process_);
+    ended_before_ = !config_.resume.empty() && trainer.updates() >= config_.steps;
     if (writes_ && !folders_.save.empty())
       SL_RETURN_IF_ERROR(CheckSavable(folders_.save, config_.shape));
     if (!folders_.load.empty()) {
-      SL_RETURN_IF_ERROR(LoadModelFolder(folders_.load, config_.shape, PlacesOf(trainer).all()));
+      SL_RETURN_IF_ERROR(
+          LoadModelFolder(folders_.load, config_.shape, PlacesOf(trainer).all(), trainer.world()));
     }
     if (!writes_) {
       signals_.Begin();
       return absl::OkStatus();
     }
-    SL_RETURN_IF_ERROR(SetResultsAside(folders_.out));
+    // The other results of a run that ended before are its own.
+    if (!ended_before_) SL_RETURN_IF_ERROR(SetResultsAside(folders_.out));
     signals_.Begin();
     SL_ASSIGN_OR_RETURN(LossFile losses,
                         LossFile::Create(folders_.out, config_.evaluate.every > 0));
     losses_.emplace(std::move(losses));
+    const int64_t done = config_.resume.empty() ? 0 : trainer.updates();
+    SL_ASSIGN_OR_RETURN(metrics_, RunMetrics::Open(config_, folders_.out, done, warn_));
     return absl::OkStatus();
   }
 
@@ -62,6 +76,13 @@ class Recording {
     return absl::OkStatus();
   }
 
+  // The same of a step of this run, with its metrics.
+  absl::Status Add(const TrainStep& step, Trainer& trainer) {
+    SL_RETURN_IF_ERROR(Add(step));
+    if (metrics_ != nullptr) failed_here_ = metrics_->Add(step, trainer);
+    return failed_here_;
+  }
+
   // Writes a flight record for errors that leave the cause open: a lost rank, or a rank that waits.
   absl::Status RecordFlight(const absl::Status& error, const Trainer& trainer) {
     const FlightLog* const flight = trainer.flight();
@@ -78,6 +99,7 @@ class Recording {
   }
 
   bool Stops() const { return signals_.came() != 0; }
+  bool WantsCheckpoint() { return signals_.TakeWish(); }
 
   absl::Status Save(int64_t step, Trainer& trainer) {
     if (folders_.save.empty()) return absl::OkStatus();
@@ -100,7 +122,16 @@ class Recording {
       run.losses = losses_->part();
       return run;
     }
-    SL_ASSIGN_OR_RETURN(run.files, WriteRunFiles(folders_.out, run.result, &*losses_));
+    if (!run.result.trained()) {
+      failed_here_ = losses_->Finish();
+      SL_RETURN_IF_ERROR(failed_here_);
+      run.losses = losses_->path();
+      return run;
+    }
+    absl::StatusOr<RunFiles> files = WriteRunFiles(folders_.out, run.result, &*losses_);
+    failed_here_ = files.status();
+    SL_RETURN_IF_ERROR(failed_here_);
+    run.files = *std::move(files);
     run.losses = run.files->losses;
     return run;
   }
@@ -114,8 +145,10 @@ class Recording {
 
   // The error with a list of the files that the run leaves.
   absl::Status Describe(const absl::Status& error) const {
-    if (!losses_) return {error.code(), absl::StrCat(error.message(), left_)};
-    std::string message(error.message());
+    // The others have it with this process's name.
+    std::string message(failed_here_.ok() || name_.empty() ? "" : name_ + ": ");
+    absl::StrAppend(&message, error.message());
+    if (!losses_) return WithMessage(error, absl::StrCat(message, left_));
     absl::StrAppend(&message, left_, "; ", losses_->part(), " holds the losses of ", steps_,
                     steps_ == 1 ? " step" : " steps");
     if (!saved_.empty()) absl::StrAppend(&message, "; parameters are saved in ", saved_);
@@ -133,17 +166,26 @@ class Recording {
         absl::StrAppend(&message, ", ", file, " is as it was before");
       }
     }
-    return {error.code(), message};
+    return WithMessage(error, message);
   }
 
  private:
+  // SIGHUP stops, too; SIGUSR1 has its usual effect where no checkpoint can be taken.
+  static WaitedSignals SignalsOf(const RunConfig& config) {
+    return {.stops = {SIGINT, SIGTERM, SIGHUP}, .wish = config.checkpoint.every > 0 ? SIGUSR1 : 0};
+  }
+
   const RunConfig& config_;
   const RunFolders& folders_;
   const int process_;
   const bool writes_;
-  StopSignals signals_;             // before the threads of the training are started
-  std::optional<LossFile> losses_;  // from the start of the training
-  int64_t steps_ = 0;               // steps with written losses
+  const RunMetrics::Warn warn_;
+  std::string name_;                     // in messages, if there are several processes
+  bool ended_before_ = false;            // only the end is left, of a run that was killed there
+  StopSignals signals_;                  // before the threads of the training are started
+  std::optional<LossFile> losses_;       // from the start of the training
+  std::unique_ptr<RunMetrics> metrics_;  // null: none are noted
+  int64_t steps_ = 0;                    // steps with written losses
   std::string saved_;
   absl::Status failed_here_;  // a failed write of this process
   std::string left_;          // for the flight records: "; …"
@@ -166,9 +208,10 @@ absl::StatusOr<RecordedRun> TrainIntoFolders(
     const std::optional<EvaluationOfRun>& evaluation, const RunFolders& folders,
     const Identity& identity, const std::function<void(const Trainer&)>& begin,
     const std::function<void(const ResumedRun&)>& resumed,
-    const std::function<void(const TrainProgress&)>& report) {
+    const std::function<void(const TrainProgress&)>& report,
+    const std::function<void(const std::string&)>& warn) {
   const bool first = identity.process == 0;
-  Recording recording(config, folders, identity.process);
+  Recording recording(config, folders, identity.process, warn);
   TrainHooks hooks;
   if (first) hooks.report = report;
   hooks.start = [&](Trainer& trainer) {
@@ -181,11 +224,14 @@ absl::StatusOr<RecordedRun> TrainIntoFolders(
     if (first) resumed(from);
     return absl::OkStatus();
   };
-  hooks.after_step = [&](const TrainStep& step, Trainer&) { return recording.Add(step); };
+  hooks.after_step = [&](const TrainStep& step, Trainer& trainer) {
+    return recording.Add(step, trainer);
+  };
   hooks.failed = [&](const absl::Status& error, Trainer& trainer) {
     return recording.RecordFlight(error, trainer);
   };
   hooks.stop = [&] { return recording.Stops(); };
+  hooks.checkpoint = [&] { return recording.WantsCheckpoint(); };
   hooks.end = [&](int64_t step, Trainer& trainer) { return recording.Save(step, trainer); };
   absl::StatusOr<std::unique_ptr<Backend>> backend =
       AgreedBackend(config, plan, evaluation ? &evaluation->plan : nullptr, folders, identity);
@@ -210,7 +256,8 @@ absl::StatusOr<Evaluated> EvaluateAlone(const RunConfig& config, const Plan& pla
   TrainHooks hooks;
   hooks.start = [&](Trainer& trainer) {
     if (!folders.load.empty()) {
-      SL_RETURN_IF_ERROR(LoadModelFolder(folders.load, config.shape, PlacesOf(trainer).all()));
+      SL_RETURN_IF_ERROR(
+          LoadModelFolder(folders.load, config.shape, PlacesOf(trainer).all(), trainer.world()));
     }
     if (first) begin(trainer);
     return absl::OkStatus();

@@ -18,24 +18,25 @@ namespace stringline {
 struct RecordedRun {
   TrainResult result;
   int signal = 0;                 // the stopping signal; 0: none, or another process's
-  std::optional<RunFiles> files;  // for a run that reached its end
+  std::optional<RunFiles> files;  // for a run that reached its end, and trained until there
   std::string losses;             // losses.csv, or losses.csv.part of a stopped run
   std::string saved;              // the file of the parameters; "": none
 };
 
 // Trains. TryFolder must have tried the folders. `begin` is called after all checks, before the
-// first step. The first SIGINT or SIGTERM from then on ends the run after the current step, and the
-// parameters are saved as at the end. The message of an error also lists the files that the run
-// leaves.
+// first step. The first SIGINT, SIGTERM or SIGHUP from then on ends the run after the current step,
+// and the parameters are saved as at the end; SIGUSR1 takes a checkpoint, if the run takes some.
+// The message of an error also lists the files that the run leaves.
 //
 // In a run of several processes only the first writes files, prints and calls `begin`, `resumed`
-// (where a checkpoint was resumed) and `report`.
+// (where a checkpoint was resumed), `report`, and `warn` of a rank that has become slow.
 absl::StatusOr<RecordedRun> TrainIntoFolders(
     const RunConfig& config, const Plan& plan, const TrainingData& data,
     const std::optional<EvaluationOfRun>& evaluation, const RunFolders& folders,
     const Identity& identity, const std::function<void(const Trainer&)>& begin,
     const std::function<void(const ResumedRun&)>& resumed,
-    const std::function<void(const TrainProgress&)>& report);
+    const std::function<void(const TrainProgress&)>& report,
+    const std::function<void(const std::string&)>& warn);
 
 // Evaluates the parameters of folders.load, of config.resume, or else the run's first ones, and
 // writes no file. `begin` and `resumed` as above.

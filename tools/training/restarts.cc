@@ -1,9 +1,7 @@
 #include "tools/training/restarts.h"
 
 #include <algorithm>
-#include <csignal>
 #include <iostream>
-#include <iterator>
 #include <numeric>
 
 #include "absl/strings/match.h"
@@ -34,27 +32,13 @@ void Set(const std::string& option, const std::string& value, std::vector<std::s
   arguments->push_back(value);
 }
 
-struct NamedSignal {
-  int number;
-  const char* name;
-};
-// C libraries have names of signals since glibc 2.32.
-constexpr NamedSignal kSignals[] = {
-    {SIGABRT, "SIGABRT"}, {SIGALRM, "SIGALRM"}, {SIGBUS, "SIGBUS"},   {SIGFPE, "SIGFPE"},
-    {SIGHUP, "SIGHUP"},   {SIGILL, "SIGILL"},   {SIGINT, "SIGINT"},   {SIGKILL, "SIGKILL"},
-    {SIGPIPE, "SIGPIPE"}, {SIGQUIT, "SIGQUIT"}, {SIGSEGV, "SIGSEGV"}, {SIGSYS, "SIGSYS"},
-    {SIGTERM, "SIGTERM"}, {SIGTRAP, "SIGTRAP"}, {SIGUSR1, "SIGUSR1"}, {SIGUSR2, "SIGUSR2"},
-    {SIGXCPU, "SIGXCPU"}, {SIGXFSZ, "SIGXFSZ"},
-};
-
-// "process 1 was lost (SIGKILL)"
-std::string PrintLost(const LocalRun::Lost& lost) {
-  const auto* const known =
-      std::find_if(std::begin(kSignals), std::end(kSignals),
-                   [&](const NamedSignal& one) { return one.number == lost.signal; });
-  return absl::StrCat(
-      "process ", lost.process, " was lost (",
-      known == std::end(kSignals) ? absl::StrCat("signal ", lost.signal) : known->name, ")");
+// The lost processes whose host or program is to blame: those that were killed here, long after
+// another was lost, only where there is none of the former.
+std::vector<LocalRun::Lost> LostAlone(const LocalRun& run) {
+  std::vector<LocalRun::Lost> lost = run.lost;
+  const size_t alone = lost.size() - static_cast<size_t>(run.killed_late);
+  if (alone > 0) lost.resize(alone);
+  return lost;
 }
 
 }  // namespace
@@ -96,12 +80,19 @@ absl::Status UseFewerCopies(int data, RunConfig* config) {
   }
   found->value *= before / data;
   config->mesh.data = data;
+  if (config->mesh.coordinates() == 1) config->check_copies = 0;  // no copies are left
   if (config->mesh.shard > 0) config->mesh.shard = std::gcd(config->mesh.shard, data);
   return absl::OkStatus();
 }
 
+int EndOf(const LocalRun& run, const Output& output) {
+  std::cout << run.output << std::flush;
+  if (!run.told && !run.lost.empty()) Fail(output, PrintLost(run));
+  return run.status;
+}
+
 absl::StatusOr<int> RunWithRestarts(const Flags& flags, const RunConfig& config,
-                                    std::ostream& err) {
+                                    const Output& output) {
   std::vector<std::string> arguments = ArgumentsOfEach(flags);
   int processes = std::max(1, flags.processes);
   int data = config.mesh.data;
@@ -109,10 +100,7 @@ absl::StatusOr<int> RunWithRestarts(const Flags& flags, const RunConfig& config,
   for (int restart = 0;; ++restart) {
     SL_ASSIGN_OR_RETURN(const LocalRun run,
                         RunLocalProcesses(processes, arguments, secret, flags.json));
-    if (run.lost.empty() || run.stopped || restart == flags.restarts) {
-      std::cout << run.output << std::flush;
-      return run.status;
-    }
+    if (!run.MayStartAgain() || run.stopped || restart == flags.restarts) return EndOf(run, output);
     std::string where = "the start";
     const auto found = config.checkpoint.every > 0 ? FindCheckpoints(config.checkpoint.folder)
                                                    : std::vector<FoundCheckpoint>();
@@ -123,16 +111,17 @@ absl::StatusOr<int> RunWithRestarts(const Flags& flags, const RunConfig& config,
       where = flags.resume;
     }
     std::string on;
-    if (const int left = CopiesLeft(data, processes, run.lost); config.elastic && left < data) {
+    if (const int left = CopiesLeft(data, processes, LostAlone(run));
+        config.elastic && left < data) {
       processes = std::max(1, processes * left / data);
       data = left;
       Set("--mesh-data", absl::StrCat(data), &arguments);
       on = absl::StrCat(" on mesh.data ", data, " in ", processes,
                         processes == 1 ? " process" : " processes");
     }
-    err << "stringline: " << PrintLost(run.lost.front()) << "; starting again from " << where << on
-        << ", restart " << restart + 1 << " of " << flags.restarts << "\n"
-        << std::flush;
+    output.err << "stringline: " << PrintLost(run) << "; starting again from " << where << on
+               << ", restart " << restart + 1 << " of " << flags.restarts << "\n"
+               << std::flush;
   }
 }
 

@@ -1,7 +1,6 @@
 // Restarts of a run's processes after the loss of some.
 #pragma once
 
-#include <ostream>
 #include <string>
 #include <vector>
 
@@ -10,6 +9,7 @@
 #include "absl/types/span.h"
 #include "executor/run/run_config.h"
 #include "tools/io/flags.h"
+#include "tools/io/output.h"
 #include "tools/training/local_processes.h"
 
 namespace stringline {
@@ -17,11 +17,14 @@ namespace stringline {
 // The command line of each process that --processes or --restarts starts.
 std::vector<std::string> ArgumentsOfEach(const Flags& flags);
 
-// Runs --processes processes, or a single process. When a signal ends a process, but no signal came
-// to this process, all are started again from the newest checkpoint, at most --restarts times;
-// `err` gets a line about each restart. An error of the run itself ends it. Returns the last exit
-// status.
-absl::StatusOr<int> RunWithRestarts(const Flags& flags, const RunConfig& config, std::ostream& err);
+// Runs --processes processes, or a single process. When a signal ends a process, when processes
+// lose their connections or one does not answer in time, but no signal came to this process, all
+// are started again from the newest checkpoint, at most --restarts times; output.err gets a line
+// about each restart. An error of the run itself ends it. Returns the last exit status.
+absl::StatusOr<int> RunWithRestarts(const Flags& flags, const RunConfig& config,
+                                    const Output& output);
+// The exit status of a run that has ended, told where no process lived to tell.
+int EndOf(const LocalRun& run, const Output& output);
 
 // The number of copies of mesh.data that continue after the loss of these processes of `processes`:
 // the most that divide `data` among the copies without a lost rank, or `data` where all copies lost

@@ -1,6 +1,8 @@
 #include "tools/training/run_files.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -30,6 +32,13 @@ void AppendCosts(const char* key, const std::vector<int64_t>& ns, std::string* t
 // The names of RunFiles, in its order.
 constexpr const char* kResults[] = {"measured.timeline", "simulated.timeline", "costs.yaml",
                                     "losses.csv"};
+
+// The shortest text that is read back as the same bits.
+std::string Shortest(double value) {
+  std::array<char, 32> text;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value);
+  return std::string(text.data(), end.ptr);
+}
 
 std::string In(const std::string& folder, const std::string& name) {
   return (std::filesystem::path(folder) / name).string();
@@ -112,14 +121,14 @@ absl::StatusOr<LossFile> LossFile::Create(const std::string& folder, bool evalua
   SL_ASSIGN_OR_RETURN(NewFile file, NewFile::CreateAs(path, part));
   SL_RETURN_IF_ERROR(file.Append(absl::StrCat("step,loss_nats,grad_norm,learning_rate",
                                               evaluates ? ",validation_nats\n" : "\n")));
-  return LossFile(std::move(file), part, evaluates);
+  return LossFile(std::move(file), path, part, evaluates);
 }
 
 absl::Status LossFile::Add(const TrainStep& step) {
-  std::string line = absl::StrFormat("%d,%.6f,%.6g,%.6g", step.step, step.loss_nats, step.grad_norm,
-                                     step.learning_rate);
+  std::string line = absl::StrCat(step.step, ",", Shortest(step.loss_nats), ",",
+                                  Shortest(step.grad_norm), ",", Shortest(step.learning_rate));
   if (evaluates_) line += ",";
-  if (step.validation_nats) absl::StrAppendFormat(&line, "%.6f", *step.validation_nats);
+  if (step.validation_nats) line += Shortest(*step.validation_nats);
   return file_.Append(line + "\n");
 }
 

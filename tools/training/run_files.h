@@ -26,8 +26,9 @@ struct RunFiles {
   std::string measured;   // the last step as executed: stringline show
   std::string simulated;  // the same step in virtual time
   std::string costs;      // the measured costs of its actions: stringline sim --costs
-  std::string losses;     // step,loss_nats,grad_norm,learning_rate: a line per step; with
-                          // evaluations also validation_nats, empty where there was none
+  std::string losses;     // step,loss_nats,grad_norm,learning_rate: a line per step, with as many
+                          // digits as tell a double from every other; with evaluations also
+                          // validation_nats, empty where there was none
 };
 
 // Makes the folder unless it exists, and writes and removes a small file there. The message names
@@ -43,6 +44,7 @@ class LossFile {
   // FOLDER/losses.csv.part; overwrites an earlier file.
   static absl::StatusOr<LossFile> Create(const std::string& folder, bool evaluates);
   const std::string& part() const { return part_; }
+  const std::string& path() const { return path_; }
   // The system has the line when the call returns.
   absl::Status Add(const TrainStep& step);
   // No step has ended.
@@ -51,9 +53,13 @@ class LossFile {
   absl::Status Finish() { return file_.Commit(); }
 
  private:
-  LossFile(NewFile file, std::string part, bool evaluates)
-      : file_(std::move(file)), part_(std::move(part)), evaluates_(evaluates) {}
+  LossFile(NewFile file, std::string path, std::string part, bool evaluates)
+      : file_(std::move(file)),
+        path_(std::move(path)),
+        part_(std::move(part)),
+        evaluates_(evaluates) {}
   NewFile file_;
+  std::string path_;
   std::string part_;
   bool evaluates_;  // there is a column of validation losses
 };
