@@ -152,10 +152,11 @@ TEST(Strangers, AWrongSecretIsNamedByProcess0) {
   while (!fd.ok()) fd = ConnectTo("127.0.0.1", port, NowNs() + 1'000'000'000);
   Prover prover(*fd, &kOtherSecret, {kWorldPurpose, 1, 0});
   while (prover.Advance() == Prover::State::kUnderWay) usleep(1000);
-  EXPECT_EQ(all.Wait()[0],
-            "DEADLINE_EXCEEDED: rank 1 of 2 did not come to rank 0 here within 1 s; 1 connection "
-            "did not prove the secret of STRINGLINE_SECRET, which has to be the same for all "
-            "processes of a run");
+  EXPECT_EQ(
+      all.Wait()[0],
+      "DEADLINE_EXCEEDED: process 1 of 2 did not come to process 0 here within 1 s; 1 connection "
+      "did not prove the secret of STRINGLINE_SECRET, which has to be the same for all "
+      "processes of a run");
 }
 
 // The others come when it has given up, and meet all the same.

@@ -159,6 +159,31 @@ void FindLost(const std::vector<Child>& children, LocalRun* run) {
   run->severed = run->severed && !own_error;
 }
 
+// The output of the first process, if held, and what the others printed where it could not.
+void TakeOutputs(const std::vector<Child>& children, bool holds_output, LocalRun* run) {
+  const bool first_told = WIFEXITED(children[0].status);
+  run->told = first_told && run->status != 0;
+  for (size_t p = 0; p < children.size(); ++p) {
+    const Child& child = children[p];
+    const std::string output = TakeText(child.output), errors = TakeText(child.errors);
+    if (p == 0) {
+      run->output = output;
+      continue;
+    }
+    if (run->status == 0) run->status = ExitStatusOf(child.status);
+    if (run->told || child.status == 0) continue;
+    std::cerr << errors << std::flush;
+    if (first_told) {  // and answered: one answer is enough
+      std::cerr << output << std::flush;
+    } else if (holds_output) {
+      run->output += output;
+    } else {
+      std::cout << output << std::flush;
+    }
+    run->told = !errors.empty() || !output.empty();
+  }
+}
+
 }  // namespace
 
 std::string SecretForProcesses() {
@@ -235,27 +260,7 @@ absl::StatusOr<LocalRun> RunLocalProcesses(int count, const std::vector<std::str
   SL_RETURN_IF_ERROR(started);
   run.status = ExitStatusOf(children[0].status);
   FindLost(children, &run);
-  const bool first_told = WIFEXITED(children[0].status);
-  run.told = first_told && run.status != 0;
-  for (size_t p = 0; p < children.size(); ++p) {
-    const Child& child = children[p];
-    const std::string output = TakeText(child.output), errors = TakeText(child.errors);
-    if (p == 0) {
-      run.output = output;
-      continue;
-    }
-    if (run.status == 0) run.status = ExitStatusOf(child.status);
-    if (run.told || child.status == 0) continue;
-    std::cerr << errors << std::flush;
-    if (first_told) {  // and answered: one answer is enough
-      std::cerr << output << std::flush;
-    } else if (holds_output) {
-      run.output += output;
-    } else {
-      std::cout << output << std::flush;
-    }
-    run.told = !errors.empty() || !output.empty();
-  }
+  TakeOutputs(children, holds_output, &run);
   return run;
 }
 
