@@ -509,17 +509,15 @@ TEST(TcpWorld, WhetherAProcessWasLostIsKnownToAll) {
     return absl::StrCat(IsLost(end) ? "lost: " : "", StatusText(end));
   };
   const auto lost = RunAll(3, kNoChange, [&](World* world) {
-    return ends(world,
-                [&] { world->Fail(AsLost(absl::DeadlineExceededError("rank 2 is late"))); });
+    return ends(world, [&] { world->Fail(AsLost(absl::DeadlineExceededError("rank 2 is late"))); });
   });
   EXPECT_EQ(lost, std::vector<std::string>(3, "lost: DEADLINE_EXCEEDED: rank 2 is late"));
   const auto full = RunAll(3, kNoChange, [&](World* world) {
     return ends(world, [&] { world->Fail(absl::UnavailableError("the disk is full")); });
   });
   EXPECT_EQ(full, std::vector<std::string>(3, "ABORTED: rank 1 here: the disk is full"));
-  const auto killed = RunAll(3, kNoChange, [&](World* world) {
-    return ends(world, [] { KillMeAfter(0); });
-  });
+  const auto killed =
+      RunAll(3, kNoChange, [&](World* world) { return ends(world, [] { KillMeAfter(0); }); });
   EXPECT_TRUE(absl::StartsWith(killed[0], "lost: UNAVAILABLE: rank 1 here died")) << killed[0];
   EXPECT_EQ(killed[2], killed[0]);
 }

@@ -249,8 +249,11 @@ TEST_F(Agreement, KeysOfOneProcessMayDiffer) {
     const char* section;
     const char* key;
     const char* value;
-  } own[] = {{"train", "threads", "3"}, {"", "timeout", "9s"},
-             {"", "capture", "off"},    {"", "elastic", "true"},     {"checkpoint", "keep", "9"}};
+  } own[] = {{"train", "threads", "3"},
+             {"", "timeout", "9s"},
+             {"", "capture", "off"},
+             {"", "elastic", "true"},
+             {"checkpoint", "keep", "9"}};
   for (const auto& [section, key, value] : own) {
     File other = base;
     other[section][key] = value;

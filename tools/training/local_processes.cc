@@ -12,13 +12,13 @@
 #include <cerrno>
 #include <cstring>
 #include <iostream>
-#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "executor/processes/sockets.h"
 #include "schedlang/base/clock.h"
 #include "schedlang/base/status.h"
 #include "tools/io/output.h"
+#include "tools/io/stop_signals.h"
 
 namespace stringline {
 namespace {
@@ -32,28 +32,9 @@ struct Child {
   bool killed = false;  // from here
 };
 
-struct NamedSignal {
-  int number;
-  const char* name;
-};
-// C libraries have names of signals since glibc 2.32.
-constexpr NamedSignal kSignals[] = {
-    {SIGABRT, "SIGABRT"}, {SIGALRM, "SIGALRM"}, {SIGBUS, "SIGBUS"},   {SIGFPE, "SIGFPE"},
-    {SIGHUP, "SIGHUP"},   {SIGILL, "SIGILL"},   {SIGINT, "SIGINT"},   {SIGKILL, "SIGKILL"},
-    {SIGPIPE, "SIGPIPE"}, {SIGQUIT, "SIGQUIT"}, {SIGSEGV, "SIGSEGV"}, {SIGSYS, "SIGSYS"},
-    {SIGTERM, "SIGTERM"}, {SIGTRAP, "SIGTRAP"}, {SIGUSR1, "SIGUSR1"}, {SIGUSR2, "SIGUSR2"},
-    {SIGXCPU, "SIGXCPU"}, {SIGXFSZ, "SIGXFSZ"},
-};
-
 // The signals that are passed on; one that this process was told to ignore, as by nohup, is not.
 constexpr int kPassedOn[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 constexpr int kWish = SIGUSR1;  // asks for a checkpoint, and ends nothing
-
-bool IsIgnored(int number) {
-  struct sigaction action = {};
-  sigaction(number, nullptr, &action);
-  return action.sa_handler == SIG_IGN;
-}
 
 // A port without a listener at this moment.
 absl::StatusOr<int> FreePort() {
@@ -153,12 +134,7 @@ bool LocalRun::MayStartAgain() const {
 std::string PrintLost(const LocalRun& run) {
   if (run.lost.empty()) return "the processes have lost each other";
   const LocalRun::Lost& lost = run.lost.front();
-  const auto* const known =
-      std::find_if(std::begin(kSignals), std::end(kSignals),
-                   [&](const NamedSignal& one) { return one.number == lost.signal; });
-  return absl::StrCat(
-      "process ", lost.process, " was lost (",
-      known == std::end(kSignals) ? absl::StrCat("signal ", lost.signal) : known->name, ")");
+  return absl::StrCat("process ", lost.process, " was lost (", NameOfSignal(lost.signal), ")");
 }
 
 absl::StatusOr<LocalRun> RunLocalProcesses(int count, const std::vector<std::string>& arguments,
