@@ -36,6 +36,17 @@ struct Child {
 constexpr int kPassedOn[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 constexpr int kWish = SIGUSR1;  // asks for a checkpoint, and ends nothing
 
+// The ends of children, and what is passed on to them.
+sigset_t WaitedSignalsOfParent() {
+  sigset_t signals;
+  (void)sigemptyset(&signals);
+  (void)sigaddset(&signals, SIGCHLD);
+  for (const int signal : kPassedOn) {
+    if (!IsIgnored(signal)) (void)sigaddset(&signals, signal);
+  }
+  return signals;
+}
+
 // A port without a listener at this moment.
 absl::StatusOr<int> FreePort() {
   SL_ASSIGN_OR_RETURN(const int listener, ListenOn("127.0.0.1", 0));
@@ -140,12 +151,8 @@ std::string PrintLost(const LocalRun& run) {
 absl::StatusOr<LocalRun> RunLocalProcesses(int count, const std::vector<std::string>& arguments,
                                            bool holds_output) {
   SL_ASSIGN_OR_RETURN(const int port, FreePort());
-  sigset_t signals, before;
-  (void)sigemptyset(&signals);
-  (void)sigaddset(&signals, SIGCHLD);
-  for (const int signal : kPassedOn) {
-    if (!IsIgnored(signal)) (void)sigaddset(&signals, signal);
-  }
+  const sigset_t signals = WaitedSignalsOfParent();
+  sigset_t before;
   (void)sigprocmask(SIG_BLOCK, &signals, &before);
   std::cout.flush();
   std::vector<Child> children(static_cast<size_t>(count));
