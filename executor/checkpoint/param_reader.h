@@ -25,7 +25,7 @@ class ParamReader {
                                           int64_t most_bytes = kMostBytes);
 
   // True if this process gets the values.
-  bool gets() const { return world_ == nullptr || world_->process() == 0; }
+  bool gets() const { return IsFirst(world_); }
   // True if a piece of places[place] is read from this process's memory.
   bool Gives(size_t place, size_t piece) const {
     return world_ == nullptr || giver_[place][piece] == world_->process();

@@ -196,7 +196,7 @@ absl::Status ReadTensor(const ShardFiles& files, const AnyShape& shape, const St
 }  // namespace
 
 absl::StatusOr<ChosenCheckpoint> ChooseCheckpoint(const std::string& path, World* world) {
-  const bool first = world == nullptr || world->process() == 0;
+  const bool first = IsFirst(world);
   // Itself, or those in it, the newest first.
   std::vector<std::string> there;
   if (first && IsThere(StateFileOf(path))) {

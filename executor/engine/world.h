@@ -66,4 +66,11 @@ class World {
   virtual absl::Status state() { return absl::OkStatus(); }
 };
 
+// True in process 0, and in a run of one process, which has no world.
+inline bool IsFirst(const World* world) { return world == nullptr || world->process() == 0; }
+// For messages: "rank 3 on gpu1"; without a world "rank 3".
+inline std::string NameOfRank(const World* world, int rank) {
+  return world == nullptr ? "rank " + std::to_string(rank) : world->NameOfRank(rank);
+}
+
 }  // namespace stringline

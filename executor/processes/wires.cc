@@ -86,7 +86,7 @@ int64_t Wires::ConnectMs() const {
                                 : std::min(settings_.join_ms, settings_.wait_ms * 3 / 4);
 }
 
-// Whoever did not connect was stopped, or still waits for the addresses from process 0.
+// A process that did not connect was stopped, or still waits for the addresses from process 0.
 absl::Status Wires::LateToConnect(int64_t most_ms, const absl::Status& status) {
   const absl::Status told = world_->state();
   if (!told.ok()) return told;

@@ -1,4 +1,4 @@
-// All processes list all parts in one order: a sum travels with its index in the list. Process 0
+// Every process lists all parts in one order: a sum travels with its index in the list. Process 0
 // compares, and tells the others its verdict, so that all end with the same message.
 #include "executor/run/copy_check.h"
 
@@ -90,10 +90,8 @@ int CopyCheck::RankOf(const Part& part) const {
 
 // "rank 3 on gpu1 (stage 1)"
 std::string CopyCheck::NameOf(const Part& part) const {
-  const int rank = RankOf(part);
-  const World* const world = trainer_->world();
-  return absl::StrCat(world == nullptr ? absl::StrCat("rank ", rank) : world->NameOfRank(rank),
-                      " (stage ", part.stage.value, ")");
+  return absl::StrCat(NameOfRank(trainer_->world(), RankOf(part)), " (stage ", part.stage.value,
+                      ")");
 }
 
 absl::StatusOr<uint64_t> CopyCheck::SumOf(const Part& part) {
@@ -189,7 +187,7 @@ absl::Status CopyCheck::Compare(int64_t step) {
   SL_ASSIGN_OR_RETURN(const std::vector<uint64_t> sums, AllSums());
   World* const world = trainer_->world();
   std::string verdict;
-  if (world == nullptr || world->process() == 0) verdict = Describe(sums);
+  if (IsFirst(world)) verdict = Describe(sums);
   if (world != nullptr) {
     SL_ASSIGN_OR_RETURN(const std::vector<std::string> all, world->Exchange(verdict));
     verdict = all.front();

@@ -136,6 +136,11 @@ struct DataFiles {
   PackedWish packed;
 };
 
+// True if one of the steps behind `before`, up to `behind`, is a multiple of `every`; 0: none is.
+inline bool IsDue(int64_t every, int64_t before, int64_t behind) {
+  return every > 0 && behind / every > before / every;
+}
+
 // The figures of a run's steps for those who watch it (tools/metrics/run_metrics.h).
 struct MetricsWish {
   int64_t every = 0;        // metrics.every: steps; 0: none are noted

@@ -2,6 +2,8 @@
 // are the reader's, and the other way they give a config's settings back.
 #include "executor/run/run_keys.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "executor/checkpoint/model_sizes.h"
@@ -112,54 +114,9 @@ RunSettings SettingsBeside(const RunConfig& config) {
           {"bucket", absl::StrCat(config.bucket_bytes)}};
 }
 
-}  // namespace
-
-const std::vector<RunModelKind>& RunModelKinds() {
-  static const std::vector<RunModelKind>& kinds =
-      *new std::vector<RunModelKind>{{kModelKinds[0].name, GptShape()},
-                                     {kModelKinds[1].name, DecoderShape()},
-                                     {kModelKinds[2].name, DecoderShape()},
-                                     {"encoder_decoder", EncoderDecoderShape()}};
-  return kinds;
-}
-
-std::vector<Section> RunSections(RunConfig* config, RunWishes* wishes, absl::string_view origin) {
-  AdamW& adam = config->optimizer;
+// The sections of what a run does beside its steps, and of its processes.
+std::vector<Section> SectionsBesideTraining(RunConfig* config, RunWishes* wishes) {
   return {
-      {"schedule",
-       {{"file", &config->schedule_file}, {"name", &config->schedule_name, 0, 0, false}},
-       &config->parameters},
-      {"model", ModelFields(config, wishes, origin)},
-      {"data",
-       {{"text", &config->data.text, 0, 0, false},
-        {"tokens", &config->data.tokens, 0, 0, false},
-        {"dtype", &config->data.dtype, 0, 0, false},
-        {"samples", &config->data.samples, 0, 0, false},
-        {"packed", &config->data.packed, 0, kMostCount, false},
-        {model_key::kMicrobatch, &wishes->microbatch, 1, kMostCount}}},
-      {"train",
-       {{"steps", &config->steps, 1, 1e9},
-        {"learning_rate", &adam.learning_rate, 0, 10},
-        {"warmup_steps", &config->warmup_steps, 0, 1e9, false},
-        {"final_learning_rate", &config->final_rate, 0, 10, false},
-        {"beta1", &adam.beta1, 0, 0.999999, false},
-        {"beta2", &adam.beta2, 0, 0.999999, false},
-        {"weight_decay", &adam.weight_decay, 0, 10, false},
-        {"clip_norm", &config->clip_norm, 0, 1e9, false},
-        {"seed", &config->seed, 0, 9e15, false},
-        {"threads", &config->threads, 0, 1024, false},
-        {"log_every", &config->log_every, 1, 1e9, false},
-        {"check_copies", &config->check_copies, 1, 1e9, false},
-        {"recompute", &wishes->recompute, 0, 0, false},
-        {"recompute_weights", &config->recompute.for_weights, 0, 0, false}}},
-      {"mesh",
-       {{model_key::kPipeline, &config->mesh_pipeline, 1, kMostCount, false},
-        {model_key::kData, &config->mesh.data, 1, kMostCount, false},
-        {model_key::kExpert, &config->mesh.expert, 1, kMostCount, false},
-        {model_key::kShard, &config->mesh.shard, 1, kMostCount, false},
-        {model_key::kReplicate, &wishes->replicate, 1, kMostCount, false}},
-       nullptr,
-       /*required=*/false},
       {"evaluate",
        {{"every", &config->evaluate.every, 1, 1e9},
         {"text", &config->evaluate.data.text, 0, 0, false},
@@ -195,6 +152,61 @@ std::vector<Section> RunSections(RunConfig* config, RunWishes* wishes, absl::str
        nullptr,
        /*required=*/false},
   };
+}
+
+}  // namespace
+
+const std::vector<RunModelKind>& RunModelKinds() {
+  static const std::vector<RunModelKind>& kinds =
+      *new std::vector<RunModelKind>{{kModelKinds[0].name, GptShape()},
+                                     {kModelKinds[1].name, DecoderShape()},
+                                     {kModelKinds[2].name, DecoderShape()},
+                                     {"encoder_decoder", EncoderDecoderShape()}};
+  return kinds;
+}
+
+std::vector<Section> RunSections(RunConfig* config, RunWishes* wishes, absl::string_view origin) {
+  AdamW& adam = config->optimizer;
+  std::vector<Section> sections = {
+      {"schedule",
+       {{"file", &config->schedule_file}, {"name", &config->schedule_name, 0, 0, false}},
+       &config->parameters},
+      {"model", ModelFields(config, wishes, origin)},
+      {"data",
+       {{"text", &config->data.text, 0, 0, false},
+        {"tokens", &config->data.tokens, 0, 0, false},
+        {"dtype", &config->data.dtype, 0, 0, false},
+        {"samples", &config->data.samples, 0, 0, false},
+        {"packed", &config->data.packed, 0, kMostCount, false},
+        {model_key::kMicrobatch, &wishes->microbatch, 1, kMostCount}}},
+      {"train",
+       {{"steps", &config->steps, 1, 1e9},
+        {"learning_rate", &adam.learning_rate, 0, 10},
+        {"warmup_steps", &config->warmup_steps, 0, 1e9, false},
+        {"final_learning_rate", &config->final_rate, 0, 10, false},
+        {"beta1", &adam.beta1, 0, 0.999999, false},
+        {"beta2", &adam.beta2, 0, 0.999999, false},
+        {"weight_decay", &adam.weight_decay, 0, 10, false},
+        {"clip_norm", &config->clip_norm, 0, 1e9, false},
+        {"seed", &config->seed, 0, 9e15, false},
+        {"threads", &config->threads, 0, 1024, false},
+        {"log_every", &config->log_every, 1, 1e9, false},
+        {"check_copies", &config->check_copies, 1, 1e9, false},
+        {"recompute", &wishes->recompute, 0, 0, false},
+        {"recompute_weights", &config->recompute.for_weights, 0, 0, false}}},
+      {"mesh",
+       {{model_key::kPipeline, &config->mesh_pipeline, 1, kMostCount, false},
+        {model_key::kData, &config->mesh.data, 1, kMostCount, false},
+        {model_key::kExpert, &config->mesh.expert, 1, kMostCount, false},
+        {model_key::kShard, &config->mesh.shard, 1, kMostCount, false},
+        {model_key::kReplicate, &wishes->replicate, 1, kMostCount, false}},
+       nullptr,
+       /*required=*/false},
+  };
+  for (Section& section : SectionsBesideTraining(config, wishes)) {
+    sections.push_back(std::move(section));
+  }
+  return sections;
 }
 
 RunSettings SettingsOf(const RunConfig& config) {

@@ -74,9 +74,8 @@ absl::Status CheckSteps(const char* name, int64_t steps, const Plan& plan) {
 absl::StatusOr<RunStart> StartRun(const RunConfig& config, const TrainingData& data,
                                   Trainer* trainer, const AvailableMemory& before) {
   const bool takes = config.checkpoint.every > 0 && !config.evaluate.alone;
-  const bool is_first = trainer->world() == nullptr || trainer->world()->process() == 0;
   std::unique_ptr<CheckpointFolder> folder;
-  if (takes && is_first) {
+  if (takes && IsFirst(trainer->world())) {
     SL_ASSIGN_OR_RETURN(folder, CheckpointFolder::Open(config.checkpoint.folder, NewRunId()));
   }
   CheckpointState now = StateOfRun(config, data, *trainer);

@@ -181,19 +181,13 @@ class Run {
     return copies_.Compare(step);
   }
 
-  bool is_first() const {
-    return trainer_->world() == nullptr || trainer_->world()->process() == 0;
-  }
-
-  bool IsLogged(int64_t step) const { return step % config_.log_every == 0; }
+  bool is_first() const { return IsFirst(trainer_->world()); }
 
   // True if process 0 looks at the times of the plan's run behind so many steps: for a report, for
   // metrics, or for the costs. The same in all processes.
   bool LooksAtTimes(int64_t step) const {
     const int64_t behind = step + trainer_->plan().steps;
-    const auto is_due = [&](int64_t every) {
-      return every > 0 && behind / every > step / every;
-    };
+    const auto is_due = [&](int64_t every) { return IsDue(every, step, behind); };
     return step == start_.resumed.step || behind == config_.steps || GivesCosts(step) ||
            is_due(config_.log_every) || is_due(config_.metrics.every) ||
            is_due(config_.evaluate.every);
@@ -226,7 +220,8 @@ class Run {
     std::optional<TrainProgress> now;  // alike for all steps of the plan
     for (const TrainStep& one : done) {
       const bool first = one.step == start_.resumed.step + 1, last = one.step == config_.steps;
-      const bool reports = first || last || one.validation_nats || IsLogged(one.step);
+      const bool reports =
+          first || last || one.validation_nats || one.step % config_.log_every == 0;
       if (reports && is_first()) {
         if (!now) now = ProgressAt(behind);
         static_cast<TrainStep&>(*now) = one;

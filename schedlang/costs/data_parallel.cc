@@ -146,9 +146,7 @@ struct EvenGroup {
     return std::clamp<int64_t>(links.node_ranks / step, 1, count);
   }
   // The link of a ring over the group with its slow ones.
-  RingLink Link(const MeshLinks& links) const {
-    return Slowed(EvenLink(links), SlowShare(links));
-  }
+  RingLink Link(const MeshLinks& links) const { return Slowed(EvenLink(links), SlowShare(links)); }
   // The link of its exchange inside a node, or between nodes: a slow one has bytes for one of a
   // rank's partners there.
   RingLink ExchangeLink(const MeshLinks& links, bool between) const {

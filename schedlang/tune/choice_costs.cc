@@ -114,7 +114,7 @@ namespace {
 // Adds a share, or keeps the larger one of those at this place: all GPUs of a rank wait for the
 // slowest.
 template <typename Slow, typename Place>
-void KeepLargest(Place Slow::* place, const Slow& slow, std::vector<Slow>* all) {
+void KeepLargest(Place Slow::*place, const Slow& slow, std::vector<Slow>* all) {
   for (Slow& known : *all) {
     if (!(known.*place == slow.*place)) continue;
     known.share = std::max(known.share, slow.share);
@@ -136,8 +136,7 @@ StepCosts CostsOfStep(const BaseCosts& base, const Choice& choice) {
     const RankLink link = {static_cast<int32_t>(from / ranks), static_cast<int32_t>(to / ranks),
                            both_ways};
     if (link.from == link.to) {
-      costs.spec.formula->slow_pairs.push_back(
-          {from, to, static_cast<double>(slow.share) * 1e-6});
+      costs.spec.formula->slow_pairs.push_back({from, to, static_cast<double>(slow.share) * 1e-6});
     } else if (from % ranks == to % ranks) {
       KeepLargest(&SlowLink::link, {link, slow.share}, &costs.slow_links);
     }

@@ -30,9 +30,9 @@ std::string SimulatedBy(const EmitQuestion& question) {
   for (const SlowLink& slow : costs.slow_links) add(Print(slow.link), slow.share);
   const size_t pairs = costs.spec.formula->slow_pairs.size();
   if (pairs > 0) {
-    absl::StrAppend(&text, "\n# It does not know ", pairs,
-                    pairs == 1 ? " slow link" : " slow links",
-                    " between GPUs of one rank, which slow collectives of the choice.");
+    const std::string links = pairs == 1 ? "a slow link" : absl::StrCat(pairs, " slow links");
+    absl::StrAppend(&text, "\n# It does not know ", links, " between GPUs of one rank: ",
+                    "collectives of the choice are slower than there.");
   }
   return text;
 }

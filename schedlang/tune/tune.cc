@@ -85,7 +85,7 @@ class Shared {
   std::map<Words, Entry> values_;
 };
 
-// How many times their bounds steps took so far: of an order, and of a schedule on the mean.
+// The factors by which steps exceeded their bounds so far: of an order, and the mean of a schedule.
 class UsualSteps {
  public:
   void Note(const Choice& choice, double above) {
@@ -430,21 +430,20 @@ class Planner {
   }
 
   TunedChoices Answer() {
-    TunedChoices& answer = answer_;
-    answer.best = Sorted();
-    if (answer.best.size() > request_.shown) answer.best.resize(request_.shown);
-    answer.bound_ns = answer.best.empty() ? kNever : answer.best[0].step_ns;
+    answer_.best = Sorted();
+    if (answer_.best.size() > request_.shown) answer_.best.resize(request_.shown);
+    answer_.bound_ns = answer_.best.empty() ? kNever : answer_.best[0].step_ns;
     for (const Item& item : frontier_) {
-      answer.bound_ns = std::min(answer.bound_ns, item.bound.step_ns);
+      answer_.bound_ns = std::min(answer_.bound_ns, item.bound.step_ns);
       answer_.counts.open += item.leaves;
     }
-    answer.gpus = request_.gpus;
-    answer.tokens = request_.global_batch * request_.base.spec.formula->model.context;
-    answer.operations = ModelOperations(request_.base.spec, request_.global_batch);
+    answer_.gpus = request_.gpus;
+    answer_.tokens = request_.global_batch * request_.base.spec.formula->model.context;
+    answer_.operations = ModelOperations(request_.base.spec, request_.global_batch);
     const CostFormula& formula = *request_.base.spec.formula;
-    answer.peak = SpeedOf(formula.machine, formula.model.precision).flops;
-    answer.miss = answer.best.empty() ? MissWithReason() : std::nullopt;
-    return std::move(answer);
+    answer_.peak = SpeedOf(formula.machine, formula.model.precision).flops;
+    answer_.miss = answer_.best.empty() ? MissWithReason() : std::nullopt;
+    return std::move(answer_);
   }
 
   // The nearest miss with the classes of its bytes, on the mean rank.

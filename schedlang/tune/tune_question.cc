@@ -22,8 +22,8 @@ absl::StatusOr<OpenedQuestion> OpenQuestion(const TuneQuestion& question) {
   for (const std::string& pin : question.pins) SL_RETURN_IF_ERROR(AddPins(pin, &request.pins));
   const auto check = [&request](int64_t gpu) {
     if (gpu < request.gpus) return absl::OkStatus();
-    return FieldError("slow", absl::StrCat("there is no GPU ", gpu, "; the cluster has ",
-                                           request.gpus));
+    return FieldError("slow",
+                      absl::StrCat("there is no GPU ", gpu, "; the cluster has ", request.gpus));
   };
   for (const SlowRank& slow : question.slow) SL_RETURN_IF_ERROR(check(slow.rank));
   for (const SlowLink& slow : question.slow_links) {

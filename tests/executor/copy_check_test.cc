@@ -46,9 +46,7 @@ RunConfig ConfigOf(const CopiesCase& run, Sharding sharding) {
 }
 
 Plan PlanOf(const CopiesCase& run, Sharding sharding) {
-  const int resident = sharding == Sharding::kParameters ? 2 : 0;
-  return WithSums(LibraryPlan(run.schedule, run.pipeline, 4, CommLayout::kEdge, resident).value(),
-                  run.mesh);
+  return WithCollectives(run.schedule, run.pipeline, run.mesh, sharding);
 }
 
 // The ends of all processes of a run, each a thread; the hooks get the process's number.
@@ -150,7 +148,7 @@ INSTANTIATE_TEST_SUITE_P(
                           run.processes);
     });
 
-// Of three copies the one that has drifted is known; of two it is not.
+// The copy that has drifted is known among three; among two it is not.
 TEST(CopyCheck, TheOneAmongManyIsNamed) {
   const auto said = [](int copies, int sharper) {
     const CopiesCase run = {TinyFamily::kGpt, "1f1b", 2, 2, {.data = copies}, 1};

@@ -16,6 +16,7 @@
 #include "schedlang/lower/lower.h"
 #include "schedlang/lower/message_order.h"
 #include "schedlang/plan/plan.h"
+#include "schedlang/plan/sharding.h"
 #include "schedlang/text/parse.h"
 
 namespace stringline {
@@ -92,6 +93,13 @@ inline std::optional<Plan> ChangedPlan(const std::string& name, int p, int m, bo
 // The lowered plan with a REDUCE_GRAD for each stage, as several copies of the pipeline need it.
 inline Plan WithSums(const Plan& lowered, const Mesh& mesh) {
   return mesh.coordinates() == 1 ? lowered : ReduceGradients(lowered);
+}
+
+// A library schedule of four microbatches with the collectives of such copies.
+inline Plan WithCollectives(const std::string& schedule, int ranks, const Mesh& mesh,
+                            Sharding sharding) {
+  const int resident = sharding == Sharding::kParameters ? 2 : 0;
+  return WithSums(LibraryPlan(schedule, ranks, 4, CommLayout::kEdge, resident).value(), mesh);
 }
 
 // The names of the library's schedules, in order, but for those with one of these statements.

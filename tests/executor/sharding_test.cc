@@ -92,9 +92,7 @@ RunConfig ConfigOf(const ShardedCase& run) {
 }
 
 Plan PlanOf(const ShardedCase& run, Sharding sharding) {
-  const int resident = sharding == Sharding::kParameters ? 2 : 0;
-  return WithSums(LibraryPlan(run.schedule, run.pipeline, 4, CommLayout::kEdge, resident).value(),
-                  run.mesh);
+  return WithCollectives(run.schedule, run.pipeline, run.mesh, sharding);
 }
 
 // The ranks of each of `processes` processes: neighbours together, or apart.

@@ -30,7 +30,7 @@ struct Drift {
   const char* step;      // that notices a change in step 3
 };
 
-// Each process has the two ranks of a copy.
+// The two ranks of a copy are in one process.
 std::vector<std::string> TrainDrifting(const Drift& drift, const std::string& folder) {
   const int port = FreePort();
   Processes all(drift.copies, [&](int p) -> std::string {

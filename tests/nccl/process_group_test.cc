@@ -578,7 +578,7 @@ TEST(ProcessGroups, Process0IsNamedWhereItHandedOutToSome) {
                                "lost: DEADLINE_EXCEEDED: rank 0 here does not answer: its process "
                                "was stopped, or its host is lost; rank 2 here did not connect"))
       << said[1];
-  // Nobody connects to the last process.
+  // The last process waits for no connection.
   EXPECT_TRUE(absl::StartsWith(said[3], "lost: DEADLINE_EXCEEDED: rank 0 here ")) << said[3];
 }
 

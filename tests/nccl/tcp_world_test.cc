@@ -500,23 +500,24 @@ TEST(TcpWorld, RanksAndProcessesHaveNames) {
 
 // Losses are told apart from failures of a process's own, by all.
 TEST(TcpWorld, WhetherAProcessWasLostIsKnownToAll) {
-  const auto ends = [](World* world, absl::Status status) {
-    if (world->process() == 1) world->Fail(status);
+  // Process 1 fails once all have met: an earlier failure may end the others while they join.
+  const auto ends = [](World* world, const std::function<void()>& fail) {
+    const absl::Status met = world->Exchange("").status();
+    if (!met.ok()) return absl::StrCat("before the failure: ", StatusText(met));
+    if (world->process() == 1) fail();
     const absl::Status end = world->Exchange("").status();
     return absl::StrCat(IsLost(end) ? "lost: " : "", StatusText(end));
   };
   const auto lost = RunAll(3, kNoChange, [&](World* world) {
-    return ends(world, AsLost(absl::DeadlineExceededError("rank 2 is late")));
+    return ends(world, [&] { world->Fail(AsLost(absl::DeadlineExceededError("rank 2 is late"))); });
   });
   EXPECT_EQ(lost, std::vector<std::string>(3, "lost: DEADLINE_EXCEEDED: rank 2 is late"));
   const auto full = RunAll(3, kNoChange, [&](World* world) {
-    return ends(world, absl::UnavailableError("the disk is full"));
+    return ends(world, [&] { world->Fail(absl::UnavailableError("the disk is full")); });
   });
   EXPECT_EQ(full, std::vector<std::string>(3, "ABORTED: rank 1 here: the disk is full"));
-  const auto killed = RunAll(3, kNoChange, [&](World* world) {
-    if (world->process() == 1) KillMeAfter(0);
-    return ends(world, absl::OkStatus());
-  });
+  const auto killed =
+      RunAll(3, kNoChange, [&](World* world) { return ends(world, [] { KillMeAfter(0); }); });
   EXPECT_TRUE(absl::StartsWith(killed[0], "lost: UNAVAILABLE: rank 1 here died")) << killed[0];
   EXPECT_EQ(killed[2], killed[0]);
 }

@@ -250,13 +250,19 @@ TEST(TuneTest, PinsAreKept) {
             "tp=2 pp=2 dp=2 microbatch=2 interleaved vp=3 sharding=optimizer recompute=full");
 }
 
-TEST(TuneTest, SlowGpusSlowTheirRank) {
+// A request with a single choice: GPUs 0 to 7 as tp 2, dp 2, pp 2.
+TuneRequest OneChoice() {
   TuneRequest request = RequestOf(kDense, "hardware: h100\ngpus: 8\n", 16);
-  ASSERT_TRUE(
+  const absl::Status pinned =
       AddPins("tp=2,cp=1,pp=2,microbatch=1,schedule=1f1b,split=even,sharding=none,recompute=none",
-              &request.pins)
-          .ok());
+              &request.pins);
+  EXPECT_TRUE(pinned.ok()) << pinned;
   request.improved = 0;
+  return request;
+}
+
+TEST(TuneTest, SlowGpusSlowTheirRank) {
+  TuneRequest request = OneChoice();
   const auto step = [&](int gpu) {
     request.base.slow.clear();
     if (gpu >= 0) request.base.slow.push_back({gpu, 500'000});
@@ -290,12 +296,7 @@ TEST(TuneTest, AllGpusOfARankWaitForTheSlowest) {
 // GPUs 0 to 7 as tp 2, dp 2, pp 2: 0-1 share layers, 0-2 are copies, 0-4 neighbours in the
 // pipeline.
 TEST(TuneTest, SlowLinksSlowWhatGoesOverThem) {
-  TuneRequest request = RequestOf(kDense, "hardware: h100\ngpus: 8\n", 16);
-  ASSERT_TRUE(
-      AddPins("tp=2,cp=1,pp=2,microbatch=1,schedule=1f1b,split=even,sharding=none,recompute=none",
-              &request.pins)
-          .ok());
-  request.improved = 0;
+  TuneRequest request = OneChoice();
   const auto parts = [&](int from, int to) {
     request.base.slow_links.clear();
     if (from != to) request.base.slow_links.push_back({{from, to, true}, 3'000'000});

@@ -116,6 +116,8 @@ File BaseOf(const std::string& kind) {
 
 // Another value of every key, in the agreement's printed form.
 const Keys kOther = {
+    {"train.log_every", "7"},
+    {"metrics.every", "5"},
     {"schedule.M", "8"},
     {"model.layers", "6"},
     {"model.width", "32"},
@@ -247,8 +249,11 @@ TEST_F(Agreement, KeysOfOneProcessMayDiffer) {
     const char* section;
     const char* key;
     const char* value;
-  } own[] = {{"train", "threads", "3"}, {"", "timeout", "9s"},
-             {"", "capture", "off"},    {"", "elastic", "true"},     {"checkpoint", "keep", "9"}};
+  } own[] = {{"train", "threads", "3"},
+             {"", "timeout", "9s"},
+             {"", "capture", "off"},
+             {"", "elastic", "true"},
+             {"checkpoint", "keep", "9"}};
   for (const auto& [section, key, value] : own) {
     File other = base;
     other[section][key] = value;

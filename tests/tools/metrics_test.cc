@@ -75,7 +75,7 @@ TEST(Metrics, LinesHaveTheStepsLossesAndTimes) {
   }
   EXPECT_EQ(steps, (std::vector<int>{2, 4, 6, 7}));
   EXPECT_GT(lines.back()["tokens_per_second"], 0);
-  // What people see of the last line.
+  // The table of the last line, for people.
   const Answer watched = RunToolIn(folder, Words("watch out"));
   ASSERT_EQ(watched.status, 0) << watched.err;
   EXPECT_TRUE(absl::StartsWith(watched.out, "step 7 of 7   loss ")) << watched.out;

@@ -32,6 +32,17 @@ using Names = std::vector<std::string>;
 
 bool IsLong() { return std::getenv("STRINGLINE_LONG") != nullptr; }
 
+// The children of a process.
+std::vector<pid_t> ChildrenOf(pid_t process) {
+  std::vector<pid_t> children;
+  const std::string path = absl::StrCat("/proc/", process, "/task/", process, "/children");
+  if (FILE* const file = fopen(path.c_str(), "r"); file != nullptr) {
+    for (int child = 0; fscanf(file, "%d", &child) == 1;) children.push_back(child);
+    (void)fclose(file);
+  }
+  return children;
+}
+
 class RunCheckpoint : public testing::Test {
  protected:
   RunCheckpoint() {
@@ -68,6 +79,14 @@ class RunCheckpoint : public testing::Test {
     for (const std::string& name : left) EXPECT_FALSE(absl::StrContains(name, "tmp")) << name;
     for (const char* const name : {"made", "kept", "ckpt"}) fs::remove_all(folder_ + "/" + name);
   }
+  // Stops the second of a run's two processes, behind the first checkpoint.
+  void StopSecond(ToolProcess* run, pid_t* stopped) {
+    ASSERT_TRUE(run->WaitUntil([&] { return HasCheckpoint(); }));
+    const std::vector<pid_t> children = ChildrenOf(run->id());
+    ASSERT_EQ(children.size(), 2u);
+    *stopped = children[1];
+    ASSERT_EQ(::kill(*stopped, SIGSTOP), 0);
+  }
   size_t SizeOf(const std::string& name) const {
     std::error_code error;
     const uintmax_t size = fs::file_size(folder_ + "/" + name, error);
@@ -96,17 +115,6 @@ class RunCheckpoint : public testing::Test {
   }
   const std::string folder_ = PrepareRun();
 };
-
-// The children of a process.
-std::vector<pid_t> ChildrenOf(pid_t process) {
-  std::vector<pid_t> children;
-  const std::string path = absl::StrCat("/proc/", process, "/task/", process, "/children");
-  if (FILE* const file = fopen(path.c_str(), "r"); file != nullptr) {
-    for (int child = 0; fscanf(file, "%d", &child) == 1;) children.push_back(child);
-    (void)fclose(file);
-  }
-  return children;
-}
 
 TEST_F(RunCheckpoint, ASignalTakesOneAndAnotherScheduleGoesOn) {
   Prepare(3000, 1000000);
@@ -261,12 +269,10 @@ TEST_F(RunCheckpoint, ARunInWhichAProcessPausedIsStartedAgain) {
   Prepare(1500, 50, "timeout: 2s\n");
   RunStraight();
   ToolProcess run(folder_, Words("run run.yaml --out made --save kept --processes 2 --restarts 1"));
-  ASSERT_TRUE(run.WaitUntil([&] { return HasCheckpoint(); }));
-  const std::vector<pid_t> children = ChildrenOf(run.id());
-  ASSERT_EQ(children.size(), 2u);
-  ASSERT_EQ(::kill(children[1], SIGSTOP), 0);
+  pid_t stopped = 0;
+  ASSERT_NO_FATAL_FAILURE(StopSecond(&run, &stopped));
   ASSERT_TRUE(run.WaitUntil([&] { return fs::exists(folder_ + "/made/flight-0.timeline"); }));
-  ASSERT_EQ(::kill(children[1], SIGCONT), 0);
+  ASSERT_EQ(::kill(stopped, SIGCONT), 0);
   const Answer answer = run.Wait();
   ASSERT_EQ(answer.status, 0) << answer.err;
   EXPECT_TRUE(absl::StrContains(answer.err, "does not answer: its process was stopped"))
@@ -407,10 +413,8 @@ TEST_F(RunCheckpoint, AProcessThatHangsIsKilledAndStartedAgain) {
   Prepare(1500, 50, "timeout: 5s\n");
   RunStraight();
   ToolProcess run(folder_, Words("run run.yaml --out made --save kept --processes 2 --restarts 1"));
-  ASSERT_TRUE(run.WaitUntil([&] { return HasCheckpoint(); }));
-  const std::vector<pid_t> children = ChildrenOf(run.id());
-  ASSERT_EQ(children.size(), 2u);
-  ASSERT_EQ(::kill(children[1], SIGSTOP), 0);
+  pid_t stopped = 0;
+  ASSERT_NO_FATAL_FAILURE(StopSecond(&run, &stopped));
   const Answer answer = run.Wait();
   ASSERT_EQ(answer.status, 0) << answer.err;
   EXPECT_TRUE(absl::StrContains(answer.err, "process 1 was lost (SIGKILL); starting again"))

@@ -46,23 +46,6 @@ std::string PrintMost(const FoundAtSize& size) {
   return PrintBytes(*std::max_element(size.bytes.begin(), size.bytes.end()));
 }
 
-// Columns as wide as their widest cell; the first one to the left.
-void PrintColumns(const std::vector<std::vector<std::string>>& rows, std::ostream& out) {
-  std::vector<size_t> widths(rows[0].size(), 0);
-  for (const auto& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  for (const auto& row : rows) {
-    std::string line;
-    for (size_t i = 0; i < row.size(); ++i) {
-      const std::string space(widths[i] - row[i].size(), ' ');
-      absl::StrAppend(&line, i == 0 ? "  " : "   ", i == 0 ? row[i] : space,
-                      i == 0 ? space : row[i]);
-    }
-    out << line << "\n";
-  }
-}
-
 }  // namespace
 
 std::string SizesFoundText(const std::string& asked, const FoundForSizes& found) {
@@ -129,7 +112,7 @@ void PrintSizesFound(const FoundForSizes& found, std::ostream& out) {
                         ? "none fits"
                         : absl::StrCat(size.library.schedule, " ", PrintTime(size.library.value))});
   }
-  PrintColumns(rows, out);
+  out << PrintColumns(rows, {"  ", "   ", /*first_left=*/true});
   out << "\n" << PrintProof(found.proof) << "\n\n" << found.text;
 }
 

@@ -71,21 +71,6 @@ std::string OfFound(const Outcome& outcome) {
                       tune::KnownSchedules()[static_cast<size_t>(outcome.choice.schedule)].name);
 }
 
-void PrintTable(const TunedRows& rows, std::ostream& out) {
-  std::vector<size_t> widths(rows[0].size(), 0);
-  for (const auto& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  for (const auto& row : rows) {
-    std::string line;
-    for (size_t i = 0; i < row.size(); ++i) {
-      absl::StrAppend(&line, i == 0 ? "" : "  ", std::string(widths[i] - row[i].size(), ' '),
-                      row[i]);
-    }
-    out << line << "\n";
-  }
-}
-
 std::string PrintTuneCounts(const tune::Counts& counts) {
   std::string line = absl::StrCat(
       counts.considered, " choices considered: ", counts.by_memory, " cannot fit, ",
@@ -141,7 +126,7 @@ void PrintTuned(const TunedChoices& tuned, std::ostream& out) {
       PrintTenth(tuned.UtilizationOf(best.step_ns)), PrintTime(best.step_ns),
       PrintBytes(best.bytes, 1), PrintBytes(tuned.capacity, 1));
   out << "  " << PrintTuneBound(tuned) << "\n\n";
-  PrintTable(TunedTable(tuned), out);
+  out << PrintColumns(TunedTable(tuned));
   out << "\nexposed shares of the step: collectives inside layers (tensor, context and expert "
          "parallelism), messages of the\npipeline, collectives of copies, the optimizer's step\n";
   for (size_t i = 0; i < tuned.best.size(); ++i) {

@@ -5,25 +5,32 @@
 #include <algorithm>
 #include <ctime>
 
+#include "absl/strings/str_cat.h"
 #include "schedlang/base/threads.h"
 
 namespace stringline {
 namespace {
 
-struct StopSignal {
+struct NamedSignal {
   int number;
   const char* name;
 };
-constexpr StopSignal kStopSignals[] = {
-    {SIGINT, "SIGINT"}, {SIGTERM, "SIGTERM"}, {SIGHUP, "SIGHUP"}};
+// C libraries have names of signals since glibc 2.32.
+constexpr NamedSignal kSignals[] = {
+    {SIGABRT, "SIGABRT"}, {SIGALRM, "SIGALRM"}, {SIGBUS, "SIGBUS"},   {SIGFPE, "SIGFPE"},
+    {SIGHUP, "SIGHUP"},   {SIGILL, "SIGILL"},   {SIGINT, "SIGINT"},   {SIGKILL, "SIGKILL"},
+    {SIGPIPE, "SIGPIPE"}, {SIGQUIT, "SIGQUIT"}, {SIGSEGV, "SIGSEGV"}, {SIGSYS, "SIGSYS"},
+    {SIGTERM, "SIGTERM"}, {SIGTRAP, "SIGTRAP"}, {SIGUSR1, "SIGUSR1"}, {SIGUSR2, "SIGUSR2"},
+    {SIGXCPU, "SIGXCPU"}, {SIGXFSZ, "SIGXFSZ"},
+};
+
+}  // namespace
 
 bool IsIgnored(int number) {
   struct sigaction action = {};
   sigaction(number, nullptr, &action);
   return action.sa_handler == SIG_IGN;
 }
-
-}  // namespace
 
 IgnoredSignal::IgnoredSignal(int number) : number_(number) {
   struct sigaction ignore = {};
@@ -113,11 +120,11 @@ void StopSignals::Watch() {
   ended_.wait(false);
 }
 
-const char* NameOfSignal(int signal) {
-  for (const StopSignal& stop : kStopSignals) {
-    if (stop.number == signal) return stop.name;
+std::string NameOfSignal(int number) {
+  for (const NamedSignal& signal : kSignals) {
+    if (signal.number == number) return signal.name;
   }
-  return "a signal";
+  return absl::StrCat("signal ", number);
 }
 
 }  // namespace stringline

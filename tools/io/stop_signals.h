@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -72,7 +73,9 @@ class StopSignals {
   std::vector<std::thread> watcher_;
 };
 
-// "SIGINT"
-const char* NameOfSignal(int signal);
+// "SIGINT"; "signal 34".
+std::string NameOfSignal(int number);
+// True for a signal that this process was told to ignore, as by nohup.
+bool IsIgnored(int number);
 
 }  // namespace stringline

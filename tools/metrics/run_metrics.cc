@@ -21,12 +21,7 @@ double SecondsSince1970() {
   return std::chrono::duration<double>(now).count();
 }
 
-std::string NameOfRank(Trainer& trainer, int rank) {
-  const World* const world = trainer.world();
-  return world == nullptr ? absl::StrCat("rank ", rank) : world->NameOfRank(rank);
-}
-
-// Nothing before the first checkpoint.
+// The age of the newest checkpoint; nothing before the first one.
 std::optional<double> CheckpointAge(const CheckpointWish& wish) {
   if (wish.every == 0) return std::nullopt;
   const auto found = FindCheckpoints(wish.folder);
@@ -69,9 +64,8 @@ absl::Status RunMetrics::Add(const TrainStep& step, Trainer& trainer) {
   const int64_t now_ns = NowNs();
   const int64_t wall_ns = last_ns_ == 0 ? 0 : (now_ns - last_ns_) / steps;
   last_ns_ = now_ns;
-  const int64_t every = config_.metrics.every;
-  const bool due = step.step / every > (step.step - steps) / every || step.step == config_.steps;
-  if (!due) return absl::OkStatus();
+  const bool due = IsDue(config_.metrics.every, step.step - steps, step.step);
+  if (!due && step.step != config_.steps) return absl::OkStatus();
   std::vector<Timeline> measured;
   for (int c = 0; c < trainer.mesh().coordinates(); ++c) measured.push_back(trainer.Measured(c));
   slow_.Add(step.step, trainer.plan(), measured);
@@ -87,7 +81,7 @@ absl::Status RunMetrics::Add(const TrainStep& step, Trainer& trainer) {
   AddTimelines(trainer.plan(), trainer.links(), measured, &metrics);
   const std::vector<RankBytes> bytes = trainer.rank_bytes();
   for (size_t r = 0; r < metrics.ranks.size(); ++r) {
-    metrics.ranks[r].name = NameOfRank(trainer, static_cast<int>(r));
+    metrics.ranks[r].name = NameOfRank(trainer.world(), static_cast<int>(r));
     metrics.ranks[r].bytes = bytes[r].allocated;
   }
   metrics.checkpoint_age_s = CheckpointAge(config_.checkpoint);
@@ -116,7 +110,7 @@ absl::Status RunMetrics::Write(const StepMetrics& metrics) {
 
 void RunMetrics::WarnOf(const SlowAction& slow, Trainer& trainer) const {
   warn_(absl::StrFormat(
-      "%s takes %.2f of %s in %s of stage %d since step %d", NameOfRank(trainer, slow.rank),
+      "%s takes %.2f of %s in %s of stage %d since step %d", NameOfRank(trainer.world(), slow.rank),
       slow.ratio, trainer.mesh().coordinates() >= 3 ? "the median of its copies" : "its usual time",
       slow.action, slow.stage, slow.since));
 }

@@ -3,21 +3,12 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "schedlang/costs/median.h"
 
 namespace stringline {
-namespace {
-
-double MedianOfTimes(std::vector<double> times) {
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
-}
-
-}  // namespace
-
-std::map<SlowActions::Key, double> SlowActions::MediansOf(int coordinate,
-                                                          const Timeline& timeline) {
-  std::map<Key, std::vector<double>> times;
+std::map<SlowActions::Key, int64_t> SlowActions::MediansOf(int coordinate,
+                                                           const Timeline& timeline) {
+  std::map<Key, std::vector<int64_t>> times;
   const std::vector<Event>& events = timeline.events;
   for (size_t i = 0; i < events.size(); ++i) {
     const Event& event = events[i];
@@ -25,21 +16,21 @@ std::map<SlowActions::Key, double> SlowActions::MediansOf(int coordinate,
     const bool in_group = i + 1 < events.size() && events[i + 1].joined;
     const Key key = {coordinate, event.stage.value, static_cast<int>(event.kind),
                      in_group ? static_cast<int>(events[i + 1].kind) : -1};
-    times[key].push_back(static_cast<double>(event.worked_ns()));
+    times[key].push_back(event.worked_ns());
   }
-  std::map<Key, double> medians;
-  for (auto& [key, of] : times) medians[key] = MedianOfTimes(std::move(of));
+  std::map<Key, int64_t> medians;
+  for (auto& [key, of] : times) medians[key] = MedianOf(std::move(of));
   return medians;
 }
 
 void SlowActions::Add(int64_t step, const Plan& plan, absl::Span<const Timeline> measured) {
   found_.clear();
-  std::map<Key, double> all;
+  std::map<Key, int64_t> all;
   for (size_t c = 0; c < measured.size(); ++c) {
     all.merge(MediansOf(static_cast<int>(c), measured[c]));
   }
   const bool among_copies = measured.size() >= 3;
-  std::map<Key, std::vector<double>> of_copies;  // by key without its coordinate
+  std::map<Key, std::vector<int64_t>> of_copies;  // by key without its coordinate
   for (const auto& [key, ns] : all) {
     Key shared = key;
     shared.coordinate = 0;
@@ -52,13 +43,13 @@ void SlowActions::Add(int64_t step, const Plan& plan, absl::Span<const Timeline>
     if (among_copies) {
       Key shared = key;
       shared.coordinate = 0;
-      state.usual = MedianOfTimes(of_copies[shared]);
+      state.usual = MedianOf(of_copies[shared]);
     } else if (static_cast<int>(state.first.size()) < kFirst) {
       state.first.push_back(ns);
-      state.usual = MedianOfTimes(state.first);
+      state.usual = MedianOf(state.first);
       continue;
     }
-    state.ratio = state.usual > 0 ? ns / state.usual : 1;
+    state.ratio = state.usual > 0 ? static_cast<double>(ns) / static_cast<double>(state.usual) : 1;
     Judge(step, key, &state);
   }
 }

@@ -26,9 +26,9 @@ class SlowActions {
 
   // `measured`: of every coordinate of the mesh.
   void Add(int64_t step, const Plan& plan, absl::Span<const Timeline> measured);
-  // Those that are slow now, the slowest first.
+  // The actions that are slow now, the slowest first.
   std::vector<SlowAction> now() const;
-  // Those that the last step has found, for a message.
+  // The actions found slow by the last step, for a message.
   std::vector<SlowAction> found() const { return found_; }
 
  private:
@@ -40,9 +40,9 @@ class SlowActions {
     friend auto operator<=>(const Key&, const Key&) = default;
   };
   struct State {
-    std::vector<double> first;  // times of the first steps
-    double usual = 0;           // their median
-    double ratio = 1;           // in the last step
+    std::vector<int64_t> first;  // times of the first steps
+    int64_t usual = 0;           // their median
+    double ratio = 1;            // in the last step
     int slow_steps = 0, fast_steps = 0;
     int64_t began = 0;  // the first of the slow steps
     bool is_slow = false;
@@ -50,7 +50,7 @@ class SlowActions {
   };
   void Judge(int64_t step, const Key& key, State* state);
   static SlowAction ActionOf(const Key& key, const State& state);
-  static std::map<Key, double> MediansOf(int coordinate, const Timeline& timeline);
+  static std::map<Key, int64_t> MediansOf(int coordinate, const Timeline& timeline);
 
   std::map<Key, State> states_;
   std::vector<SlowAction> found_;

@@ -56,20 +56,7 @@ std::string TableOf(const Json& ranks) {
                     other.is_null() ? "" : TimeOf(rank.at("waits_for_us")),
                     TimeOf(rank.at("step_us")), PrintBytes(rank.at("bytes").get<int64_t>())});
   }
-  std::vector<size_t> widths(rows[0].size(), 0);
-  for (const auto& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string table;
-  for (const auto& row : rows) {
-    std::string line = absl::StrFormat("%-*s", static_cast<int>(widths[0]), row[0]);
-    for (size_t i = 1; i < row.size(); ++i) {
-      absl::StrAppendFormat(&line, "  %*s", static_cast<int>(widths[i]), row[i]);
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    absl::StrAppend(&table, line, "\n");
-  }
-  return table;
+  return PrintColumns(rows, {.first_left = true});
 }
 
 std::string Table(const Json& metrics, double age_s) {

@@ -13,7 +13,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
-#include <iterator>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -22,6 +21,7 @@
 #include "schedlang/base/clock.h"
 #include "schedlang/base/status.h"
 #include "tools/io/output.h"
+#include "tools/io/stop_signals.h"
 
 namespace stringline {
 namespace {
@@ -35,27 +35,19 @@ struct Child {
   bool killed = false;  // from here
 };
 
-struct NamedSignal {
-  int number;
-  const char* name;
-};
-// C libraries have names of signals since glibc 2.32.
-constexpr NamedSignal kSignals[] = {
-    {SIGABRT, "SIGABRT"}, {SIGALRM, "SIGALRM"}, {SIGBUS, "SIGBUS"},   {SIGFPE, "SIGFPE"},
-    {SIGHUP, "SIGHUP"},   {SIGILL, "SIGILL"},   {SIGINT, "SIGINT"},   {SIGKILL, "SIGKILL"},
-    {SIGPIPE, "SIGPIPE"}, {SIGQUIT, "SIGQUIT"}, {SIGSEGV, "SIGSEGV"}, {SIGSYS, "SIGSYS"},
-    {SIGTERM, "SIGTERM"}, {SIGTRAP, "SIGTRAP"}, {SIGUSR1, "SIGUSR1"}, {SIGUSR2, "SIGUSR2"},
-    {SIGXCPU, "SIGXCPU"}, {SIGXFSZ, "SIGXFSZ"},
-};
-
 // The signals that are passed on; one that this process was told to ignore, as by nohup, is not.
 constexpr int kPassedOn[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 constexpr int kWish = SIGUSR1;  // asks for a checkpoint, and ends nothing
 
-bool IsIgnored(int number) {
-  struct sigaction action = {};
-  sigaction(number, nullptr, &action);
-  return action.sa_handler == SIG_IGN;
+// The ends of children, and what is passed on to them.
+sigset_t WaitedSignalsOfParent() {
+  sigset_t signals;
+  (void)sigemptyset(&signals);
+  (void)sigaddset(&signals, SIGCHLD);
+  for (const int signal : kPassedOn) {
+    if (!IsIgnored(signal)) (void)sigaddset(&signals, signal);
+  }
+  return signals;
 }
 
 // A port without a listener at this moment.
@@ -198,23 +190,14 @@ bool LocalRun::MayStartAgain() const {
 std::string PrintLost(const LocalRun& run) {
   if (run.lost.empty()) return "the processes have lost each other";
   const LocalRun::Lost& lost = run.lost.front();
-  const auto* const known =
-      std::find_if(std::begin(kSignals), std::end(kSignals),
-                   [&](const NamedSignal& one) { return one.number == lost.signal; });
-  return absl::StrCat(
-      "process ", lost.process, " was lost (",
-      known == std::end(kSignals) ? absl::StrCat("signal ", lost.signal) : known->name, ")");
+  return absl::StrCat("process ", lost.process, " was lost (", NameOfSignal(lost.signal), ")");
 }
 
 absl::StatusOr<LocalRun> RunLocalProcesses(int count, const std::vector<std::string>& arguments,
                                            const std::string& secret, bool holds_output) {
   SL_ASSIGN_OR_RETURN(const int port, FreePort());
-  sigset_t signals, before;
-  (void)sigemptyset(&signals);
-  (void)sigaddset(&signals, SIGCHLD);
-  for (const int signal : kPassedOn) {
-    if (!IsIgnored(signal)) (void)sigaddset(&signals, signal);
-  }
+  const sigset_t signals = WaitedSignalsOfParent();
+  sigset_t before;
   (void)sigprocmask(SIG_BLOCK, &signals, &before);
   std::cout.flush();
   std::vector<Child> children(static_cast<size_t>(count));

@@ -71,6 +71,25 @@ std::string PrintBar(double share, int width) {
   return bar;
 }
 
+std::string PrintColumns(const std::vector<std::vector<std::string>>& rows,
+                         const ColumnStyle& style) {
+  std::vector<size_t> widths(rows.empty() ? 0 : rows[0].size(), 0);
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string space(widths[i] - row[i].size(), ' ');
+      const bool left = i == 0 && style.first_left;
+      absl::StrAppend(&text, i == 0 ? style.before : style.between, left ? row[i] : space,
+                      left ? space : row[i]);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
 std::string EscapeMarkup(const std::string& text) {
   return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}});
 }

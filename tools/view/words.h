@@ -30,6 +30,16 @@ extern const char kBubbleMeaning[];
 // A bar of `width` columns, filled to `share` (0 .. 1), to an eighth of a column.
 std::string PrintBar(double share, int width);
 
+// Rows of cells, of as many each, as lines with columns as wide as their widest cell: `before` the
+// first one, `between` the others, to the right; the first one to the left where `first_left`.
+struct ColumnStyle {
+  const char* before = "";
+  const char* between = "  ";
+  bool first_left = false;
+};
+std::string PrintColumns(const std::vector<std::vector<std::string>>& rows,
+                         const ColumnStyle& style = {});
+
 // The text in HTML and in the text of an SVG.
 std::string EscapeMarkup(const std::string& text);
 
