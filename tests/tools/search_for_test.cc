@@ -16,8 +16,6 @@
 namespace stringline {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr const char* kUnequal = "F=18522,I=18086,W=9337,p2p=601";
 
 Answer SearchFor(const std::string& line) {
@@ -25,7 +23,7 @@ Answer SearchFor(const std::string& line) {
 }
 
 // The parameters of a size, "P=4 M=12".
-std::string SizeOf(const Json& size) {
+std::string SizeOf(const nlohmann::json& size) {
   std::string words;
   for (const auto& [name, value] : size["parameters"].items()) {
     absl::StrAppend(&words, words.empty() ? "" : " ", name, "=", value.get<int64_t>());
@@ -34,18 +32,19 @@ std::string SizeOf(const Json& size) {
 }
 
 // The search's answer, whose every figure is what check and sim say of the text that it wrote.
-Json Confirmed(const std::string& line, const std::string& costs, const std::string& between) {
+nlohmann::json Confirmed(const std::string& line, const std::string& costs,
+                         const std::string& between) {
   const std::string path = ScratchFolder() + "/any_size.sched";
   const std::string cost = absl::StrCat(" --cost ", costs);
   const Answer answer = SearchFor(absl::StrCat(line, cost, " --json --emit ", path));
   EXPECT_EQ(answer.status, 0) << line << answer.err;
-  if (answer.status != 0) return Json();
-  Json found = Json::parse(answer.out);
-  for (const Json& size : found["sizes"]) {
+  if (answer.status != 0) return nlohmann::json();
+  nlohmann::json found = nlohmann::json::parse(answer.out);
+  for (const nlohmann::json& size : found["sizes"]) {
     const std::string at = SizeOf(size);
     const Answer simulated =
         RunToolIn(SourceFolder(), Words(absl::StrCat("sim ", path, " ", at, cost, " --json")));
-    const Json step = Json::parse(simulated.out);
+    const nlohmann::json step = nlohmann::json::parse(simulated.out);
     EXPECT_EQ(step["makespan_us"], size["value_us"]) << line << at;
     EXPECT_EQ(step["makespan_us"], size["makespan_us"]) << line << at;
     const Answer checked =
@@ -65,7 +64,7 @@ TEST(SearchForTest, ReachesTheBoundOfEverySizeWithinAnyMemory) {
   // Blocks of a V reach the bound where F, I and W take equally long, with each memory between a
   // third of 1F1B's and all of it.
   for (const char* const memory : {"P", "P+2", "3*P/2", "2*P"}) {
-    const Json found =
+    const nlohmann::json found =
         Confirmed(absl::StrCat("--for P=4,8 --for M=3*P --place v --kinds F,I,W --iterations 2000 "
                                "--activations ",
                                memory),
@@ -80,7 +79,7 @@ TEST(SearchForTest, IsAsGoodAsThePapersSchedules) {
     const Answer answer =
         RunToolIn(SourceFolder(), Words(absl::StrCat("sim ", schedule, " P=", p, " M=", 3 * p,
                                                      " --cost ", costs, " --json")));
-    return Json::parse(answer.out)["makespan_us"].get<double>();
+    return nlohmann::json::parse(answer.out)["makespan_us"].get<double>();
   };
   const std::string cases[][4] = {
       {"", "F,I,W", "P", "zb_h1"},
@@ -90,11 +89,12 @@ TEST(SearchForTest, IsAsGoodAsThePapersSchedules) {
   };
   for (const auto& [place, kinds, memory, schedule] : cases) {
     for (const char* const costs : {"F=1,I=1,W=1,B=2", "F=18522,I=18086,W=9337,B=27423,p2p=601"}) {
-      const Json found = Confirmed(absl::StrCat("--for P=4,8 --for M=3*P ", place, "--kinds ",
-                                                kinds, " --iterations 500 --activations ", memory),
-                                   costs, "P=6 M=18");
+      const nlohmann::json found =
+          Confirmed(absl::StrCat("--for P=4,8 --for M=3*P ", place, "--kinds ", kinds,
+                                 " --iterations 500 --activations ", memory),
+                    costs, "P=6 M=18");
       if (found.is_null()) continue;
-      for (const Json& size : found["sizes"]) {
+      for (const nlohmann::json& size : found["sizes"]) {
         EXPECT_LE(size["value_us"], makespan(schedule, size["parameters"]["P"], costs))
             << schedule << " " << costs;
       }
@@ -103,16 +103,16 @@ TEST(SearchForTest, IsAsGoodAsThePapersSchedules) {
 }
 
 TEST(SearchForTest, IsBetterThanTheLibraryWhereMemoryLiesBetweenItsSchedules) {
-  const Json v = Confirmed(
+  const nlohmann::json v = Confirmed(
       "--for P=4,8 --for M=3*P --place v --kinds F,I,W --iterations 4000 --activations 3*P/2",
       kUnequal, "P=6 M=18");
   EXPECT_LE(v["worst_gap"], 0.006);
   EXPECT_GE(v["sizes"][1]["library"]["value_us"], 1.03 * v["sizes"][1]["value_us"].get<double>());
-  const Json line =
+  const nlohmann::json line =
       Confirmed("--for P=4,8 --for M=3*P --kinds F,I,W --iterations 4000 --activations 3*P/2",
                 kUnequal, "P=6 M=18");
   EXPECT_LE(line["worst_gap"], 0.007);
-  const Json whole =
+  const nlohmann::json whole =
       Confirmed("--for P=4,8 --for M=3*P --place v --kinds F,B --iterations 4000 --activations 2*P",
                 "F=18522,B=27423,p2p=601", "P=6 M=18");
   EXPECT_LE(whole["worst_gap"], 0.005);
@@ -126,21 +126,21 @@ TEST(SearchForTest, TakesSchedulesOfAsManyStagesARank) {
         RunToolIn(SourceFolder(), {"search", "--for", "P=2,4", "--for", "M=2*P", "--place", place,
                                    "--kinds", "F,B", "--iterations", "400", "--json"});
     ASSERT_EQ(answer.status, 0) << answer.err;
-    for (const Json& size : Json::parse(answer.out)["sizes"]) {
+    for (const nlohmann::json& size : nlohmann::json::parse(answer.out)["sizes"]) {
       const Answer step = RunToolIn(
           SourceFolder(), Words(absl::StrCat("sim ", schedule, " ", SizeOf(size), " --json")));
       ASSERT_EQ(step.status, 0) << step.err;
-      EXPECT_LE(size["value_us"], Json::parse(step.out)["makespan_us"]) << place;
+      EXPECT_LE(size["value_us"], nlohmann::json::parse(step.out)["makespan_us"]) << place;
     }
   }
 }
 
 TEST(SearchForTest, KeepsALimitOfBytes) {
   const std::string costs = "F=10,B=20,memory.saved_for_W=1GB,message=1MB";
-  const Json found = Confirmed("--for P=4,6 --for M=2*P --kinds F,B --iterations 300 --memory 4GB",
-                               costs, "P=5 M=10");
-  for (const Json& size : found["sizes"]) {
-    for (const Json& bytes : size["bytes"]) EXPECT_LE(bytes, 4'000'000'000);
+  const nlohmann::json found = Confirmed(
+      "--for P=4,6 --for M=2*P --kinds F,B --iterations 300 --memory 4GB", costs, "P=5 M=10");
+  for (const nlohmann::json& size : found["sizes"]) {
+    for (const nlohmann::json& bytes : size["bytes"]) EXPECT_LE(bytes, 4'000'000'000);
   }
   EXPECT_EQ(found["proof"]["within"], found["proof"]["plans"]);
 }
@@ -162,15 +162,15 @@ TEST(SearchForTest, VariesTheParametersOfAFile) {
   // Messages as long as an F: more forwards ahead are better, and `other` does not matter.
   const std::string line =
       absl::StrCat("--from ", path, " --for P=3,6 --for M=4*P --iterations 400", " --kinds F,B");
-  const Json found = Confirmed(line, "F=10,B=20,p2p=10", "P=5 M=20");
+  const nlohmann::json found = Confirmed(line, "F=10,B=20,p2p=10", "P=5 M=20");
   EXPECT_TRUE(found["chosen"].contains("ahead")) << found["chosen"];
   EXPECT_FALSE(found["chosen"].contains("other")) << found["chosen"];
   EXPECT_EQ(found["families"], 1);
   EXPECT_TRUE(absl::StrContains(found["text"].get<std::string>(), "# Mine.")) << found["text"];
   // A parameter that is given is not varied.
-  const Json fixed =
-      Json::parse(SearchFor(absl::StrCat(line, " ahead=0 --cost F=10,B=20,p2p=10 --json")).out);
-  EXPECT_EQ(fixed["chosen"], Json::object());
+  const nlohmann::json fixed = nlohmann::json::parse(
+      SearchFor(absl::StrCat(line, " ahead=0 --cost F=10,B=20,p2p=10 --json")).out);
+  EXPECT_EQ(fixed["chosen"], nlohmann::json::object());
   EXPECT_GT(fixed["worst_gap"], found["worst_gap"]);
 }
 

@@ -13,7 +13,6 @@ namespace stringline {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 constexpr const char* kModel =
     "model: {kind: llama, layers: 6, width: 512, hidden: 1536, heads: 8, kv_heads: 4, "
@@ -42,7 +41,7 @@ TEST(TuneToolTest, EmittedFilesSimulateToTheSameStep) {
                                 absl::StrCat("--global-batch 16 --evaluations 60 --pin pp=2 --pin ",
                                              pins, " --json --emit ", out));
     ASSERT_EQ(answer.status, 0) << answer.err << answer.out;
-    const Json best = Json::parse(answer.out)["choices"][0];
+    const nlohmann::json best = nlohmann::json::parse(answer.out)["choices"][0];
     if (best["schedule"] == "found") {
       EXPECT_FALSE(absl::StrContains(pins, "schedule=")) << best;
       ++found;
@@ -58,15 +57,15 @@ TEST(TuneToolTest, EmittedFilesSimulateToTheSameStep) {
         << command;
     const Answer simulated = RunToolIn(out, Words(command + " --json"));
     ASSERT_EQ(simulated.status, 0) << simulated.err << simulated.out;
-    const double makespan_us = Json::parse(simulated.out)["makespan_us"];
+    const double makespan_us = nlohmann::json::parse(simulated.out)["makespan_us"];
     EXPECT_NEAR(makespan_us + best["parts_us"]["update"].get<double>(),
                 best["step_us"].get<double>(), 0.002);
     const Answer checked =
         RunToolIn(out, Words(absl::StrCat("check ", schedule, " --costs costs.yaml --json")));
     ASSERT_EQ(checked.status, 0) << checked.err << checked.out;
     int64_t most = 0;
-    const Json said = Json::parse(checked.out);
-    for (const Json& bytes : said["bytes"]) {
+    const nlohmann::json said = nlohmann::json::parse(checked.out);
+    for (const nlohmann::json& bytes : said["bytes"]) {
       most = std::max(most, bytes.get<int64_t>());
     }
     EXPECT_EQ(most, best["memory"].get<int64_t>());
