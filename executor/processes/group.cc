@@ -24,11 +24,12 @@ char* At(void* buffer, int64_t offset) {
 
 }  // namespace
 
-ProcessGroup::ProcessGroup(CpuDevice* device, Wires* wires, absl::Span<const int> ranks)
+ProcessGroup::ProcessGroup(CpuDevice* device, Wires* wires, absl::Span<const int> ranks,
+                           absl::Span<const MemberPair> talks)
     : device_(device),
       wires_(wires),
       members_(static_cast<int>(ranks.size())),
-      number_(wires->NewGroup(ranks)),
+      number_(wires->NewGroup(ranks, talks)),
       by_member_(ranks.size()) {
   for (int m = 0; m < members_; ++m) {
     if (!wires->IsHere(ranks[m])) continue;

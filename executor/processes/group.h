@@ -18,7 +18,8 @@ namespace stringline {
 
 class ProcessGroup final : public Group {
  public:
-  ProcessGroup(CpuDevice* device, Wires* wires, absl::Span<const int> ranks);
+  ProcessGroup(CpuDevice* device, Wires* wires, absl::Span<const int> ranks,
+               absl::Span<const MemberPair> talks);
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;
 
@@ -76,8 +77,8 @@ class ProcessGroups final : public Groups {
   ProcessGroups(CpuDevice* device, World* world, const WireSettings& settings)
       : device_(device), wires_(device, world, settings) {}
   using Groups::New;
-  Group* New(absl::Span<const int> ranks, absl::Span<const MemberPair> /*talks*/) override {
-    return &groups_.emplace_back(device_, &wires_, ranks);
+  Group* New(absl::Span<const int> ranks, absl::Span<const MemberPair> talks) override {
+    return &groups_.emplace_back(device_, &wires_, ranks, talks);
   }
   absl::Status Connect() override { return wires_.Connect(); }
   bool SumsTakeMemory() const override { return true; }

@@ -12,6 +12,7 @@ namespace stringline {
 class ProcessNames {
  public:
   explicit ProcessNames(const World& world);
+  // Nothing if that is known already.
   void Add(int process, std::string host, const std::vector<int>& ranks);
 
   int own() const { return own_; }

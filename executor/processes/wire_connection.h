@@ -83,8 +83,8 @@ class WireConnection {
   std::vector<Outgoing> outgoing_;  // keeps its memory
   size_t next_ = 0;                 // the first that is not written
   int64_t written_ = 0;             // bytes of it
-  WireHeader header_;    // of the frame under way, as the members below
-  int64_t read_ = 0;     // bytes
+  WireHeader header_;               // of the frame under way, as the members below
+  int64_t read_ = 0;                // bytes
   char* target_ = nullptr;
   std::string text_;
 };

@@ -1,5 +1,5 @@
 // Messages between members of groups that live in several processes: a TCP connection for every two
-// processes, and a thread that reads them all.
+// processes whose ranks exchange something (wire_peers.h), and a thread that reads them all.
 //
 // A message moves when both ends have come to it. The receiving process reports its member as
 // ready; the sending process answers with the bytes, straight out of the sender's memory into the
@@ -27,11 +27,12 @@
 #include "executor/engine/rank_states.h"
 #include "executor/engine/world.h"
 #include "executor/processes/process_names.h"
-#include "executor/processes/wake_event.h"
 #include "executor/processes/wire_connect.h"
 #include "executor/processes/wire_connection.h"
 #include "executor/processes/wire_failure.h"
 #include "executor/processes/wire_lanes.h"
+#include "executor/processes/wire_peers.h"
+#include "executor/processes/wire_poll.h"
 #include "executor/processes/wire_waits.h"
 
 namespace stringline {
@@ -50,10 +51,12 @@ class Wires final : private WireReader {
   Wires(const Wires&) = delete;
   Wires& operator=(const Wires&) = delete;
 
-  // A group of these ranks, by its number. All processes make the same ones in the same order.
-  int NewGroup(absl::Span<const int> ranks);
-  // Connects the processes, the first time, and waits until all have made their groups. All call
-  // it. Errors: those of ConnectProcesses; ResourceExhausted if the system starts no thread.
+  // A group of these ranks, by its number; `talks` as in Groups::New. All processes make the same
+  // ones in the same order.
+  int NewGroup(absl::Span<const int> ranks, absl::Span<const MemberPair> talks);
+  // Opens the connections that the groups need and that are not there yet, and waits until all have
+  // made their groups. All call it. Errors: those of ConnectProcesses; ResourceExhausted if the
+  // system starts no thread.
   absl::Status Connect();
 
   bool IsHere(int rank) const { return names_.IsHere(rank); }
@@ -84,7 +87,8 @@ class Wires final : private WireReader {
   }
 
   int64_t ConnectMs() const;  // the most that all may take to connect
-  absl::Status LateToConnect(int64_t most_ms, const absl::Status& status);
+  absl::Status ConnectPeers();
+  absl::Status LateToConnect(int64_t most_ms, std::vector<int> late);
   absl::Status StartReading();
   void Loop();
 
@@ -92,10 +96,11 @@ class Wires final : private WireReader {
   CpuDevice* const device_;
   const WireSettings settings_;
   ProcessNames names_;
+  WirePeers peers_;
   bool connected_ = false;
 
   std::mutex mutex_;
-  WakeEvent wake_;
+  WirePoll poll_;
   WireWaits waits_;
   std::deque<WireConnection> connections_;  // by process; this process's own is never opened
   WireLanes lanes_;
