@@ -22,10 +22,12 @@
 #include "absl/strings/str_join.h"
 #include "executor/processes/group.h"
 #include "executor/processes/pooled_queues.h"
+#include "executor/processes/sockets.h"
 #include "executor/processes/tcp_world.h"
 #include "executor/processes/wire_lanes.h"
 #include "executor/processes/wire_peers.h"
 #include "gtest/gtest.h"
+#include "schedlang/base/clock.h"
 #include "tests/executor/group_contract.h"
 #include "tests/nccl/status_text.h"
 #include "tools/gpu/processes.h"
@@ -293,6 +295,22 @@ TEST(WireLanes, FramesOfOtherProcessesAreRefused) {
   EXPECT_TRUE(all.lanes.MayCome(2, header, &target));
   header.group = 1;
   EXPECT_FALSE(all.lanes.MayCome(2, header, &target));  // of a group without this process
+}
+
+// A thousand processes of a host would probe their idle connections at the same moments.
+TEST(Sockets, ConnectionsWithinAHostAreNotProbed) {
+  const std::vector<int> listeners = *ListenOn("127.0.0.1", 0);
+  const int one = *ConnectTo("127.0.0.1", PortOf(listeners[0]), NowNs() + 10'000'000'000);
+  int other = -1;
+  while (other < 0) other = AcceptFrom(listeners[0]);
+  for (const int fd : {one, other}) {
+    int probed = -1;
+    socklen_t size = sizeof(probed);
+    EXPECT_EQ(getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &probed, &size), 0);
+    EXPECT_EQ(probed, 0);
+    (void)close(fd);
+  }
+  (void)close(listeners[0]);
 }
 
 // Frames that the socket does not take wait in order, and are written when it takes them.
