@@ -28,11 +28,15 @@
 #include "executor/processes/wire_peers.h"
 #include "gtest/gtest.h"
 #include "schedlang/base/clock.h"
+#include "tests/counted_new.h"
 #include "tests/executor/group_contract.h"
 #include "tests/nccl/status_text.h"
 #include "tools/gpu/processes.h"
 
 namespace stringline {
+
+bool IsCounted() { return true; }
+
 namespace {
 
 using Said = std::vector<std::string>;
@@ -180,6 +184,40 @@ TEST(Wires, WhenAllWhoDecideDieTheOthersEndAllTheSame) {
       EXPECT_TRUE(absl::StrContains(said[p], " here died, or ended without a word: ")) << said[p];
     }
   }
+}
+
+// Messages both ways and sums, of the size of a step's: their frames, lanes and waits have memory
+// of the first step.
+TEST(Wires, AStepAllocatesNothing) {
+  const Said said = RunProcesses(2, [&](World* world) -> std::string {
+    const auto device = *CpuDevice::Make(1);
+    ProcessGroups groups(device.get(), world, {});
+    Group* const group = groups.New({0, 1});
+    if (const absl::Status status = groups.Connect(); !status.ok()) return StatusText(status);
+    const int own = world->process();
+    std::vector<float> values(2 * 30);
+    std::vector<Call> calls;
+    for (int i = 0; i < 30; ++i) {
+      const CallKind kind = i % 3 == 2         ? CallKind::kAllReduce
+                            : i % 3 - own == 0 ? CallKind::kSend
+                                               : CallKind::kRecv;
+      calls.push_back(CallOf(kind, 8, i, kind == CallKind::kAllReduce ? -1 : 1 - own));
+      calls.back().from = calls.back().to = &values[2 * i];
+    }
+    const StreamId stream = device->NewStream({}, 100);
+    std::string counts;
+    for (int step = 0; step < 4; ++step) {
+      const int64_t before = allocations;
+      for (const Call& call : calls) group->Enqueue(own, stream, &call);
+      const absl::Status status = device->Synchronize();
+      if (!status.ok()) return StatusText(status);
+      const int64_t more = allocations - before;
+      if (step > 0) absl::StrAppend(&counts, more, " ");
+      (void)world->Exchange("");
+    }
+    return counts;
+  });
+  EXPECT_EQ(said, Said(2, "0 0 0 "));
 }
 
 // The names of a run in this process alone.
