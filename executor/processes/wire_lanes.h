@@ -79,7 +79,7 @@ class WireLanes {
     ++looked_;
     return Waiting(ends_.at(oldest_));
   }
-  // How many ends these two have looked at since the beginning.
+  // The number of ends that these two have looked at since the beginning.
   int64_t looked() const { return looked_; }
   // The last message between a rank of this process and one of another, by that process.
   struct Ended {
