@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -73,6 +74,9 @@ class Wires final : private WireReader {
   absl::Status Agree(const absl::Status& status);
   // As Groups::TellStates.
   void TellStates(const RankStates* states);
+  // As Groups::AskForRecords and Groups::OnAskForRecords.
+  void AskForRecords(int64_t number);
+  void OnAskForRecords(std::function<void(int64_t)> asked);
 
  private:
   using Lock = std::unique_lock<std::mutex>;
@@ -82,6 +86,8 @@ class Wires final : private WireReader {
   bool BeginFrame(WireConnection* from) override;
   void EndFrame(WireConnection* from) override;
   void Read(WireConnection* connection);
+  // Hands a new wish on to all but the process from which it came, or -1.
+  bool HandOnWish(int64_t number, int from);
   void NoticeIf(const absl::Status& status) {
     if (!status.ok()) failure_.Notice({status});
   }
@@ -106,6 +112,10 @@ class Wires final : private WireReader {
   WireLanes lanes_;
   WireFailure failure_;
   bool stopping_ = false;
+  struct {
+    int64_t number = 0;  // the last one's
+    std::function<void(int64_t)> asked;
+  } wish_;
   std::vector<std::thread> thread_;  // the reading thread; none before Connect
 };
 

@@ -71,6 +71,11 @@ class Run {
         before_(before),
         costs_(trainer_->plan()),
         copies_(trainer_.get()) {}
+  ~Run() {
+    if (hooks_.leave) hooks_.leave();
+  }
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
 
   absl::StatusOr<TrainResult> AllSteps() { return OrFailure(Steps()); }
 

@@ -78,6 +78,8 @@ struct TrainHooks {
   std::function<absl::Status(const absl::Status& error, Trainer& trainer)> failed;
   // Once, after the last step, also where `stop` ended the run; not after an error.
   std::function<absl::Status(int64_t step, Trainer& trainer)> end;
+  // Last, before the trainer is destroyed.
+  std::function<void()> leave;
 };
 
 // Evaluations between steps, and the data that they read.

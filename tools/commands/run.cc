@@ -549,6 +549,7 @@ int TrainAndReport(const RunConfig& config, const Plan& plan,
 int EvaluateAndReport(const RunConfig& config, const Plan& plan, const Plan& of_evaluations,
                       const RunFolders& folders, const Identity& identity, bool verbose,
                       const Output& output) {
+  SetBlocked(SIGUSR2, false);  // an evaluation records nothing
   const absl::StatusOr<std::optional<LoadedData>> validation = LoadValidation(config);
   if (!validation.ok()) {
     const int status = Fail(output, validation.status().message());
@@ -636,6 +637,7 @@ absl::StatusOr<Session> OpenEvaluationPlan(const RunConfig& config, const Plan& 
 }  // namespace
 
 int RunTraining(const Flags& flags, const Output& output) {
+  SetBlocked(SIGUSR2, true);  // a wish for records waits until there is something to record
   const bool starts_others = flags.processes > 1 || flags.restarts > 0;
   if (starts_others && flags.restarts == 0) {
     const absl::StatusOr<LocalRun> run =

@@ -36,8 +36,16 @@ struct Child {
 };
 
 // The signals that are passed on; one that this process was told to ignore, as by nohup, is not.
-constexpr int kPassedOn[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
-constexpr int kWish = SIGUSR1;  // asks for a checkpoint, and ends nothing
+constexpr int kPassedOn[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+// These ask for a checkpoint, or for records, and end nothing.
+bool IsWish(int number) { return number == SIGUSR1 || number == SIGUSR2; }
+
+// A wish for records says its number, and that all processes get it.
+void PassOn(int number, int records, pid_t to) {
+  sigval value = {};
+  value.sival_int = records;
+  (void)(number == SIGUSR2 ? sigqueue(to, number, value) : kill(to, number));
+}
 
 // The ends of children, and what is passed on to them.
 sigset_t WaitedSignalsOfParent() {
@@ -64,9 +72,11 @@ absl::StatusOr<int> FreePort() {
   (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);
   (void)setpgid(0, 0);
-  sigset_t none;
-  (void)sigemptyset(&none);
-  (void)sigprocmask(SIG_SETMASK, &none, nullptr);
+  // A wish for records waits until the program can hear it.
+  sigset_t held;
+  (void)sigemptyset(&held);
+  if (!IsIgnored(SIGUSR2)) (void)sigaddset(&held, SIGUSR2);
+  (void)sigprocmask(SIG_SETMASK, &held, nullptr);
   if (child.output >= 0) (void)dup2(child.output, STDOUT_FILENO);
   if (child.errors >= 0) (void)dup2(child.errors, STDERR_FILENO);
   (void)execve("/proc/self/exe", arguments, environment);
@@ -104,17 +114,19 @@ bool WaitForAll(std::vector<Child>* children, const sigset_t& signals) {
   size_t left = children->size();
   const auto count = static_cast<int>(children->size());
   bool stopped = false;
+  int records = 0;      // wishes so far
   int64_t kill_ns = 0;  // the time to kill the remaining processes; 0: not set
   while (left > 0) {
     siginfo_t came;
     const timespec second = {1, 0};
     const int number = sigtimedwait(&signals, &came, &second);
     const bool passed_on = number > 0 && number != SIGCHLD;
-    stopped = stopped || (passed_on && number != kWish);
+    stopped = stopped || (passed_on && !IsWish(number));
+    if (number == SIGUSR2) ++records;
     const bool late = kill_ns > 0 && NowNs() > kill_ns;
     for (Child& child : *children) {
       if (child.pid <= 0) continue;
-      if (passed_on) (void)kill(child.pid, number);
+      if (passed_on) PassOn(number, records, child.pid);
       const bool ended = waitpid(child.pid, &child.status, WNOHANG) == child.pid;
       if (!ended && late) {
         child.killed = true;

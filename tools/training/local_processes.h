@@ -34,8 +34,8 @@ std::string PrintLost(const LocalRun& run);
 // Starts this program `count` times, with `arguments` and the number of each process, and waits for
 // all. They get the run's secret in their environment. The output of the first process is printed;
 // of the others only an error, on either stream, that the first process did not live to print.
-// SIGINT, SIGTERM, SIGHUP and SIGUSR1 are passed on to all; if this process dies, they die.
-// ResourceExhausted: the system does not start so many processes.
+// SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are passed on to all; if this process dies, they
+// die. ResourceExhausted: the system does not start so many processes.
 //
 // When a process has ended in an error, any process that is still running ten seconds later is
 // killed: the error can no longer reach it. With `holds_output` standard output is kept until all

@@ -25,7 +25,8 @@ struct RecordedRun {
 
 // Trains. TryFolder must have tried the folders. `begin` is called after all checks, before the
 // first step. The first SIGINT, SIGTERM or SIGHUP from then on ends the run after the current step,
-// and the parameters are saved as at the end; SIGUSR1 takes a checkpoint, if the run takes some.
+// and the parameters are saved as at the end; SIGUSR1 takes a checkpoint, if the run takes some;
+// SIGUSR2 writes flight records of all processes at once.
 // The message of an error also lists the files that the run leaves.
 //
 // In a run of several processes only the first writes files, prints and calls `begin`, `resumed`
