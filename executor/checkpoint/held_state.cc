@@ -41,9 +41,9 @@ absl::Status HeldState::Take(int64_t step, const StepHistory& history, Trainer* 
       range.first = part.first;
       for (const StateKind kind : {kValues, kFirstMoment, kSecondMoment}) {
         range.of[kind].resize(part.of[kind].size());
-        SL_RETURN_IF_ERROR(trainer->device()->CopyNow(
-            range.of[kind].data(), part.of[kind].data(),
-            static_cast<int64_t>(part.of[kind].size() * sizeof(float))));
+        SL_RETURN_IF_ERROR(
+            trainer->device()->CopyNow(range.of[kind].data(), part.of[kind].data(),
+                                       static_cast<int64_t>(part.of[kind].size() * sizeof(float))));
       }
       taken.push_back(std::move(range));
     }
@@ -77,8 +77,8 @@ absl::StatusOr<HeldState::Restored> HeldState::Restore(Trainer* trainer) {
         return range.first <= part.first && part.end() <= range.end();
       });
       if (from == held.end()) {
-        return absl::FailedPreconditionError(absl::StrCat(
-            "heal: this process does not hold the values of ", tensors[t].param.name));
+        return absl::FailedPreconditionError(
+            absl::StrCat("heal: this process does not hold the values of ", tensors[t].param.name));
       }
       for (const StateKind kind : {kValues, kFirstMoment, kSecondMoment}) {
         SL_RETURN_IF_ERROR(trainer->device()->CopyNow(

@@ -124,14 +124,18 @@ HealDecision DecideHealing(int data, absl::Span<const std::optional<std::vector<
   const int in_unit = processes / units, copies_of_unit = data / units;
   const std::string lost = PrintLostOnes(held, names);
   if (!MayDecide(held, died)) {
-    return {{}, 0, 0, absl::StrCat(lost, ", but may live where it cannot be reached, and too few "
-                                         "are left here to go on without it")};
+    return {{},
+            0,
+            0,
+            absl::StrCat(lost,
+                         ", but may live where it cannot be reached, and too few "
+                         "are left here to go on without it")};
   }
   std::vector<int> whole;
   for (int u = 0; u < units; ++u) {
     const auto first = held.begin() + int64_t{u} * in_unit;
-    const bool all = std::all_of(first, first + in_unit,
-                                 [](const auto& steps) { return steps.has_value(); });
+    const bool all =
+        std::all_of(first, first + in_unit, [](const auto& steps) { return steps.has_value(); });
     if (all) whole.push_back(u);
   }
   if (whole.empty()) return {{}, 0, 0, absl::StrCat(lost, ": no copy of the pipeline is whole")};
@@ -156,10 +160,11 @@ HealDecision DecideHealing(int data, absl::Span<const std::optional<std::vector<
       lost, ": ", PrintCopies(copies), " of ", data, copies.size() == 1 ? " goes" : " go",
       " on from step ", decision.step, " in ", decision.members.size(),
       decision.members.size() == 1 ? " process" : " processes",
-      leave.empty() ? ""
-                    : absl::StrCat("; ", PrintCopies(leave), leave.size() == 1 ? " leaves" : " leave",
-                                   ", since ", whole.size() * static_cast<size_t>(copies_of_unit),
-                                   " is no divisor of ", data));
+      leave.empty()
+          ? ""
+          : absl::StrCat("; ", PrintCopies(leave), leave.size() == 1 ? " leaves" : " leave",
+                         ", since ", whole.size() * static_cast<size_t>(copies_of_unit),
+                         " is no divisor of ", data));
   return decision;
 }
 
@@ -335,7 +340,8 @@ absl::StatusOr<HealedPlace> Healing::Lead(const std::vector<int64_t>& held, int 
   }
   HealedPlace mine = place;
   for (size_t p = 0; p < count; ++p) {
-    const auto at = std::find(decision.members.begin(), decision.members.end(), static_cast<int>(p));
+    const auto at =
+        std::find(decision.members.begin(), decision.members.end(), static_cast<int>(p));
     place.process =
         at == decision.members.end() ? -1 : static_cast<int>(at - decision.members.begin());
     if (static_cast<int>(p) == identity_.process) mine = place;

@@ -51,8 +51,7 @@ struct HealDecision {
 
 // Decides. `held` are the steps whose state a process holds, by process; nullopt: it did not come.
 // `died` tells for each other one whether it is known to have died. `names` are by process.
-HealDecision DecideHealing(int data,
-                           absl::Span<const std::optional<std::vector<int64_t>>> held,
+HealDecision DecideHealing(int data, absl::Span<const std::optional<std::vector<int64_t>>> held,
                            const std::vector<bool>& died, absl::Span<const std::string> names);
 
 // InvalidArgument unless copies of the pipeline are whole processes, or processes are whole copies.

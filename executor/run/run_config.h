@@ -86,8 +86,8 @@
 // every so many steps and after SIGINT, SIGTERM, SIGHUP or SIGUSR1 in DIR/step-000200, …, and keeps
 // the newest (checkpoint/README.md).
 //
-// `heal` may be left out: {every: 1} keeps the state in memory after every so many steps, and where a
-// process is lost the copies of `mesh.data` without it go on (processes/healing.h).
+// `heal` may be left out: {every: 1} keeps the state in memory after every so many steps, and where
+// a process is lost the copies of `mesh.data` without it go on (processes/healing.h).
 //
 // `metrics` may be left out: {every: 10, file: metrics.jsonl, prometheus: 9400, tensorboard: DIR}
 // notes loss, speed, and each rank's times and waits after every so many steps and after the last

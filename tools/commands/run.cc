@@ -694,8 +694,8 @@ int TrainAndHeal(const RunConfig& config, RunPlans plans, const RunFolders& fold
   HeldState held;
   RunConfig now = config;
   while (true) {
-    const absl::StatusOr<int> ended = TrainAndReport(
-        now, plans, folders, healing.identity(), {&healing, &held}, verbose, output);
+    const absl::StatusOr<int> ended =
+        TrainAndReport(now, plans, folders, healing.identity(), {&healing, &held}, verbose, output);
     if (ended.ok()) return *ended;
     const int64_t wait_ms = config.timeout_ns > 0 ? config.timeout_ns / 1'000'000 : kForeverMs;
     const absl::StatusOr<HealedPlace> place =

@@ -98,9 +98,8 @@ absl::StatusOr<int> RunWithRestarts(const Flags& flags, const RunConfig& config,
   int data = config.mesh.data;
   const std::string secret = SecretForProcesses();
   for (int restart = 0;; ++restart) {
-    SL_ASSIGN_OR_RETURN(const LocalRun run,
-                        RunLocalProcesses(processes, arguments, secret, flags.json,
-                                          config.heal_every > 0));
+    SL_ASSIGN_OR_RETURN(const LocalRun run, RunLocalProcesses(processes, arguments, secret,
+                                                              flags.json, config.heal_every > 0));
     if (!run.MayStartAgain() || run.stopped || restart == flags.restarts) return EndOf(run, output);
     std::string where = "the start";
     const auto found = config.checkpoint.every > 0 ? FindCheckpoints(config.checkpoint.folder)
