@@ -86,6 +86,9 @@
 // every so many steps and after SIGINT, SIGTERM, SIGHUP or SIGUSR1 in DIR/step-000200, …, and keeps
 // the newest (checkpoint/README.md).
 //
+// `heal` may be left out: {every: 1} keeps the state in memory after every so many steps, and where
+// a process is lost the copies of `mesh.data` without it go on (processes/healing.h).
+//
 // `metrics` may be left out: {every: 10, file: metrics.jsonl, prometheus: 9400, tensorboard: DIR}
 // notes loss, speed, and each rank's times and waits after every so many steps and after the last
 // (tools/README.md, Watching a run).
@@ -195,6 +198,7 @@ struct RunConfig {
   std::string resume;         // not of the file: a checkpoint, a folder of them, or kResumeAuto;
                               // "": the run begins with its first step
   bool elastic = false;       // elastic, default false
+  int64_t heal_every = 0;     // heal.every; 0 (no section): the loss of a process ends the run
 
   DeviceKind device = DeviceKind::kAuto;  // device, default auto
   struct {

@@ -36,7 +36,7 @@ class Recording {
 
   absl::Status Start(Trainer& trainer) {
     if (trainer.world() != nullptr) name_ = trainer.world()->NameOfProcess(process_);
-    ended_before_ = !config_.resume.empty() && trainer.updates() >= config_.steps;
+    ended_before_ = trainer.updates() >= config_.steps;
     if (writes_ && !folders_.save.empty())
       SL_RETURN_IF_ERROR(CheckSavable(folders_.save, config_.shape));
     if (!folders_.load.empty()) {
@@ -55,8 +55,8 @@ class Recording {
     SL_ASSIGN_OR_RETURN(LossFile losses,
                         LossFile::Create(folders_.out, config_.evaluate.every > 0));
     losses_.emplace(std::move(losses));
-    const int64_t done = config_.resume.empty() ? 0 : trainer.updates();
-    SL_ASSIGN_OR_RETURN(metrics_, RunMetrics::Open(config_, folders_.out, done, warn_));
+    SL_ASSIGN_OR_RETURN(metrics_,
+                        RunMetrics::Open(config_, folders_.out, trainer.updates(), warn_));
     return absl::OkStatus();
   }
 
@@ -218,10 +218,11 @@ absl::StatusOr<RecordedRun> TrainIntoFolders(
     const Identity& identity, const std::function<void(const Trainer&)>& begin,
     const std::function<void(const ResumedRun&)>& resumed,
     const std::function<void(const TrainProgress&)>& report,
-    const std::function<void(const std::string&)>& warn) {
+    const std::function<void(const std::string&)>& warn, const Heals& heals) {
   const bool first = identity.process == 0;
   Recording recording(config, folders, identity.process, warn);
   TrainHooks hooks;
+  hooks.held = heals.held;
   if (first) hooks.report = report;
   hooks.start = [&](Trainer& trainer) {
     SL_RETURN_IF_ERROR(recording.Start(trainer));
@@ -246,6 +247,9 @@ absl::StatusOr<RecordedRun> TrainIntoFolders(
   absl::StatusOr<std::unique_ptr<Backend>> backend =
       AgreedBackend(config, plan, evaluation ? &evaluation->plan : nullptr, folders, identity);
   if (!backend.ok()) return backend.status();
+  if (heals.healing != nullptr && *backend != nullptr) {
+    SL_RETURN_IF_ERROR(heals.healing->Introduce((*backend)->world()));
+  }
   absl::StatusOr<TrainResult> result =
       Train(config, plan, data, hooks, *std::move(backend), evaluation);
   if (!result.ok()) {
