@@ -12,7 +12,7 @@ target_compile_definitions(run_records_test PRIVATE STRINGLINE_TOOL="$<TARGET_FI
 
 # Processes of a run that heals are killed.
 stringline_test(healing_test
-  SOURCES faults/healing_test.cc tools/prepared_run.cc tools/tool_process.cc tools/tool_run.cc
+  SOURCES tools/run_healing_test.cc tools/prepared_run.cc tools/tool_process.cc tools/tool_run.cc
   LIBRARIES stringline_tool
   FULL "Kills.*")
 add_dependencies(healing_test stringline)

@@ -48,7 +48,7 @@ void SetBlocked(int number, bool blocked) {
   pthread_sigmask(blocked ? SIG_BLOCK : SIG_UNBLOCK, &one, nullptr);
 }
 
-StopSignals::StopSignals(const WaitedSignals& signals) : called_(signals.called) {
+StopSignals::StopSignals(const WaitedSignals& signals) : signals_(signals) {
   sigemptyset(&waited_for_);
   sigemptyset(&wishes_);
   for (const int stop : signals.stops) {
@@ -63,8 +63,8 @@ StopSignals::StopSignals(const WaitedSignals& signals) : called_(signals.called)
     wakes_watcher_ = number;  // also behind a signal that stops
     return number;
   };
-  wish_ = wait_for(signals.wish);
-  call_ = wait_for(signals.call);
+  signals_.wish = wait_for(signals.wish);
+  signals_.call = wait_for(signals.call);
   pthread_sigmask(SIG_BLOCK, &waited_for_, &mask_before_);
   if (wakes_watcher_ == 0) return;
   if (!StartThreads(
@@ -82,11 +82,11 @@ int StopSignals::End() {
   if (watcher_.empty()) return came_;
   Join();
   const timespec at_once = {};
-  const bool has_wishes = wish_ != 0 || call_ != 0;
+  const bool has_wishes = signals_.wish != 0 || signals_.call != 0;
   while (has_wishes) {
     const int number = sigtimedwait(&wishes_, nullptr, &at_once);
     if (number <= 0) break;
-    wished_ = wished_ || number == wish_;
+    wished_ = wished_ || number == signals_.wish;
   }
   if (begun_ && came_ == 0) came_ = std::max(0, sigtimedwait(&waited_for_, nullptr, &at_once));
   pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
@@ -113,10 +113,10 @@ void StopSignals::Begin() {
 
 void StopSignals::Call(int value) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (call_ == 0 || ending_ || watcher_.empty()) return;
+  if (signals_.call == 0 || ending_ || watcher_.empty()) return;
   sigval with = {};
   with.sival_int = value;
-  (void)pthread_sigqueue(watcher_[0].native_handle(), call_, with);
+  (void)pthread_sigqueue(watcher_[0].native_handle(), signals_.call, with);
 }
 
 // Returns false at the end of the watch.
@@ -125,8 +125,8 @@ bool StopSignals::Note(const siginfo_t& signal) {
   const std::lock_guard<std::mutex> lock(mutex_);
   // Join's, from this process. (The C library hides that it was sent to this thread alone.)
   if (ending_ && signal.si_pid == getpid()) return false;
-  if (number == wish_) wished_ = true;
-  if (number == wish_ || number == call_) return true;
+  if (number == signals_.wish) wished_ = true;
+  if (number == signals_.wish || number == signals_.call) return true;
   if (begun_) came_ = number;
   if (ending_ && begun_) {
     watching_ = false;
@@ -134,12 +134,12 @@ bool StopSignals::Note(const siginfo_t& signal) {
   }
   // The next signal comes to this thread, with its usual effect on a process; wishes stay away.
   sigset_t stops = waited_for_;
-  for (const int wish : {wish_, call_}) {
+  for (const int wish : {signals_.wish, signals_.call}) {
     if (wish != 0) sigdelset(&stops, wish);
   }
   pthread_sigmask(SIG_UNBLOCK, &stops, nullptr);
   if (!begun_) raise(number);
-  watching_ = call_ != 0;
+  watching_ = signals_.call != 0;
   return watching_;
 }
 
@@ -150,15 +150,15 @@ void StopSignals::Watch() {
     const int number = sigwaitinfo(waited_for, &signal);
     if (number < 0) continue;
     if (!Note(signal)) break;
-    if (number == call_) {
+    if (number == signals_.call) {
       using From = SignalCall::From;
       const bool queued = signal.si_code == SI_QUEUE;
       const bool here = queued && signal.si_pid == getpid();
-      called_({here     ? From::kHere
+      signals_.called({here     ? From::kHere
                : queued ? From::kQueued
                         : From::kSignal,
                queued ? signal.si_value.sival_int : 0});
-    } else if (number != wish_) {
+    } else if (number != signals_.wish) {
       waited_for = &wishes_;  // a signal has come that stops
     }
   }

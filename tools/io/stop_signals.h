@@ -80,9 +80,7 @@ class StopSignals {
 
   sigset_t waited_for_;  // with the wish
   sigset_t wishes_;
-  int wish_ = 0;
-  int call_ = 0;
-  const std::function<void(const SignalCall&)> called_;
+  WaitedSignals signals_;  // an ignored wish or call is 0
   int wakes_watcher_ = 0;  // a signal among them; 0: none
   sigset_t mask_before_;
   std::mutex mutex_;  // guards the members below
