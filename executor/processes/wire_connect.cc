@@ -1,5 +1,5 @@
-// Both ends look for their missing connections at the same time: each connects to those before it and
-// admits those after it, until none is missing.
+// Each process connects to those of its peers before it and admits those after it, both at the same
+// time, until none is missing.
 #include "executor/processes/wire_connect.h"
 
 #include <poll.h>

@@ -1,7 +1,7 @@
 // The processes to which a process is connected: those with whose ranks its own exchange something,
 // and a few that are connected to all and decide on failures.
 //
-// Whoever notices a failure needs a process that knows everything and reaches everybody. So the
+// A process that notices a failure needs one that knows everything and reaches everybody. So the
 // deciders cost three connections for each process, whatever it exchanges.
 #pragma once
 
