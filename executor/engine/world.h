@@ -2,13 +2,15 @@
 //
 // Every process holds some ranks of the mesh and runs the same plan on them. Data between ranks is
 // a Group's business; a World carries the hosts' agreement on losses, norms, failures and the times
-// of a step. It is slow, and no part of a step waits for it.
+// of a step. It is slow, and no part of a step waits for it. In every step only Sum is called:
+// Exchange takes memory and time for all processes in each.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -56,6 +58,12 @@ class World {
   virtual absl::StatusOr<std::vector<std::string>> GiveToFirst(absl::string_view mine) {
     return Exchange(mine);
   }
+
+  // Adds up all processes' numbers, each modulo 2^64: every process has the sums instead of its own.
+  // All give equally many. Calls, order and errors as with Exchange, but a process moves no more
+  // than its own numbers and their sums, and process 0 as much for each process. Without numbers it
+  // is a meeting of all.
+  virtual absl::Status Sum(absl::Span<uint64_t> numbers);
 
   // This process gives up: the others' Exchange returns `status`. Does not wait for them, and has
   // no effect in a world that is in an error already.

@@ -89,6 +89,8 @@ bool FrameSocket::Write(std::string* why) {
     sent_ += static_cast<size_t>(wrote);
   }
   unsent_.clear();
+  // Process 0 has a buffer for each process: kept, a large answer would stay there once for each.
+  if (unsent_.capacity() > kReadBytes) unsent_.shrink_to_fit();
   sent_ = 0;
   return true;
 }
@@ -131,6 +133,7 @@ bool FrameSocket::Parse(int64_t most_bytes, std::string* why) {
     at += kFrameHeaderBytes + static_cast<size_t>(length);
   }
   received_.erase(0, at);
+  if (received_.empty() && received_.capacity() > kReadBytes) received_.shrink_to_fit();
   return true;
 }
 

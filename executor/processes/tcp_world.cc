@@ -11,6 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "executor/engine/lost_process.h"
+#include "executor/engine/packed_numbers.h"
+#include "executor/processes/open_files.h"
 #include "executor/processes/sockets.h"
 #include "schedlang/base/clock.h"
 #include "schedlang/base/status.h"
@@ -114,8 +116,17 @@ TcpWorld::~TcpWorld() {
 
 absl::StatusOr<std::unique_ptr<World>> TcpWorld::Join(const TcpWorldSettings& settings) {
   SL_RETURN_IF_ERROR(CheckSecret(settings.identity));
+  if (settings.identity.processes == 1) return std::unique_ptr<World>(new TcpWorld(settings));
+  TcpWorldSettings able = settings;
+  able.trouble.Update(RaiseOpenFiles(
+      settings.identity.process == 0 ? settings.identity.processes : 1,
+      absl::StrCat("connections to the processes of a run of ", settings.identity.processes)));
+  return JoinOthers(able);
+}
+
+absl::StatusOr<std::unique_ptr<World>> TcpWorld::JoinOthers(const TcpWorldSettings& settings) {
   std::unique_ptr<TcpWorld> world(new TcpWorld(settings));
-  if (settings.identity.processes > 1) {
+  {
     ReachedFirst first;
     absl::Status status = settings.identity.process == 0
                               ? world->Gather()
@@ -250,15 +261,55 @@ void TcpWorld::NoteTrouble(const Hello& of) {
 // All.
 
 absl::StatusOr<std::vector<std::string>> TcpWorld::Exchange(absl::string_view mine) {
-  return Meet(mine, /*to_all=*/true);
+  return ExchangeParts(mine, /*to_all=*/true);
 }
 
 absl::StatusOr<std::vector<std::string>> TcpWorld::GiveToFirst(absl::string_view mine) {
-  return Meet(mine, /*to_all=*/false);
+  return ExchangeParts(mine, /*to_all=*/false);
 }
 
-absl::StatusOr<std::vector<std::string>> TcpWorld::Meet(absl::string_view mine, bool to_all) {
+absl::StatusOr<std::vector<std::string>> TcpWorld::ExchangeParts(absl::string_view mine,
+                                                                 bool to_all) {
   if (own_.processes == 1) return std::vector<std::string>{std::string(mine)};
+  SL_RETURN_IF_ERROR(Meet(mine));
+  const auto count = static_cast<size_t>(own_.processes);
+  if (own_.process == 0) {
+    std::vector<std::string> parts = TakeParts();
+    Answer(to_all ? Pack(parts) : "");
+    return parts;
+  }
+  const std::string answer = TakeAnswer();
+  if (!to_all && answer.empty()) return std::vector<std::string>(count);
+  auto all = Unpack(answer);
+  if (!to_all || !all.has_value() || all->size() != count) return Unreadable();
+  return *std::move(all);
+}
+
+// Process 0 adds up; the answer has the size of one part.
+absl::Status TcpWorld::Sum(absl::Span<uint64_t> numbers) {
+  if (own_.processes == 1) return absl::OkStatus();
+  PackedNumbers mine;
+  mine.AddAll<uint64_t>(numbers);
+  SL_RETURN_IF_ERROR(Meet(mine.bytes()));
+  if (own_.process != 0) {
+    const std::string answer = TakeAnswer();
+    if (answer.size() != mine.bytes().size()) return Unreadable();
+    NumberReader(answer).TakeAll(numbers);
+    return absl::OkStatus();
+  }
+  std::fill(numbers.begin(), numbers.end(), 0);
+  for (const std::string& part : TakeParts()) {
+    if (part.size() != mine.bytes().size()) return Unreadable();
+    NumberReader theirs(part);
+    for (uint64_t& number : numbers) number += theirs.Take<uint64_t>();
+  }
+  PackedNumbers sums;
+  sums.AddAll<uint64_t>(numbers);
+  Answer(sums.bytes());
+  return absl::OkStatus();
+}
+
+absl::Status TcpWorld::Meet(absl::string_view mine) {
   SL_RETURN_IF_ERROR(failure_);
   const bool first = own_.process == 0;
   WaitAnew();
@@ -275,7 +326,7 @@ absl::StatusOr<std::vector<std::string>> TcpWorld::Meet(absl::string_view mine, 
   exchanging_ = false;
   // Parts that came before a failure came to all.
   if (first || !all_.has_value()) SL_RETURN_IF_ERROR(failure_);
-  return TakeAll(to_all);
+  return absl::OkStatus();
 }
 
 // Checks that the awaited processes can still come.
@@ -297,26 +348,34 @@ void TcpWorld::CheckAwaited() {
                                                              SecondsOf(settings_.exchange_ms)))));
 }
 
-absl::StatusOr<std::vector<std::string>> TcpWorld::TakeAll(bool to_all) {
-  if (own_.process == 0) {
-    std::vector<std::string> all;
-    for (WorldPeer& peer : peers_) {
-      all.push_back(*std::move(peer.gave));
-      peer.gave.reset();
-    }
-    const std::string bytes = Pack(to_all ? all : std::vector<std::string>(all.size()));
-    for (WorldPeer& peer : peers_) peer.socket.Put(FrameKind::kAll, bytes);
-    // Bytes that the sockets do not take now go out with the next wait of this process.
-    Pump(0);
-    return all;
+std::vector<std::string> TcpWorld::TakeParts() {
+  std::vector<std::string> parts;
+  for (WorldPeer& peer : peers_) {
+    parts.push_back(*std::move(peer.gave));
+    peer.gave.reset();
   }
-  auto all = Unpack(*all_);
+  return parts;
+}
+
+// Bytes that the sockets do not take now go out with the next wait of this process.
+void TcpWorld::Answer(absl::string_view bytes) {
+  std::string why;  // of a connection that has ended: the next read tells
+  for (WorldPeer& peer : peers_) {
+    peer.socket.Put(FrameKind::kAll, bytes);
+    (void)peer.socket.Write(&why);
+  }
+  Pump(0);
+}
+
+std::string TcpWorld::TakeAnswer() {
+  std::string answer = *std::move(all_);
   all_.reset();
-  if (!all.has_value() || static_cast<int>(all->size()) != own_.processes) {
-    SetFailure(absl::InternalError("what all gave cannot be read"));
-    return failure_;
-  }
-  return *std::move(all);
+  return answer;
+}
+
+absl::Status TcpWorld::Unreadable() {
+  SetFailure(absl::InternalError("what all gave cannot be read"));
+  return failure_;
 }
 
 absl::Status TcpWorld::state() {

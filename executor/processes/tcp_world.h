@@ -66,6 +66,7 @@ class TcpWorld final : public World {
   std::string NameOfProcess(int process) const override { return NameOfPeer(process); }
   absl::StatusOr<std::vector<std::string>> Exchange(absl::string_view mine) override;
   absl::StatusOr<std::vector<std::string>> GiveToFirst(absl::string_view mine) override;
+  absl::Status Sum(absl::Span<uint64_t> numbers) override;
   void Fail(const absl::Status& status) override;
   void Working() override;
   bool FirstAnswers(int64_t most_ms) override;
@@ -75,6 +76,7 @@ class TcpWorld final : public World {
  private:
   explicit TcpWorld(const TcpWorldSettings& settings);
 
+  static absl::StatusOr<std::unique_ptr<World>> JoinOthers(const TcpWorldSettings& settings);
   absl::Status Gather();
   absl::Status AcceptAll(Newcomers* newcomers, int64_t deadline_ns);
   absl::Status WaitForNews(Newcomers* newcomers, int64_t deadline_ns);
@@ -92,8 +94,13 @@ class TcpWorld final : public World {
   void CheckAwaited();
   // An exchange; with `to_all` every process gets all texts, otherwise only process 0, and the
   // others get empty texts.
-  absl::StatusOr<std::vector<std::string>> Meet(absl::string_view mine, bool to_all);
-  absl::StatusOr<std::vector<std::string>> TakeAll(bool to_all);
+  absl::StatusOr<std::vector<std::string>> ExchangeParts(absl::string_view mine, bool to_all);
+  // Waits until process 0 has all parts, and the others have its answer.
+  absl::Status Meet(absl::string_view mine);
+  std::vector<std::string> TakeParts();
+  void Answer(absl::string_view bytes);
+  std::string TakeAnswer();
+  absl::Status Unreadable();
   // The run has failed: tells every process that can be reached.
   void SetFailure(absl::Status status, int except = -1);
   void Flush();

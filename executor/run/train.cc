@@ -4,6 +4,7 @@
 #include "executor/run/train.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -132,7 +133,7 @@ class Run {
       if (due) SL_RETURN_IF_ERROR(start_.checkpoints->Take(result_.steps, history_));
     }
     // A process lost in the last update leaves no whole model: then no final result is written.
-    if (World* const world = trainer_->world()) SL_RETURN_IF_ERROR(world->Exchange("").status());
+    if (World* const world = trainer_->world()) SL_RETURN_IF_ERROR(world->Sum({}));
     result_.elapsed_s = static_cast<double>(NowNs() - start_ns_) * 1e-9;
     if (start_.checkpoints != nullptr) {
       SL_RETURN_IF_ERROR(start_.checkpoints->Finish());
@@ -162,23 +163,27 @@ class Run {
   }
 
   // Called after the step: true if any process wants a checkpoint here, or to end the run, which is
-  // then stopped. The processes' reports about a checkpoint travel along.
+  // then stopped. The processes' reports about a checkpoint travel only if there are some.
   absl::StatusOr<bool> AsksForCheckpoint() {
-    const bool stops = hooks_.stop && hooks_.stop();
-    const bool asks = hooks_.checkpoint && hooks_.checkpoint();
-    std::vector<std::string> told = {stops ? "s" : asks ? "c" : "-"};
-    if (start_.checkpoints != nullptr) told[0] += start_.checkpoints->Report();
-    if (World* const world = trainer_->world(); world != nullptr) {
-      SL_ASSIGN_OR_RETURN(told, world->Exchange(told[0]));
+    std::string report;
+    if (start_.checkpoints != nullptr) report = start_.checkpoints->Report();
+    // The numbers of processes that ask to end, that ask for a checkpoint, and that report.
+    std::array<uint64_t, 3> asked = {hooks_.stop && hooks_.stop(),
+                                     hooks_.checkpoint && hooks_.checkpoint(), !report.empty()};
+    World* const world = trainer_->world();
+    if (world != nullptr) SL_RETURN_IF_ERROR(world->Sum(absl::MakeSpan(asked)));
+    const auto [stop, checkpoint, reports] = asked;
+    result_.stopped = result_.stopped || stop > 0;
+    if (start_.checkpoints != nullptr) {
+      std::vector<std::string> told(world == nullptr ? 1 : world->processes());
+      if (world == nullptr) {
+        told[0] = report;
+      } else if (reports > 0) {
+        SL_ASSIGN_OR_RETURN(told, world->Exchange(report));
+      }
+      SL_RETURN_IF_ERROR(start_.checkpoints->Hear(told));
     }
-    bool wanted = false;
-    for (std::string& one : told) {
-      result_.stopped = result_.stopped || one[0] == 's';
-      wanted = wanted || one[0] != '-';
-      one.erase(0, 1);
-    }
-    if (start_.checkpoints != nullptr) SL_RETURN_IF_ERROR(start_.checkpoints->Hear(told));
-    return wanted;
+    return stop > 0 || checkpoint > 0;
   }
 
   absl::Status CheckCopiesAsked() const {

@@ -40,8 +40,8 @@ class Evaluation {
   }
   // Runs the plan once, between two steps of the training. Errors as Trainer::ComputeGradients.
   absl::Status Run();
-  // The sum over all tokens of the run, in the order of the microbatches.
-  double loss_sum() const { return pipelines_.loss_sum(0); }
+  // The sum over all tokens of the run (StepSums).
+  double loss_sum() const { return figures_->loss_sum(0); }
 
   // As Trainer::rank_bytes, of the evaluation alone.
   const std::vector<RankBytes>& rank_bytes() const { return figures_->rank_bytes(); }

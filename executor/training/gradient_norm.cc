@@ -17,6 +17,10 @@ absl::StatusOr<std::unique_ptr<GradientNorm>> GradientNorm::Make(const TrainingJ
     std::vector<absl::Span<double>>& of_step = norm->squares_.emplace_back();
     for (int c = 0; c < job->mesh().coordinates(); ++c) {
       for (int32_t s = 0; s < job->stages(); ++s) {
+        if (!job->holds(StageId(s), c)) {
+          of_step.emplace_back();
+          continue;
+        }
         const StatePieces& pieces = pipelines->stages(c).pieces(StageId(s));
         const size_t count = pieces.BlocksOf(job->ShardOf(c)).size();
         const auto bytes = static_cast<int64_t>(std::max<size_t>(1, count) * sizeof(double));
@@ -41,14 +45,15 @@ void GradientNorm::Sum(int step, int64_t place, NativeStream stream) const {
 }
 
 // Visits every parameter once, in the order of the model and block by block: common parameters at
-// their owner, experts' pieces at every expert coordinate. visit(coordinate, stage, index among the
-// owned blocks).
+// their owner, experts' pieces at every expert coordinate. visit(place in that order, coordinate,
+// stage, index among the owned blocks) for those of this process.
 template <typename Visit>
 void GradientNorm::ForEverySquare(Visit visit) const {
   const Plan& plan = job_->plan();
   const Mesh& mesh = job_->mesh();
   const auto programs = job_->programs();
   const size_t stages = plan.pipes.empty() ? programs.size() : plan.pipes[0].stages;
+  int64_t place = 0;
   for (size_t s = 0; s < stages; ++s) {
     const StageId stage(static_cast<int32_t>(s));
     const StatePieces& cut = pipelines_->stages(0).pieces(stage);
@@ -57,35 +62,41 @@ void GradientNorm::ForEverySquare(Visit visit) const {
       const auto end = static_cast<int>(cut.blocks().size());
       for (int b = cut.FirstBlockOf(p); b < end && cut.blocks()[b].param == p; ++b) {
         for (int x = 0; x < copies; ++x) {
-          visit(mesh.coordinate(cut.OwnerOf(b), x), stage, cut.PlaceAmongOwned(b));
+          const int coordinate = mesh.coordinate(cut.OwnerOf(b), x);
+          if (job_->holds(stage, coordinate)) {
+            visit(place, coordinate, stage, cut.PlaceAmongOwned(b));
+          }
+          ++place;
         }
       }
     }
   }
 }
 
-double GradientNorm::SumOfSquares(int step) const {
-  double sum = 0;
-  ForEverySquare([&](int coordinate, StageId stage, int own) {
-    sum += squares(step, coordinate, stage)[own];
+ExactSum GradientNorm::SumOfSquares(int step) const {
+  ExactSum sum;
+  ForEverySquare([&](int64_t /*place*/, int coordinate, StageId stage, int own) {
+    sum.Add(squares(step, coordinate, stage)[own]);
   });
   return sum;
 }
 
 // A sum of squares of floats never overflows a double, so a sum that is not finite has a term that
-// is not. The owner of the first, in the order of the model, looks for the term.
-absl::StatusOr<std::string> GradientNorm::DescribeBadGradient(int step) const {
+// is not. The owner of the term looks for the value.
+absl::StatusOr<GradientNorm::BadGradient> GradientNorm::DescribeBadGradient(int step) const {
   struct Bad {
-    int coordinate = -1;
+    int64_t place = -1;
+    int coordinate = 0;
     StageId stage;
     int own = 0;
   } bad;
-  ForEverySquare([&](int coordinate, StageId stage, int own) {
-    if (bad.coordinate >= 0) return;
-    if (!std::isfinite(squares(step, coordinate, stage)[own])) bad = {coordinate, stage, own};
+  ForEverySquare([&](int64_t place, int coordinate, StageId stage, int own) {
+    if (bad.place >= 0) return;
+    if (!std::isfinite(squares(step, coordinate, stage)[own])) {
+      bad = {place, coordinate, stage, own};
+    }
   });
-  SL_CHECK(bad.coordinate >= 0) << "every gradient is finite, but not their sum";
-  if (!job_->holds(bad.stage, bad.coordinate)) return std::string();
+  if (bad.place < 0) return BadGradient();
   Stages& stages = pipelines_->stages(bad.coordinate);
   const OwnedBlock owned = stages.params().OwnedBlocks(bad.stage)[static_cast<size_t>(bad.own)];
   std::string value;
@@ -94,9 +105,10 @@ absl::StatusOr<std::string> GradientNorm::DescribeBadGradient(int step) const {
     value = absl::StrCat(" (", found, ")");
   }
   const int param = stages.pieces(bad.stage).blocks()[owned.block].param;
-  return absl::StrCat("the gradient of ", job_->programs()[bad.stage.value].params[param].name,
-                      " (stage ", bad.stage.value, ") is not finite", value,
-                      "; try a lower learning rate");
+  return BadGradient{bad.place, absl::StrCat("the gradient of ",
+                                             job_->programs()[bad.stage.value].params[param].name,
+                                             " (stage ", bad.stage.value, ") is not finite", value,
+                                             "; try a lower learning rate")};
 }
 
 absl::StatusOr<float> GradientNorm::BadValue(const OwnedBlock& owned) const {

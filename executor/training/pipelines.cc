@@ -181,48 +181,33 @@ void Pipelines::SetMaskKey(int step, MicrobatchId microbatch, const MaskKey& key
       FirstSliceOf(step, microbatch.value % WholeOnes()), key);
 }
 
-double Pipelines::loss_sum(int step) const {
-  const Plan& plan = job_->plan();
-  double sum = 0;
-  for (const Copy& copy : copies_) {
-    for (int32_t m = 0; m < plan.microbatches / plan.steps; ++m) {
-      sum += copy.stages->loss(plan.OfStep(step, m));
-    }
-  }
-  return sum;
-}
-
 template <typename Visit>
-void Pipelines::ForEveryTally(int step, Visit visit) const {
+void Pipelines::ForEveryForward(int step, Visit visit) const {
   const Plan& plan = job_->plan();
-  for (const Copy& copy : copies_) {
+  for (size_t c = 0; c < copies_.size(); ++c) {
     for (int32_t s = 0; s < job_->stages(); ++s) {
       const StageId stage(s);
+      if (!job_->holds(stage, static_cast<int>(c))) continue;
       const int32_t before =
           plan.pipes.empty() ? 0 : plan.pipes[plan.stage(stage).pipe].first_microbatch / plan.steps;
       for (int32_t m = 0; m < plan.microbatches_of(stage) / plan.steps; ++m) {
-        for (int layer = 0; layer < job_->programs()[s].moe_layers; ++layer) {
-          visit(*copy.stages, stage, plan.OfStep(step, before + m), layer);
-        }
+        visit(*copies_[c].stages, stage, plan.OfStep(step, before + m));
       }
     }
   }
 }
 
-double Pipelines::aux_loss_sum(int step) const {
-  double sum = 0;
-  ForEveryTally(step, [&sum](const Stages& stages, StageId stage, MicrobatchId m, int layer) {
-    sum += stages.aux_loss(stage, m, layer);
+StepSums Pipelines::SumsOf(int step) const {
+  StepSums sums;
+  ForEveryForward(step, [&](const Stages& stages, StageId stage, MicrobatchId m) {
+    const StageProgram& program = job_->programs()[stage.value];
+    if (program.last) sums.losses.Add(stages.loss(m));
+    for (int layer = 0; layer < program.moe_layers; ++layer) {
+      sums.balance_losses.Add(stages.aux_loss(stage, m, layer));
+      sums.dropped += std::llround(stages.dropped(stage, m, layer));
+    }
   });
-  return sum;
-}
-
-int64_t Pipelines::dropped(int step) const {
-  double sum = 0;
-  ForEveryTally(step, [&sum](const Stages& stages, StageId stage, MicrobatchId m, int layer) {
-    sum += stages.dropped(stage, m, layer);
-  });
-  return std::llround(sum);
+  return sums;
 }
 
 std::vector<RankBytes> Pipelines::rank_bytes() const {

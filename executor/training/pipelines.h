@@ -14,6 +14,7 @@
 #include "absl/types/span.h"
 #include "executor/engine/available_memory.h"
 #include "executor/engine/device.h"
+#include "executor/engine/exact_sum.h"
 #include "executor/engine/interpreter.h"
 #include "executor/engine/message_groups.h"
 #include "executor/engine/recorder.h"
@@ -23,6 +24,14 @@
 #include "schedlang/plan/plan.h"
 
 namespace stringline {
+
+// Sums over the forwards of a step. Losses are added up exactly: the same for every cut of the
+// model and every assignment of ranks to processes.
+struct StepSums {
+  ExactSum losses;
+  ExactSum balance_losses;  // of mixtures of experts
+  int64_t dropped = 0;      // slots, by full experts
+};
 
 class Pipelines {
  public:
@@ -68,10 +77,8 @@ class Pipelines {
   absl::Span<int32_t> targets(int step, MicrobatchId microbatch);
   absl::Span<int32_t> positions(int step, MicrobatchId microbatch);
   void SetMaskKey(int step, MicrobatchId microbatch, const MaskKey& key);
-  // The results of a step (Trainer).
-  double loss_sum(int step) const;
-  double aux_loss_sum(int step) const;
-  int64_t dropped(int step) const;
+  // The results of a step (Trainer) of this process's stages.
+  StepSums SumsOf(int step) const;
 
   // All ranks, in the order of the coordinates; `allocated` of this process's ranks only.
   std::vector<RankBytes> rank_bytes() const;
@@ -91,9 +98,9 @@ class Pipelines {
   // The microbatches of a step of a copy, and the first slice of one of them.
   int32_t WholeOnes() const;
   MicrobatchId FirstSliceOf(int step, int32_t microbatch) const;
-  // visit(stages, stage, microbatch of the plan, layer) for every mixture of experts in a step.
+  // visit(stages, stage, microbatch of the plan) for every forward of this process in a step.
   template <typename Visit>
-  void ForEveryTally(int step, Visit visit) const;
+  void ForEveryForward(int step, Visit visit) const;
 
   const TrainingJob* const job_;
   Replicas replicas_;

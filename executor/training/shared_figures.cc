@@ -1,5 +1,6 @@
 #include "executor/training/shared_figures.h"
 
+#include "absl/strings/str_cat.h"
 #include "executor/engine/packed_numbers.h"
 #include "executor/engine/world_clock.h"
 #include "schedlang/base/sl_check.h"
@@ -9,6 +10,11 @@ namespace stringline {
 namespace {
 
 int64_t NowOf(const void* device) { return static_cast<const Device*>(device)->NowNs(); }
+
+void Append(const ExactSum& sum, std::vector<uint64_t>* words) {
+  const ExactSum::Words of = sum.words();
+  words->insert(words->end(), of.begin(), of.end());
+}
 
 }  // namespace
 
@@ -28,7 +34,8 @@ absl::Status SharedFigures::ShareMemory() {
     mine.Add(rank);
     mine.Add(rank_bytes_[rank].allocated);
   }
-  SL_ASSIGN_OR_RETURN(const std::vector<std::string> all, world->Exchange(mine.bytes()));
+  SL_ASSIGN_OR_RETURN(const std::vector<std::string> all, world->GiveToFirst(mine.bytes()));
+  if (!IsFirst(world)) return absl::OkStatus();
   for (const std::string& told : all) {
     std::vector<int> ranks;
     for (NumberReader numbers(told); !numbers.done();) {
@@ -47,37 +54,37 @@ absl::Status SharedFigures::FindClock() {
   return absl::OkStatus();
 }
 
-// Visits the stages that a process holds: visit(coordinate, stage).
-template <typename Visit>
-void SharedFigures::ForStagesOf(const LocalRanks& ranks, Visit visit) const {
-  for (int c = 0; c < job_->mesh().coordinates(); ++c) {
-    for (int32_t s = 0; s < job_->stages(); ++s) {
-      if (ranks.Has(c, job_->plan().stages[s].rank)) visit(c, StageId(s));
-    }
-  }
-}
-
 absl::Status SharedFigures::ShareStep() {
   World* const world = job_->world();
+  for (size_t k = 0; k < sums_.size(); ++k) sums_[k] = pipelines_->SumsOf(static_cast<int>(k));
   if (world == nullptr) return absl::OkStatus();
-  PackedNumbers mine;
-  ForStagesOf(job_->local(), [&](int c, StageId stage) {
-    for (const absl::Span<float> given : pipelines_->stages(c).Given(stage)) {
-      mine.AddAll<float>(given);
-    }
-  });
-  SL_ASSIGN_OR_RETURN(const std::vector<std::string> all, world->Exchange(mine.bytes()));
-  for (int process = 0; process < world->processes(); ++process) {
-    if (process == world->process()) continue;
-    NumberReader numbers(all[process]);
-    ForStagesOf(processes_[process], [&](int c, StageId stage) {
-      for (const absl::Span<float> given : pipelines_->stages(c).Given(stage)) {
-        numbers.TakeAll(given);
-      }
-    });
-    SL_CHECK(numbers.done()) << "process " << process << " told more than was asked";
+  std::vector<uint64_t> words;
+  for (const StepSums& sums : sums_) {
+    Append(sums.losses, &words);
+    Append(sums.balance_losses, &words);
+    words.push_back(static_cast<uint64_t>(sums.dropped));
+  }
+  SL_RETURN_IF_ERROR(world->Sum(absl::MakeSpan(words)));
+  for (size_t k = 0; k < sums_.size(); ++k) {
+    const auto all = absl::MakeConstSpan(words).subspan(k * kResultWords, kResultWords);
+    sums_[k] = {ExactSum::FromWords(all.subspan(0, ExactSum::kWords)),
+                ExactSum::FromWords(all.subspan(ExactSum::kWords, ExactSum::kWords)),
+                static_cast<int64_t>(all.back())};
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<double>> SharedFigures::ShareSquares(const GradientNorm& norm) {
+  World* const world = job_->world();
+  std::vector<uint64_t> words;
+  for (int k = 0; k < job_->plan().steps; ++k) Append(norm.SumOfSquares(k), &words);
+  if (world != nullptr) SL_RETURN_IF_ERROR(world->Sum(absl::MakeSpan(words)));
+  std::vector<double> squares;
+  for (size_t at = 0; at < words.size(); at += kSquareWords) {
+    squares.push_back(
+        ExactSum::FromWords(absl::MakeConstSpan(words).subspan(at, kSquareWords)).Rounded());
+  }
+  return squares;
 }
 
 absl::Status SharedFigures::GatherTimes() {
@@ -100,32 +107,22 @@ absl::Status SharedFigures::GatherTimes() {
   return absl::OkStatus();
 }
 
-absl::Status SharedFigures::ShareSquares(GradientNorm* norm) {
+absl::StatusOr<std::string> SharedFigures::ShareFirst(const GradientNorm::BadGradient& mine) {
   World* const world = job_->world();
-  if (world == nullptr) return absl::OkStatus();
-  PackedNumbers mine;
-  const int steps = job_->plan().steps;
-  ForStagesOf(job_->local(), [&](int c, StageId stage) {
-    for (int k = 0; k < steps; ++k) mine.AddAll<double>(norm->squares(k, c, stage));
-  });
-  SL_ASSIGN_OR_RETURN(const std::vector<std::string> all, world->Exchange(mine.bytes()));
-  for (int process = 0; process < world->processes(); ++process) {
-    NumberReader numbers(all[process]);
-    ForStagesOf(processes_[process], [&](int c, StageId stage) {
-      for (int k = 0; k < steps; ++k) numbers.TakeAll(norm->squares(k, c, stage));
-    });
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::string> SharedFigures::ShareText(const std::string& text) {
-  World* const world = job_->world();
-  if (world == nullptr) return text;
-  SL_ASSIGN_OR_RETURN(const std::vector<std::string> all, world->Exchange(text));
+  if (world == nullptr) return mine.text;
+  PackedNumbers packed;
+  packed.Add(mine.place);
+  SL_ASSIGN_OR_RETURN(const std::vector<std::string> all,
+                      world->Exchange(absl::StrCat(packed.bytes(), mine.text)));
+  GradientNorm::BadGradient first;
   for (const std::string& told : all) {
-    if (!told.empty()) return told;
+    const absl::string_view place = absl::string_view(told).substr(0, sizeof(first.place));
+    const auto theirs = NumberReader(place).Take<int64_t>();
+    if (theirs < 0 || (first.place >= 0 && first.place < theirs)) continue;
+    first = {theirs, told.substr(place.size())};
   }
-  return std::string();
+  SL_CHECK(first.place >= 0) << "every gradient is finite, but not their sum";
+  return first.text;
 }
 
 }  // namespace stringline

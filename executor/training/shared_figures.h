@@ -1,7 +1,7 @@
-// The exchange between the processes of a run that gives each the memory, the losses and the norm
-// of all ranks, and process 0 their times when somebody looks at them. A process packs its ranks'
-// figures in a common order: by coordinate, rank and stage. Without a world every exchange does
-// nothing.
+// The figures of a run that its processes share: each gets the losses and the norm of all ranks,
+// and process 0 their memory, and their times when somebody looks at them. Losses and norms are
+// exact sums, of a fixed size however many ranks and microbatches there are. Without a world
+// nothing is shared.
 #pragma once
 
 #include <cstdint>
@@ -24,29 +24,41 @@ class SharedFigures {
   // The first exchange: every process's ranks and their bytes, and the difference of the clocks.
   static absl::StatusOr<std::unique_ptr<SharedFigures>> Make(const TrainingJob* job,
                                                              Pipelines* pipelines);
-  // All ranks, in the order of the coordinates.
+  // All ranks, in the order of the coordinates; `allocated` of other processes' in process 0 only.
   const std::vector<RankBytes>& rank_bytes() const { return rank_bytes_; }
 
-  // Losses and tallies of the plan's steps; then the squares of their gradients.
+  // Sums up the results of the plan's steps.
   absl::Status ShareStep();
-  absl::Status ShareSquares(GradientNorm* norm);
+  double loss_sum(int step) const { return sums_[static_cast<size_t>(step)].losses.Rounded(); }
+  double balance_loss_sum(int step) const {
+    return sums_[static_cast<size_t>(step)].balance_losses.Rounded();
+  }
+  int64_t dropped(int step) const { return sums_[static_cast<size_t>(step)].dropped; }
+  // The sums of the squares of all gradients, by step of the plan.
+  absl::StatusOr<std::vector<double>> ShareSquares(const GradientNorm& norm);
   // Gives the times of the plan's last run to process 0, which then knows those of all ranks.
   absl::Status GatherTimes();
-  // The first non-empty text among all processes.
-  absl::StatusOr<std::string> ShareText(const std::string& text);
+  // The text of the first bad gradient in the order of the model, of all processes' first ones.
+  absl::StatusOr<std::string> ShareFirst(const GradientNorm::BadGradient& mine);
+  // The words that a process gives to a sum over all processes in a step of the plan: those of its
+  // results, and those of its squares.
+  static constexpr int kResultWords = 2 * ExactSum::kWords + 1;
+  static constexpr int kSquareWords = ExactSum::kWords;
 
  private:
   SharedFigures(const TrainingJob* job, Pipelines* pipelines)
-      : job_(job), pipelines_(pipelines), rank_bytes_(pipelines->rank_bytes()) {}
+      : job_(job),
+        pipelines_(pipelines),
+        rank_bytes_(pipelines->rank_bytes()),
+        sums_(static_cast<size_t>(job->plan().steps)) {}
   absl::Status ShareMemory();
   absl::Status FindClock();
-  template <typename Visit>
-  void ForStagesOf(const LocalRanks& ranks, Visit visit) const;
 
   const TrainingJob* const job_;
   Pipelines* const pipelines_;
   std::vector<RankBytes> rank_bytes_;  // of the mesh
-  std::vector<LocalRanks> processes_;  // ranks of each process, if there is a world
+  std::vector<StepSums> sums_;         // by step of the plan
+  std::vector<LocalRanks> processes_;  // ranks of each process, in process 0 of several
   int64_t clock_ahead_ns_ = 0;         // ahead of process 0's
 };
 

@@ -110,10 +110,6 @@ class Stages final : public StageWork {
   float dropped(StageId stage, MicrobatchId microbatch, int layer) const {
     return data_.TallyOf(stage, microbatch, layers(stage) + layer);
   }
-  // The forward results of a stage in a step, in host memory: losses and tallies of all
-  // microbatches. Every process has room for them, whichever process has the stage.
-  std::vector<absl::Span<float>> Given(StageId stage) { return data_.ResultsOf(stage); }
-
   const StatePieces& pieces(StageId stage) const { return params_.pieces(stage); }
   // The buckets in which collectives move the stage: all if parameters are gathered, else those
   // whose gradients are summed.

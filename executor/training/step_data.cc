@@ -72,13 +72,16 @@ int64_t StepData::BytesOf(StageId stage) const {
 
 absl::Status StepData::Allocate(absl::Span<const StageId> held, RankAllocator* allocator) {
   Device* const device = allocator->device();
-  for (size_t s = 0; s < programs_.size(); ++s) {
-    const int64_t tallies = plan_.microbatches * plan_.chunks *
-                            TallyBytes(StageId(static_cast<int32_t>(s))) / sizeof(float);
-    SL_RETURN_IF_ERROR(AllocateOnHost(tallies, device, &tallies_[s].host));
+  bool has_losses = false;
+  for (const StageId stage : held) {
+    const int64_t tallies = plan_.microbatches * plan_.chunks * TallyBytes(stage) / sizeof(float);
+    SL_RETURN_IF_ERROR(AllocateOnHost(tallies, device, &tallies_[stage.value].host));
+    SL_RETURN_IF_ERROR(AllocateStage(stage, allocator));
+    has_losses = has_losses || programs_[stage.value].last;
   }
-  for (const StageId stage : held) SL_RETURN_IF_ERROR(AllocateStage(stage, allocator));
-  SL_RETURN_IF_ERROR(AllocateOnHost(plan_.microbatches * plan_.chunks, device, &losses_));
+  if (has_losses) {
+    SL_RETURN_IF_ERROR(AllocateOnHost(plan_.microbatches * plan_.chunks, device, &losses_));
+  }
   const auto packed = std::find_if(held.begin(), held.end(),
                                    [this](StageId stage) { return PositionBytes(stage) > 0; });
   if (packed != held.end()) {
@@ -248,16 +251,6 @@ float StepData::TallyOf(StageId stage, MicrobatchId microbatch, int index) const
     sum += tallies_[stage.value].host[at / static_cast<int64_t>(sizeof(float))];
   }
   return sum;
-}
-
-std::vector<absl::Span<float>> StepData::ResultsOf(StageId stage) {
-  std::vector<absl::Span<float>> results;
-  if (programs_[stage.value].last) {
-    results.push_back(losses_.subspan(FirstOf(stage) * plan_.chunks,
-                                      plan_.microbatches_of(stage) * plan_.chunks));
-  }
-  results.push_back(tallies_[stage.value].host);
-  return results;
 }
 
 absl::Span<int32_t> StepData::OfMicrobatch(absl::Span<int32_t> all, MicrobatchId first) const {

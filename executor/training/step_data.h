@@ -34,8 +34,8 @@ class StepData {
   int64_t TallyBytes(StageId stage) const {
     return 2 * programs_[stage.value].moe_layers * kBufferAlignment;
   }
-  // Host memory for all stages' results, and, if one of `held` is a first or a last stage, for
-  // tokens and targets; device memory for the stages in `held`.
+  // Host memory for the results of the stages in `held`, and, if one of them is a first or a last
+  // stage, for tokens and targets; device memory for the stages in `held`.
   absl::Status Allocate(absl::Span<const StageId> held, RankAllocator* allocator);
 
   // In host memory, of all slices of the microbatch whose first slice is named; empty if no first
@@ -53,8 +53,6 @@ class StepData {
   // A tally of the stage's mixtures of experts, summed over chunks: by index, the balance losses of
   // all layers come first, then the dropped slots of all layers.
   float TallyOf(StageId stage, MicrobatchId microbatch, int index) const;
-  // A stage's results in host memory: losses and tallies of all microbatches.
-  std::vector<absl::Span<float>> ResultsOf(StageId stage);
 
   std::vector<HostCopy> CopiesBefore(const Action& action);
   std::vector<HostCopy> CopiesAfter(const Action& action);

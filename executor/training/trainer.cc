@@ -96,12 +96,11 @@ absl::StatusOr<std::vector<double>> Trainer::PerformSteps(absl::Span<const doubl
   SL_CHECK(performs_updates_) << "the plan updates nothing";
   update_->BeginSteps(learning_rates, targets_);
   SL_RETURN_IF_ERROR(RunPlan());
-  SL_RETURN_IF_ERROR(figures_->ShareSquares(norm_.get()));
+  SL_ASSIGN_OR_RETURN(const std::vector<double> squares, figures_->ShareSquares(*norm_));
   std::vector<double> norms;
   for (int k = 0; k < plan().steps; ++k) {
-    const double squares = norm_->SumOfSquares(k);
-    if (!std::isfinite(squares)) return BadGradient(k, updates() - plan().steps + k + 1);
-    norms.push_back(std::sqrt(squares) / static_cast<double>(targets_per_step(k)));
+    if (!std::isfinite(squares[k])) return BadGradient(k, updates() - plan().steps + k + 1);
+    norms.push_back(std::sqrt(squares[k]) / static_cast<double>(targets_per_step(k)));
   }
   return norms;
 }
@@ -113,8 +112,8 @@ absl::StatusOr<double> Trainer::Update(double learning_rate) {
     norm_->Enqueue();
   })));
   if (world() != nullptr) Say("exchanges the norms of its gradients");
-  SL_RETURN_IF_ERROR(figures_->ShareSquares(norm_.get()));
-  const double squares = norm_->SumOfSquares(/*step=*/0);
+  SL_ASSIGN_OR_RETURN(const std::vector<double> all_squares, figures_->ShareSquares(*norm_));
+  const double squares = all_squares[0];
   if (!std::isfinite(squares)) return BadGradient(/*step=*/0, updates() + 1);
   const double norm = update_->Begin(learning_rate, squares, targets_per_step());
   Say("updates its parameters");
@@ -124,8 +123,8 @@ absl::StatusOr<double> Trainer::Update(double learning_rate) {
 }
 
 absl::Status Trainer::BadGradient(int step, int64_t number) {
-  SL_ASSIGN_OR_RETURN(const std::string mine, norm_->DescribeBadGradient(step));
-  SL_ASSIGN_OR_RETURN(const std::string said, figures_->ShareText(mine));
+  SL_ASSIGN_OR_RETURN(const GradientNorm::BadGradient mine, norm_->DescribeBadGradient(step));
+  SL_ASSIGN_OR_RETURN(const std::string said, figures_->ShareFirst(mine));
   return absl::OutOfRangeError(absl::StrCat("step ", number, ": ", said));
 }
 

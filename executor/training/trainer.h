@@ -90,19 +90,19 @@ class Trainer {
   // Statistics on captured and issued steps.
   const RepeatedStep& repeated_step() const { return step_; }
 
-  // The sum over the tokens of a step of the plan, in the order of the microbatches.
-  double loss_sum(int step = 0) const { return pipelines_->loss_sum(step); }
+  // The sum over the tokens of a step of the plan (StepSums).
+  double loss_sum(int step = 0) const { return figures_->loss_sum(step); }
   // Sums over the step's microbatches and the model's mixtures of experts: balance losses, and the
   // number of slots dropped by full experts.
-  double aux_loss_sum(int step = 0) const { return pipelines_->aux_loss_sum(step); }
-  int64_t dropped(int step = 0) const { return pipelines_->dropped(step); }
+  double aux_loss_sum(int step = 0) const { return figures_->balance_loss_sum(step); }
+  int64_t dropped(int step = 0) const { return figures_->dropped(step); }
   int64_t tokens_per_step() const {
     const int64_t pieces = int64_t{plan().chunks} * plan().slices;
     return int64_t{microbatches()} * pieces * programs().back().target.elements();
   }
 
   // Clips, updates every parameter and sets the gradients to zero. Returns the global norm of the
-  // mean gradient before clipping: the same sum in the same order for every cut of the model.
+  // mean gradient before clipping: the same for every cut of the model.
   // OutOfRange, with every parameter unchanged, if a gradient is not finite: the message names the
   // first such gradient in the order of the model.
   absl::StatusOr<double> Update(double learning_rate);
@@ -162,7 +162,8 @@ class Trainer {
   absl::Span<const StageProgram> programs() const { return job_->programs(); }
   // The same for each coordinate.
   const MemoryPlan& memory() const { return pipelines_->stages(0).memory(); }
-  // All ranks: those of coordinate 0, then those of coordinate 1, and so on. With evaluations.
+  // All ranks: those of coordinate 0, then those of coordinate 1, and so on. With evaluations. What
+  // ranks of other processes have allocated only process 0 knows.
   std::vector<RankBytes> rank_bytes() const;
   // Brings the times of the last step of all ranks to process 0; others know those of their own
   // ranks. All processes call it, between steps. Errors as World::Exchange.

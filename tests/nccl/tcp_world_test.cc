@@ -3,6 +3,7 @@
 #include "executor/processes/tcp_world.h"
 
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "executor/engine/lost_process.h"
 #include "executor/processes/hello.h"
+#include "executor/processes/open_files.h"
 #include "executor/processes/sockets.h"
 #include "gtest/gtest.h"
 #include "schedlang/base/clock.h"
@@ -124,6 +126,105 @@ TEST(TcpWorld, WhatIsForTheFirstOnlyItGets) {
   EXPECT_EQ(said[0], "16a 16b 16c 4096a 4096b 4096c 1048576a 1048576b 1048576c ");
   EXPECT_EQ(said[1], "0 0 0 4096a 4096b 4096c 0 0 0 ");
   EXPECT_EQ(said[2], said[1]);
+}
+
+// Sums modulo 2^64, between exchanges; without numbers a meeting.
+TEST(TcpWorld, SumsAreThoseOfAll) {
+  for (const int n : {1, 2, 5}) {
+    const auto said = RunAll(n, kNoChange, [n](World* world) -> std::string {
+      for (uint64_t round = 0; round < 50; ++round) {
+        std::vector<uint64_t> numbers(round);
+        const auto give = [](uint64_t p, uint64_t i) { return (p + 1) << (4 * i % 64); };
+        for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = give(world->process(), i);
+        const absl::Status status = world->Sum(absl::MakeSpan(numbers));
+        if (!status.ok()) return StatusText(status);
+        for (size_t i = 0; i < numbers.size(); ++i) {
+          uint64_t expected = 0;
+          for (int p = 0; p < n; ++p) expected += give(p, i);
+          if (numbers[i] != expected) return absl::StrCat("round ", round, ", number ", i);
+        }
+        if (round % 10 == 0 && !world->Exchange("").ok()) return "no exchange";
+      }
+      return "good";
+    });
+    EXPECT_EQ(said, std::vector<std::string>(n, "good"));
+  }
+}
+
+// Numbers of another count are an error everywhere, and no sum.
+TEST(TcpWorld, SumsOfOtherSizesAreRefused) {
+  const auto said = RunAll(3, kNoChange, [](World* world) {
+    std::vector<uint64_t> numbers(world->process() == 2 ? 3 : 2);
+    return StatusText(world->Sum(absl::MakeSpan(numbers)));
+  });
+  EXPECT_EQ(said, std::vector<std::string>(3, "INTERNAL: what all gave cannot be read"));
+}
+
+// In the middle of a sum: dead, late and gone processes are named as in an exchange.
+TEST(TcpWorld, WhoFailsInASumIsNamed) {
+  const auto sum = [](World* world) {
+    uint64_t one = 1;
+    return StatusText(world->Sum(absl::MakeSpan(&one, 1)));
+  };
+  const auto killed = RunAll(4, kNoChange, [&](World* world) {
+    if (world->process() == 2) {
+      (void)sum(world);
+      KillMeAfter(0);
+    }
+    const std::string first = sum(world);
+    return first == "OK" ? sum(world) : first;
+  });
+  for (const int p : {0, 1, 3}) {
+    EXPECT_TRUE(absl::StartsWith(killed[p], "UNAVAILABLE: rank 2 here died, or ended"))
+        << killed[p];
+  }
+  const auto late = RunAll(
+      3, [](int, TcpWorldSettings* settings) { settings->exchange_ms = 400; },
+      [&](World* world) {
+        if (world->process() == 1) SleepMs(4000);
+        return sum(world);
+      });
+  for (const std::string& text : late) {
+    EXPECT_EQ(text, "DEADLINE_EXCEEDED: rank 1 here did not come within 0.4 s");
+  }
+  const auto left = RunAll(3, kNoChange, [&](World* world) {
+    return world->process() == 1 ? std::string("OK") : sum(world);
+  });
+  EXPECT_EQ(left[0], "UNAVAILABLE: rank 1 here has ended its run, and the others go on");
+  EXPECT_EQ(left[2], left[0]);
+}
+
+// A soft limit is raised; where the hard limit is too low, all are told how many are needed.
+TEST(TcpWorld, TooFewOpenFilesAreTold) {
+  const int port = FreePort();
+  Processes all(2, [&](int p) {
+    if (p == 0) {
+      const rlimit few = {24, 24};
+      (void)setrlimit(RLIMIT_NOFILE, &few);
+    }
+    return StatusText(TcpWorld::Join(SettingsOf(p, 2, port)).status());
+  });
+  const auto said = all.Wait();
+  EXPECT_TRUE(
+      absl::StartsWith(said[0], "RESOURCE_EXHAUSTED: a process may open 24 files here, and "))
+      << said[0];
+  EXPECT_TRUE(absl::StrContains(said[0],
+                                " are needed: 2 for connections to the processes of a run "
+                                "of 2; a higher limit (ulimit -Hn"))
+      << said[0];
+  EXPECT_EQ(said[1], absl::StrCat("ABORTED: process 0 here: ", said[0].substr(20)));
+
+  Processes raised(1, [&](int) -> std::string {
+    rlimit limit = {};
+    (void)getrlimit(RLIMIT_NOFILE, &limit);
+    const rlim_t most = limit.rlim_max;
+    limit.rlim_cur = 16;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+    const absl::Status status = RaiseOpenFiles(100, "a test");
+    (void)getrlimit(RLIMIT_NOFILE, &limit);
+    return limit.rlim_cur == most ? StatusText(status) : "not raised";
+  });
+  EXPECT_EQ(raised.Wait()[0], "OK");
 }
 
 TEST(TcpWorld, ProcessesMayComeInAnyOrder) {

@@ -16,6 +16,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "executor/processes/open_files.h"
 #include "executor/processes/secret.h"
 #include "executor/processes/sockets.h"
 #include "schedlang/base/clock.h"
@@ -239,6 +240,7 @@ std::string PrintLost(const LocalRun& run) {
 absl::StatusOr<LocalRun> RunLocalProcesses(int count, const std::vector<std::string>& arguments,
                                            const std::string& secret, bool holds_output,
                                            bool heals) {
+  SL_RETURN_IF_ERROR(RaiseOpenFiles(2 * count, absl::StrCat("what ", count, " processes print")));
   SL_ASSIGN_OR_RETURN(const int port, FreePort());
   const sigset_t signals = WaitedSignalsOfParent();
   sigset_t before;
