@@ -17,3 +17,10 @@ stringline_test(healing_test
   FULL "Kills.*")
 add_dependencies(healing_test stringline)
 target_compile_definitions(healing_test PRIVATE STRINGLINE_TOOL="$<TARGET_FILE:stringline>")
+
+# A thousand faults of real runs, and 200 kills in their saves (tests/faults/TABLE.md).
+add_test(NAME faults_judge
+  COMMAND python3 ${CMAKE_CURRENT_SOURCE_DIR}/faults/judge.py $<TARGET_FILE:stringline>
+    ${CMAKE_CURRENT_BINARY_DIR}/faults --csv ${CMAKE_CURRENT_BINARY_DIR}/faults.csv
+    --page ${CMAKE_CURRENT_BINARY_DIR}/faults.md)
+set_tests_properties(faults_judge PROPERTIES LABELS full TIMEOUT 3600 RUN_SERIAL ON)

@@ -5,7 +5,7 @@ something is done to one of its processes. The judge asks: do all end within a l
 status and one same message that blames the right process, is every file whole, and are the losses,
 after `--resume auto` where the run was ended, those of an unharmed run of one process, to the bit?
 
-    judge.py TOOL FOLDER --csv FILE [--faults N] [--saves N] [--seed S] [--jobs J] [--mutant]
+    judge.py TOOL FOLDER --csv FILE [--faults N] [--saves N] [--seed S] [--jobs J] [--page FILE] [--mutant]
 
 It ends with 1 if a fault was judged wrong. With --mutant it blames another process, and must end
 with 1.
@@ -22,6 +22,7 @@ import resource
 import shutil
 import signal
 import socket
+import statistics
 import subprocess
 import sys
 import time
@@ -89,7 +90,8 @@ class Case:
 
     def start_all(self, words=()):
         """A process for each number, so that each has a message and a status of its own."""
-        port, run = free_port(), f"judge-{time.time_ns()}-{id(self)}"
+        self.port, self.listened = free_port(), False
+        run = f"judge-{time.time_ns()}-{id(self)}"
         self.children = []
         for p in range(self.count):
             file = "run.yaml"
@@ -97,7 +99,7 @@ class Case:
                 file = "other.yaml"
                 self.write(file, "60s", "2e-2")
             full = self.fault == "disk" and p == self.victim
-            more = f"--rank {p} --ranks {self.count} --master 127.0.0.1:{port} --run-id {run}"
+            more = f"--rank {p} --ranks {self.count} --master 127.0.0.1:{self.port} --run-id {run}"
             self.children.append(
                 self.start(
                     [file, "--out", "made", *words, *more.split()],
@@ -117,7 +119,14 @@ class Case:
         until = time.monotonic() + LIMIT_S
         after = self.random.randrange(1, STEPS * 3 // 4)
         while time.monotonic() < until and self.children[self.victim].poll() is None:
-            if self.phase in ("start", "load"):
+            early = self.phase == "start" and self.fault == "delay"
+            if self.phase in ("start", "load") and not early:
+                # Without a parent nobody misses a process that has not joined; and before its
+                # program has begun a signal has its usual effect on it.
+                if self.joined():
+                    time.sleep(self.random.uniform(0, 0.03))
+                    return True
+            elif early:
                 time.sleep(self.random.uniform(0.03, 0.12))
                 return True
             if self.phase == "steps" and self.lines() >= after:
@@ -130,6 +139,14 @@ class Case:
                 return True
             time.sleep(0.0002)
         return False
+
+    def joined(self):
+        """Process 0 has listened at the run's port, and no longer does."""
+        wanted = f":{self.port:04X}"
+        lines = pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]
+        listens = any(x.split()[1].endswith(wanted) and x.split()[3] == "0A" for x in lines)
+        self.listened = self.listened or listens
+        return self.listened and not listens
 
     def saving(self):
         try:
@@ -182,6 +199,7 @@ class Case:
             self.wrong.append("the losses are not those of an unharmed run")
 
     def resume(self, losses):
+        self.write("run.yaml", "60s")
         run = self.start(
             ["run.yaml", "--out", "made", "--resume", "auto", "--processes", str(self.count)],
             "err-resumed",
@@ -242,6 +260,9 @@ class Case:
         if any(child.returncode != 0 for child in others):
             return False
         self.wrong = []
+        if self.victim == 0:  # it was writing what is left of a run; the others had ended
+            self.said = "(the others had ended)"
+            return False
         self.judge_losses(losses)
         return not self.wrong
 
@@ -308,7 +329,7 @@ class Case:
     def line(self, seconds):
         victim = "all" if self.fault == "kill parent" else self.victim
         right = "no" if self.wrong else "yes"
-        wrong, said = "; ".join(self.wrong), re.sub(r" on \S+ ", " on HOST ", self.said)
+        wrong, said = "; ".join(self.wrong), self.said.replace(f" on {socket.gethostname()}", " here")
         took = f"{seconds:.3f}"
         return [self.fault, self.phase, self.count, victim, right, took, wrong, said]
 
@@ -323,6 +344,7 @@ class Case:
 
 KINDS = [
     *[("kill", phase) for phase in ("steps", "steps", "steps", "steps", "save", "load", "end")],
+    *[("kill", phase) for phase in ("start", "steps", "save", "load")],
     *[("stop", phase) for phase in ("steps", "save")],
     *[("delay", phase) for phase in ("start", "steps", "save", "load", "end")],
     *[("USR2", phase) for phase in ("start", "steps", "save", "load", "end")],
@@ -350,11 +372,29 @@ def unharmed(tool, source, root):
     return losses
 
 
+def write_page(page, table):
+    """The table, a row for each fault and phase."""
+    rows = {}
+    with table.open(newline="") as file:
+        for line in csv.DictReader(file):
+            rows.setdefault((line["fault"], line["phase"]), []).append(line)
+    text = "| fault | phase | faults | judged right | median | most | an example of what was said |\n"
+    text += "|---|---|---|---|---|---|---|\n"
+    for (fault, phase), lines in rows.items():
+        took = [float(line["seconds"]) for line in lines]
+        right = sum(line["right"] == "yes" for line in lines)
+        said = next((line["said"] for line in lines if line["said"]), "")[:200].replace("|", "/")
+        figures = f"{len(lines)} | {right} | {statistics.median(took):.2f} s | {max(took):.2f} s"
+        text += f"| {fault} | {phase} | {figures} | {said} |\n"
+    page.write_text(text)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("tool", type=pathlib.Path)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--csv", type=pathlib.Path, required=True)
+    parser.add_argument("--page", type=pathlib.Path, help="also a summary, in Markdown")
     parser.add_argument("--faults", type=int, default=1000)
     parser.add_argument("--saves", type=int, default=200)
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1000000)
@@ -395,6 +435,8 @@ def main():
                             print(*line[:4], line[6], flush=True)
                     file.flush()
                     print(f"{sort}: {done} of {wanted}, {wrong} wrong", flush=True)
+    if asked.page:
+        write_page(asked.page, asked.csv)
     print(f"{wrong} wrong; {over} runs were over before their fault")
     return 1 if wrong else 0
 
