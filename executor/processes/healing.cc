@@ -197,7 +197,15 @@ absl::Status Healing::Introduce(World* world) {
   return absl::OkStatus();
 }
 
-std::string Healing::Nonce() const { return absl::StrCat(identity_.nonce, "/heal"); }
+Hello Healing::OwnHello(const std::vector<int64_t>& held) const {
+  Hello own;
+  own.nonce = absl::StrCat(identity_.nonce, "/heal");
+  own.process = identity_.process;
+  own.processes = identity_.processes;
+  own.host = HostName();
+  own.config = {{kSteps, absl::StrJoin(held, ",")}};
+  return own;
+}
 
 std::vector<int> Healing::Listeners() const {
   std::vector<int> copies;
@@ -236,12 +244,7 @@ absl::StatusOr<HealedPlace> Healing::GoTo(absl::StatusOr<HealedPlace> place) {
 absl::StatusOr<HealedPlace> Healing::Follow(int leader, const std::vector<int64_t>& held,
                                             int64_t until_ns, Seen* seen) {
   const Member& member = members_[leader];
-  Hello own;
-  own.nonce = Nonce();
-  own.process = identity_.process;
-  own.processes = identity_.processes;
-  own.host = HostName();
-  own.config = {{kSteps, absl::StrJoin(held, ",")}};
+  const Hello own = OwnHello(held);
   *seen = Seen::kSilent;
   for (; NowNs() < until_ns; (void)poll(nullptr, 0, MsUntil(NowNs() + kPauseNs))) {
     const Connected connected = TryConnect(member.host, member.port, until_ns);
@@ -284,11 +287,7 @@ absl::StatusOr<HealedPlace> Healing::Lead(const std::vector<int64_t>& held, int 
   std::vector<bool> died(count);
   came[identity_.process] = held;
   Newcomers newcomers(Listeners(), &identity_.secret);
-  Hello own;
-  own.nonce = Nonce();
-  own.process = identity_.process;
-  own.processes = identity_.processes;
-  own.host = HostName();
+  const Hello own = OwnHello(held);
   int64_t probe_ns = 0;
   while (NowNs() < until_ns) {
     if (NowNs() >= probe_ns) {
@@ -327,7 +326,11 @@ absl::StatusOr<HealedPlace> Healing::Lead(const std::vector<int64_t>& held, int 
   }
   std::vector<std::string> names;
   for (const Member& member : members_) names.push_back(member.name);
-  const HealDecision decision = DecideHealing(data, came, died, names);
+  return Tell(DecideHealing(data, came, died, names), &sockets);
+}
+
+absl::StatusOr<HealedPlace> Healing::Tell(const HealDecision& decision,
+                                          std::vector<FrameSocket>* sockets) {
   const absl::Status none = absl::UnavailableError(decision.told);
   HealedPlace place;
   place.processes = static_cast<int>(decision.members.size());
@@ -339,17 +342,18 @@ absl::StatusOr<HealedPlace> Healing::Lead(const std::vector<int64_t>& held, int 
     place.port = members_[decision.members[0]].port;
   }
   HealedPlace mine = place;
-  for (size_t p = 0; p < count; ++p) {
+  for (size_t p = 0; p < sockets->size(); ++p) {
     const auto at =
         std::find(decision.members.begin(), decision.members.end(), static_cast<int>(p));
     place.process =
         at == decision.members.end() ? -1 : static_cast<int>(at - decision.members.begin());
     if (static_cast<int>(p) == identity_.process) mine = place;
-    if (!sockets[p].open()) continue;
+    FrameSocket& socket = (*sockets)[p];
+    if (!socket.open()) continue;
     std::string why;
-    sockets[p].Put(decision.members.empty() ? FrameKind::kFail : FrameKind::kWelcome,
-                   decision.members.empty() ? FailBytes(none) : PackPlace(place));
-    (void)sockets[p].Write(&why);
+    socket.Put(decision.members.empty() ? FrameKind::kFail : FrameKind::kWelcome,
+               decision.members.empty() ? FailBytes(none) : PackPlace(place));
+    (void)socket.Write(&why);
   }
   if (decision.members.empty()) return none;
   return mine;

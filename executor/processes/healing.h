@@ -26,6 +26,8 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "executor/engine/world.h"
+#include "executor/processes/frames.h"
+#include "executor/processes/hello.h"
 #include "executor/processes/identity.h"
 
 namespace stringline {
@@ -85,11 +87,13 @@ class Healing {
   };
   enum class Seen : uint8_t { kComes, kRefuses, kSilent };
 
-  std::string Nonce() const;
+  Hello OwnHello(const std::vector<int64_t>& held) const;
   // The decision of the process `leader`; kRefuses or kSilent in `seen` if it leads nobody.
   absl::StatusOr<HealedPlace> Follow(int leader, const std::vector<int64_t>& held, int64_t until_ns,
                                      Seen* seen);
   absl::StatusOr<HealedPlace> Lead(const std::vector<int64_t>& held, int data, int64_t until_ns);
+  // Tells the processes that came what was decided; the part of this one.
+  absl::StatusOr<HealedPlace> Tell(const HealDecision& decision, std::vector<FrameSocket>* sockets);
   absl::StatusOr<HealedPlace> GoTo(absl::StatusOr<HealedPlace> place);
   std::vector<int> Listeners() const;
 

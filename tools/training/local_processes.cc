@@ -117,6 +117,8 @@ bool MayGoOnWithout(const Child& child) {
 // Waits until all processes have ended, and passes signals on. Returns true if a signal came.
 bool WaitForAll(std::vector<Child>* children, const sigset_t& signals, bool heals) {
   constexpr int64_t kGraceNs = 10'000'000'000;
+  // A process that hung while the others went on to the end hangs still.
+  constexpr int64_t kEndNs = 60'000'000'000;
   size_t left = children->size();
   const auto count = static_cast<int>(children->size());
   bool stopped = false;
@@ -141,8 +143,8 @@ bool WaitForAll(std::vector<Child>* children, const sigset_t& signals, bool heal
       if (!ended) continue;
       child.pid = -1;
       child.order = count - static_cast<int>(left--);
-      if (child.status == 0 || kill_ns > 0 || (heals && MayGoOnWithout(child))) continue;
-      kill_ns = NowNs() + kGraceNs;
+      if (kill_ns > 0 || (heals ? MayGoOnWithout(child) : child.status == 0)) continue;
+      kill_ns = NowNs() + (child.status == 0 ? kEndNs : kGraceNs);
     }
   }
   return stopped;
@@ -175,7 +177,7 @@ int StatusOfHealing(const std::vector<Child>& children) {
   int status = kLost, order = -1;
   for (const Child& child : children) {
     const int own = ExitStatusOf(child.status);
-    if (own == kLeft || child.order < order) continue;
+    if (own == kLeft || child.killed || child.order < order) continue;
     order = child.order;
     status = own;
   }

@@ -41,7 +41,8 @@ std::string PrintLost(const LocalRun& run);
 // When a process has ended in an error, any process that is still running ten seconds later is
 // killed: the error can no longer reach it. Where the run `heals`, others go on when a signal has
 // ended a process, any process may print, and the status is that of the last one to end, of those
-// that did not leave (kLeft). With `holds_output` standard output is kept until all
+// that did not leave (kLeft) and were not killed here; one that is still running a minute after
+// another has reached the end is killed. With `holds_output` standard output is kept until all
 // have ended.
 absl::StatusOr<LocalRun> RunLocalProcesses(int count, const std::vector<std::string>& arguments,
                                            const std::string& secret, bool holds_output,
