@@ -8,6 +8,7 @@
 
 #include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "executor/cpu/device.h"
@@ -74,19 +75,21 @@ class ProcessGroup final : public Group {
 class ProcessGroups final : public Groups {
  public:
   ProcessGroups(CpuDevice* device, World* world, const WireSettings& settings)
-      : device_(device), wires_(device, world, settings) {}
+      : ProcessGroups(device, std::make_unique<Wires>(device, world, settings)) {}
+  ProcessGroups(CpuDevice* device, std::unique_ptr<Wires> wires)
+      : device_(device), wires_(std::move(wires)) {}
   using Groups::New;
   Group* New(absl::Span<const int> ranks, absl::Span<const MemberPair> /*talks*/) override {
-    return &groups_.emplace_back(device_, &wires_, ranks);
+    return &groups_.emplace_back(device_, wires_.get(), ranks);
   }
-  absl::Status Connect() override { return wires_.Connect(); }
+  absl::Status Connect() override { return wires_->Connect(); }
   bool SumsTakeMemory() const override { return true; }
-  absl::Status Agree(const absl::Status& status) override { return wires_.Agree(status); }
-  void TellStates(const RankStates* states) override { wires_.TellStates(states); }
+  absl::Status Agree(const absl::Status& status) override { return wires_->Agree(status); }
+  void TellStates(const RankStates* states) override { wires_->TellStates(states); }
 
  private:
   CpuDevice* const device_;
-  Wires wires_;
+  const std::unique_ptr<Wires> wires_;
   std::deque<ProcessGroup> groups_;
 };
 

@@ -17,7 +17,8 @@
 // The address of process 0: --master; else MASTER_ADDR and MASTER_PORT; else this host, if all
 // processes are on it; else the first host of srun's step, or of the allocation that mpirun runs
 // in. The port is then made from the name of the job. If TORCHELASTIC_USE_AGENT_STORE is True then
-// torchrun itself listens on MASTER_PORT, and the next port is taken.
+// torchrun itself listens on MASTER_PORT, and the next port is taken. Processes that MPI knows may
+// do without an address: only over TCP it is an error that they have none.
 #pragma once
 
 #include <optional>
@@ -47,6 +48,9 @@ struct Identity {
   std::string nonce;  // the same in all processes of this start of the job, and in no other's
   std::string source = "one process";
   Secret secret;  // of the run; FindIdentity leaves it to FindSecret
+  // True if mpirun, or srun with PMIx, started the process: MPI needs neither address nor secret.
+  bool knows_mpi = false;
+  absl::Status no_address;  // the reason if such a process could not find process 0 over TCP
 };
 
 // The value of an environment variable, or null.

@@ -19,6 +19,7 @@ constexpr int64_t kHeaderBytes = sizeof(WireHeader);
 void WireConnection::Close() {
   if (fd_ >= 0) (void)close(fd_);
   fd_ = -1;
+  carrier_ = nullptr;
   outgoing_.clear();
 }
 
@@ -26,6 +27,7 @@ void WireConnection::Put(Outgoing frame) {
   if (!reachable()) return;
   frame.header.mark = kWireMark;
   if (!frame.text.empty()) frame.header.length = static_cast<int64_t>(frame.text.size());
+  if (carrier_ != nullptr) return carrier_->Carry(process_, std::move(frame));
   outgoing_.push_back(std::move(frame));
   if (outgoing_.size() > 1) return;
   Write();

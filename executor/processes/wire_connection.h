@@ -27,6 +27,14 @@ class WireReader {
   virtual void EndFrame(WireConnection* from) = 0;
 };
 
+// Carries frames where there is no socket.
+class FrameCarrier {
+ public:
+  virtual ~FrameCarrier() = default;
+  // Sends a frame, whose header is complete; WireWaits::Done as by a socket.
+  virtual void Carry(int process, Outgoing frame) = 0;
+};
+
 class WireConnection {
  public:
   // Closed; `wake` wakes the thread that calls Write and Read.
@@ -37,6 +45,10 @@ class WireConnection {
   WireConnection& operator=(const WireConnection&) = delete;
 
   void Open(int fd) { fd_ = fd; }
+  // Without a socket: the carrier sends the frames, and whoever takes those that come calls
+  // SetHeader and the reader.
+  void OpenOver(FrameCarrier* carrier) { carrier_ = carrier; }
+  bool open() const { return fd_ >= 0 || carrier_ != nullptr; }
   void Close();
   // The socket, to be polled; -1: closed.
   int fd() const { return fd_; }
@@ -46,7 +58,7 @@ class WireConnection {
   bool left() const { return left_; }
   // True if frames can be written to the other process. After an error of writing none can, but
   // what the other process wrote before may still come.
-  bool reachable() const { return fd_ >= 0 && !left_ && !deaf_; }
+  bool reachable() const { return open() && !left_ && !deaf_; }
 
   // Enqueues a frame and writes what the socket takes now; nothing if the process is not reachable.
   void Put(Outgoing frame);
@@ -56,9 +68,11 @@ class WireConnection {
   std::string Read(WireReader* reader);
   // The other process.
   int process() const { return process_; }
+  void SetHeader(const WireHeader& header) { header_ = header; }
   // Of the frame under way.
   const WireHeader& header() const { return header_; }
   const std::string& text() const { return text_; }
+  char* target() const { return target_; }
   void SetTarget(void* target) { target_ = static_cast<char*>(target); }
   void SetText();
 
@@ -67,6 +81,7 @@ class WireConnection {
   WireWaits* const waits_;
   WakeEvent* const wake_;
   int fd_ = -1;
+  FrameCarrier* carrier_ = nullptr;
   bool left_ = false;
   bool deaf_ = false;
   std::deque<Outgoing> outgoing_;

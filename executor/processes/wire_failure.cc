@@ -46,7 +46,7 @@ int WireFailure::Decider() const {
   int process = 0;
   const auto gone = [this](int p) {
     const WireConnection& connection = (*connections_)[p];
-    return connection.fd() < 0 || connection.left() || silent_[p];
+    return !connection.open() || connection.left() || silent_[p];
   };
   while (process < names_->own() && gone(process)) ++process;
   return process;

@@ -22,8 +22,15 @@ namespace {
 
 constexpr int64_t kLookNs = 100'000'000;  // between two looks at deadlines
 constexpr int64_t kGoodbyeNs = 2'000'000'000;
+constexpr int kLockSpins = 100;
 // So soon the connections tell of a death that another process has noticed.
 constexpr std::chrono::milliseconds kSoon(300);
+
+void SpinOnce() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#endif
+}
 
 std::deque<WireConnection> Closed(int processes, WireWaits* waits, WakeEvent* wake) {
   std::deque<WireConnection> connections;
@@ -43,7 +50,9 @@ Wires::Wires(CpuDevice* device, World* world, const WireSettings& settings)
       lanes_(&names_, &connections_, &waits_),
       failure_(&names_, settings, device, &connections_, &lanes_) {}
 
-Wires::~Wires() {
+Wires::~Wires() { Stop(); }
+
+void Wires::Stop() {
   {
     const Lock lock(mutex_);
     if (!failure_.settled()) {
@@ -53,6 +62,14 @@ Wires::~Wires() {
   }
   wake_.Wake();
   for (std::thread& thread : thread_) thread.join();
+  thread_.clear();
+}
+
+Wires::Lock Wires::Take() {
+  Lock lock(mutex_, std::defer_lock);
+  for (int i = 0; i < kLockSpins && !lock.try_lock(); ++i) SpinOnce();
+  if (!lock.owns_lock()) lock.lock();
+  return lock;
 }
 
 int Wires::NewGroup(absl::Span<const int> ranks) {
@@ -63,12 +80,7 @@ int Wires::NewGroup(absl::Span<const int> ranks) {
 absl::Status Wires::Connect() {
   if (world_->processes() == 1) return absl::OkStatus();
   if (!connected_) {
-    const int64_t most_ms = ConnectMs();
-    absl::Status status =
-        ConnectProcesses(world_, settings_.proof, most_ms, &names_, &connections_);
-    // A failure of the exchange before it names who is late itself.
-    const bool late = absl::IsDeadlineExceeded(status) && !IsLost(status);
-    if (late) status = LateToConnect(most_ms, status);
+    absl::Status status = Open();
     if (status.ok()) status = StartReading();
     if (!status.ok()) {
       world_->Fail(status);
@@ -78,6 +90,15 @@ absl::Status Wires::Connect() {
   }
   // No process sends before all have made their groups.
   return world_->Exchange("").status();
+}
+
+absl::Status Wires::Open() {
+  const int64_t most_ms = ConnectMs();
+  const absl::Status status =
+      ConnectProcesses(world_, settings_.proof, most_ms, &names_, &connections_);
+  // A failure of the exchange before it names who is late itself.
+  const bool late = absl::IsDeadlineExceeded(status) && !IsLost(status);
+  return late ? LateToConnect(most_ms, status) : status;
 }
 
 // Sooner than those lose patience who are connected already, and wait in an exchange.
@@ -114,7 +135,7 @@ absl::Status Wires::StartReading() {
 
 void Wires::Start(int group, const WireWaits::Onward& onward, absl::Span<const Transfer> sends,
                   absl::Span<const Transfer> receives) {
-  const Lock lock(mutex_);
+  const Lock lock = Take();
   if (failure_.settled()) return device_->Fail(failure_.status());
   // One more than the messages, so that nothing ends before everything is posted.
   const int waiting = waits_.Add(onward, static_cast<int>(sends.size() + receives.size()) + 1);

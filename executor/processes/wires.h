@@ -10,6 +10,9 @@
 // that names both. A connection that closes without a word is a process that died. The first
 // surviving process decides on the failure, and every process ends with its status.
 //
+// What carries the frames may be something else than TCP: a derived class then opens the
+// connections and has a loop of its own (executor/mpi).
+//
 // One lock guards everything: the streams that wait (wire_waits.h), the lanes on which ends meet
 // (wire_lanes.h), the connections (wire_connection.h) and the failure (wire_failure.h).
 #pragma once
@@ -43,7 +46,7 @@ struct WireSettings : WireDeadlines {
   LinkSpeed link;
 };
 
-class Wires final : private WireReader {
+class Wires : protected WireReader {
  public:
   Wires(CpuDevice* device, World* world, const WireSettings& settings);
   ~Wires() override;
@@ -53,7 +56,7 @@ class Wires final : private WireReader {
   // A group of these ranks, by its number. All processes make the same ones in the same order.
   int NewGroup(absl::Span<const int> ranks);
   // Connects the processes, the first time, and waits until all have made their groups. All call
-  // it. Errors: those of ConnectProcesses; ResourceExhausted if the system starts no thread.
+  // it. Errors: those of Open; ResourceExhausted if the system starts no thread.
   absl::Status Connect();
 
   bool IsHere(int rank) const { return names_.IsHere(rank); }
@@ -71,8 +74,17 @@ class Wires final : private WireReader {
   // As Groups::TellStates.
   void TellStates(const RankStates* states);
 
- private:
+ protected:
   using Lock = std::unique_lock<std::mutex>;
+
+  // Opens all connections. Over TCP the errors are those of ConnectProcesses.
+  virtual absl::Status Open();
+  // Carries frames until `stopping_`, and then for a while until they are sent.
+  virtual void Loop();
+  // Says goodbye and ends the loop; called first by the destructor of whoever overrides it.
+  void Stop();
+  // The lock, without sleeping if it is free soon.
+  Lock Take();
 
   // With the lock held.
   bool reads() const override { return !failure_.settled(); }
@@ -84,9 +96,6 @@ class Wires final : private WireReader {
   }
 
   int64_t ConnectMs() const;  // the most that all may take to connect
-  absl::Status LateToConnect(int64_t most_ms, const absl::Status& status);
-  absl::Status StartReading();
-  void Loop();
 
   World* const world_;
   CpuDevice* const device_;
@@ -101,6 +110,11 @@ class Wires final : private WireReader {
   WireLanes lanes_;
   WireFailure failure_;
   bool stopping_ = false;
+
+ private:
+  absl::Status LateToConnect(int64_t most_ms, const absl::Status& status);
+  absl::Status StartReading();
+
   std::vector<std::thread> thread_;  // the reading thread; none before Connect
 };
 
