@@ -86,9 +86,9 @@ absl::Status MpiWorld::CompareHellos() {
     if (hello.trouble.empty()) continue;
     return absl::AbortedError(absl::StrCat(NameOf(hello), ": ", hello.trouble));
   }
-  for (const Hello& hello : hellos) {
-    SL_RETURN_IF_ERROR(CheckPlace(hellos[0], hello));
-    SL_RETURN_IF_ERROR(CheckConfig(hellos[0], hello));
+  for (size_t p = 1; p < hellos.size(); ++p) {
+    SL_RETURN_IF_ERROR(CheckPlace(hellos[0], hellos[p]));
+    SL_RETURN_IF_ERROR(CheckConfig(hellos[0], hellos[p]));
   }
   return absl::OkStatus();
 }

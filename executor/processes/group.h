@@ -35,6 +35,7 @@ class ProcessGroup final : public Group {
     const Call* call = nullptr;             // the collective under way
     std::vector<Transfer> sends, receives;  // messages of the call
     std::vector<float> summands;            // the others' floats of the largest sum
+    std::vector<const float*> of;           // by member: the floats of a sum
   };
   static void BeginMessage(const void* link, StreamId stream, const void* end);
   static void BeginTold(const void* link, StreamId stream, const void* end);
