@@ -111,20 +111,24 @@ int64_t Wires::ConnectMs() const {
 absl::Status Wires::LateToConnect(int64_t most_ms, const absl::Status& status) {
   const absl::Status told = world_->state();
   if (!told.ok()) return told;
-  std::vector<std::string> late;
-  for (int p = 0; p < names_.processes(); ++p) {
-    if (p != names_.own() && connections_[p].fd() < 0) late.push_back(names_.NameOf(p));
-  }
+  const auto late_from = [&](int begin) {
+    std::vector<std::string> late;
+    for (int p = begin; p < names_.processes(); ++p) {
+      if (p != names_.own() && connections_[p].fd() < 0) late.push_back(names_.NameOf(p));
+    }
+    return late;
+  };
+  std::vector<std::string> late = late_from(0);
   if (late.empty()) return status;
-  const std::string text =
-      absl::StrCat(absl::StrJoin(late, ", "), " did not connect to ", names_.NameOf(names_.own()),
-                   " within ", static_cast<double>(most_ms) / 1000, " s");
-  if (world_->FirstAnswers(settings_.ask_ms)) return AsLost(absl::DeadlineExceededError(text));
-  return AsLost(absl::DeadlineExceededError(
-      absl::StrCat(names_.NameOf(0),
-                   " does not answer: its process was stopped, or its host is "
-                   "lost; ",
-                   text)));
+  std::string cause;
+  if (!world_->FirstAnswers(settings_.ask_ms)) {
+    cause = absl::StrCat(names_.NameOf(0),
+                         " does not answer: its process was stopped, or its host is lost; ");
+    if (late.size() > 1) late = late_from(1);
+  }
+  return AsLost(absl::DeadlineExceededError(absl::StrCat(
+      cause, absl::StrJoin(late, ", "), " did not connect to ", names_.NameOf(names_.own()),
+      " within ", static_cast<double>(most_ms) / 1000, " s")));
 }
 
 absl::Status Wires::StartReading() {
