@@ -134,12 +134,6 @@ absl::Status CpuDevice::Synchronize() {
       KeepTime(lock);
       continue;
     }
-    if (look_.look != nullptr && away_ > 0) {
-      lock.unlock();
-      const bool came = look_.look(look_.link);
-      lock.lock();
-      if (came || MayRun()) continue;
-    }
     caller_sleeps_ = true;
     caller_wakes_.wait(lock, [this] { return Quiet() || NobodyKeepsTime() || MayRun(); });
     caller_sleeps_ = false;

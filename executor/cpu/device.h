@@ -67,13 +67,6 @@ struct Outside {
   const void* link = nullptr;
 };
 
-// A look at the outside, by a thread that has nothing else to do: true when something came, false
-// when nothing did for a while. Called by one thread at a time, without a lock.
-struct OutsideLook {
-  bool (*look)(const void* link) = nullptr;
-  const void* link = nullptr;
-};
-
 class CpuDevice final : public Device {
  public:
   // A single thread runs work: the caller of Synchronize.
@@ -127,9 +120,6 @@ class CpuDevice final : public Device {
   void Await(StreamId stream, const Outside* outside, const void* end) {
     streams_[stream.value].Await(outside, end);
   }
-  // The caller of Synchronize looks while streams wait for the outside and none can run, before it
-  // sleeps. To be set between two Synchronize.
-  void SetLook(const OutsideLook& look) { look_ = look; }
   // From any thread: resumes the stream; ends the device in an error.
   void GoOn(StreamId stream);
   void Fail(absl::Status status);
@@ -204,7 +194,6 @@ class CpuDevice final : public Device {
   int active_ = 0;          // streams running or runnable
   int runners_ = 0;         // threads in RunRunnable
   int away_ = 0;            // streams that wait for the outside
-  OutsideLook look_;
   RecentSlices slices_;
   Timers timers_;
   std::condition_variable timekeeper_wakes_;

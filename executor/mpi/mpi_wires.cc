@@ -45,7 +45,6 @@ absl::Status ShareNames(World* world, ProcessNames* names) {
 }  // namespace
 
 MpiWires::~MpiWires() {
-  device_->SetLook({});
   Stop();
   const Lock lock(mutex_);
   LeaveRest();
@@ -144,6 +143,7 @@ void MpiWires::Carry(int process, Outgoing frame) {
     }
   }
   pauses_.Restart();
+  if (sleeps_) wake_.Wake();
   if (!Succeeded(result, "Isend")) return;
   if (frame.waiting >= 0) waits_.Done(frame.waiting);
 }
@@ -172,22 +172,7 @@ bool MpiWires::Look() {
   }
   if (!Succeeded(result, "Testsome") || count == mpi::kUndefined) return false;
   for (int i = 0; i < count; ++i) Ended(ended_[i], statuses_[i]);
-  if (count > 0) pauses_.Restart();
   return count > 0;
-}
-
-bool MpiWires::LookForAWhile(const void* self) {
-  auto* const wires = const_cast<MpiWires*>(static_cast<const MpiWires*>(self));
-  const mpi::Pauses pauses;
-  do {
-    {
-      const Lock lock = wires->Take();
-      if (!wires->reads() || wires->comm_ == nullptr) return false;
-      if (wires->Look()) return true;
-    }
-    pauses.Pause(0);
-  } while (pauses.NextNs() == 0);
-  return false;
 }
 
 void MpiWires::Ended(int request, const mpi::Status& status) {
@@ -282,15 +267,21 @@ void MpiWires::Loop() {
     int64_t sleep_ns = 0;
     {
       const Lock lock = Take();
-      (void)Look();
+      sleeps_ = false;
+      if (Look()) pauses_.Restart();
       const int64_t due_ns = waits_.EndHolds(), now_ns = NowNs();
       if (now_ns > looked_ns + kLookNs) {
         looked_ns = now_ns;
         failure_.CheckDeadlines();
       }
       if (Leaves()) return;
-      sleep_ns = pauses_.LongNs();
+      sleep_ns = pauses_.NextNs();
       if (due_ns != 0) sleep_ns = std::clamp<int64_t>(due_ns - now_ns, 0, sleep_ns);
+      sleeps_ = sleep_ns > 0;
+    }
+    if (sleep_ns == 0) {
+      pauses_.Pause(0);
+      continue;
     }
     pollfd waiting = {wake_.fd(), POLLIN, 0};
     const timespec longest = {0, sleep_ns};

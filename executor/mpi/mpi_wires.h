@@ -6,9 +6,8 @@
 // was ready before, so that MPI buffers nothing. Of one process's frames, the next is taken when
 // all bytes of the one before have come.
 //
-// MPI has no call that sleeps until something comes. While messages come, the thread that waits for
-// the device's streams looks at MPI when it has nothing else to do, and takes no time from those
-// that compute. Another thread looks in longer and longer pauses (pauses.h).
+// MPI has no call that sleeps until something comes, and several threads may wait: one thread looks
+// at MPI all the time while messages come, and in longer and longer pauses when none do (pauses.h).
 #pragma once
 
 #include <cstdint>
@@ -27,9 +26,7 @@ class MpiWires final : public Wires, private FrameCarrier {
  public:
   MpiWires(CpuDevice* device, World* world, const WireSettings& settings,
            std::shared_ptr<mpi::Session> session)
-      : Wires(device, world, settings), session_(std::move(session)) {
-    device->SetLook({LookForAWhile, this});
-  }
+      : Wires(device, world, settings), session_(std::move(session)) {}
   ~MpiWires() override;
 
  private:
@@ -49,7 +46,6 @@ class MpiWires final : public Wires, private FrameCarrier {
   void Loop() override;
   void Carry(int process, Outgoing frame) override;
 
-  static bool LookForAWhile(const void* self);
   // With the lock of the wires held.
   bool Look();
   void Ended(int request, const mpi::Status& status);
@@ -77,6 +73,7 @@ class MpiWires final : public Wires, private FrameCarrier {
   std::deque<Sending> sendings_;
   std::vector<int> free_;  // of sendings_
   mpi::Pauses pauses_;
+  bool sleeps_ = false;
   int64_t goodbye_ns_ = 0;
 };
 

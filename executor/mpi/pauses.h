@@ -23,8 +23,6 @@ class Pauses {
     return waited_ns < kSpinNs ? 0 : std::clamp(waited_ns / 8, kLeastNs, kMostNs);
   }
 
-  // The same for a thread beside others, which compute or look themselves: never none.
-  int64_t LongNs() const { return std::clamp((NowNs() - since_ns_) / 4, kSpinNs, kMostNs); }
   // Pauses at most so long.
   void Pause(int64_t most_ns = kMostNs) const {
     const timespec length = {0, std::min(NextNs(), most_ns)};
