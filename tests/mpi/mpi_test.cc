@@ -24,6 +24,7 @@
 #include "executor/mpi/mpi_world.h"
 #include "executor/processes/group.h"
 #include "gtest/gtest.h"
+#include "schedlang/base/clock.h"
 #include "tests/executor/group_contract.h"
 #include "tests/nccl/status_text.h"
 
@@ -153,6 +154,23 @@ TEST(MpiBody, DISABLED_Sizes) {
   Say(world->get(), "kept");
 }
 
+TEST(MpiBody, DISABLED_Sleeps) {
+  const auto world = JoinHere();
+  ASSERT_TRUE(world.ok()) << world.status();
+  GroupMembers members(NewMachine(world->get(), 2, {}), 2);
+  const int own = (*world)->process();
+  Call call = CallOf(own == 0 ? CallKind::kSend : CallKind::kRecv, 4, 7, 1 - own);
+  call.from = call.to = members.Memory<float>(1);
+  ASSERT_TRUE((*world)->Exchange("").ok());
+  if (own == 0) usleep(1'000'000);
+  const int64_t begin_ns = ProcessorNs();
+  members.Enqueue(own, call);
+  const absl::Status status = members.Run();
+  const int64_t used_ns = ProcessorNs() - begin_ns;
+  if (!status.ok()) return Say(world->get(), StatusText(status));
+  Say(world->get(), used_ns < 200'000'000 ? "slept" : absl::StrCat("used ", used_ns, " ns"));
+}
+
 TEST(MpiBody, DISABLED_Differ) {
   const auto world = JoinHere();
   ASSERT_TRUE(world.ok()) << world.status();
@@ -251,6 +269,12 @@ TEST_F(Mpi, GroupsKeepTheContract) {
 TEST_F(Mpi, MessagesOfEverySizeComeWhole) {
   const Ended ended = RunBody(2, 2, "Sizes");
   EXPECT_EQ(ended.said, std::vector<std::string>(2, "kept")) << ended.output;
+}
+
+// A spinning process would use all of its processor's time.
+TEST_F(Mpi, WhoWaitsLeavesTheProcessorToOthers) {
+  const Ended ended = RunBody(2, 2, "Sleeps");
+  EXPECT_EQ(ended.said, std::vector<std::string>(2, "slept")) << ended.output;
 }
 
 TEST_F(Mpi, CallsThatDifferAreNamedEverywhere) {
