@@ -2,8 +2,6 @@
 // taken as needed for what is sent.
 #include "executor/mpi/mpi_wires.h"
 
-#include <poll.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -61,9 +59,18 @@ absl::Status MpiWires::Open() {
   requests_.assign(2 * processes, session_->library().no_request);
   sending_of_.assign(2 * processes, -1);
   to_come_.assign(processes, 0);
+  slots_.resize(processes);
+  failure_.SetDeciders(DecidersOf(names_));
+  return absl::OkStatus();
+}
+
+absl::Status MpiWires::ConnectPeers() {
+  if (comm_ == nullptr) SL_RETURN_IF_ERROR(Open());
+  const Lock lock(mutex_);
+  const std::vector<bool> peers = peers_.All();
   for (int p = 0; p < names_.processes(); ++p) {
-    slots_.push_back(p == names_.own() ? nullptr : Slot(new char[kSlotBytes]));
-    if (p == names_.own()) continue;
+    if (!peers[p] || connections_[p].opened()) continue;
+    slots_[p] = Slot(new char[kSlotBytes]);
     connections_[p].OpenOver(this);
     Listen(p);
   }
@@ -143,7 +150,7 @@ void MpiWires::Carry(int process, Outgoing frame) {
     }
   }
   pauses_.Restart();
-  if (sleeps_) wake_.Wake();
+  if (sleeps_) poll_.wake()->Wake();
   if (!Succeeded(result, "Isend")) return;
   if (frame.waiting >= 0) waits_.Done(frame.waiting);
 }
@@ -283,9 +290,7 @@ void MpiWires::Loop() {
       pauses_.Pause(0);
       continue;
     }
-    pollfd waiting = {wake_.fd(), POLLIN, 0};
-    const timespec longest = {0, sleep_ns};
-    if (ppoll(&waiting, 1, &longest, nullptr) > 0) wake_.Clear();
+    (void)poll_.Wait(sleep_ns);
   }
 }
 

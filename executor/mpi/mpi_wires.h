@@ -42,7 +42,8 @@ class MpiWires final : public Wires, private FrameCarrier {
     int left = 0;      // requests
   };
 
-  absl::Status Open() override;
+  absl::Status ConnectPeers() override;
+  absl::Status Open();
   void Loop() override;
   void Carry(int process, Outgoing frame) override;
 

@@ -93,11 +93,24 @@ absl::Status MpiWorld::CompareHellos() {
   return absl::OkStatus();
 }
 
+// After a failure all part together: when the first process has ended, mpirun ends all others,
+// which may still have something to say or to write.
 MpiWorld::~MpiWorld() {
   if (comm_ == nullptr) return;
-  for (int p = 0; failure_.ok() && p < processes(); ++p) Send(p, FrameKind::kBye, "");
-  const int64_t deadline_ns = NowNs() + kFlushNs;
+  const bool first = process() == 0;
+  const int64_t deadline_ns = NowNs() + (first ? kFlushNs : 2 * kFlushNs);
   const mpi::Pauses pauses;
+  const auto goodbye = [&] {
+    for (int p = 0; p < (first ? processes() : 1); ++p) Send(p, FrameKind::kBye, "");
+  };
+  const auto waits = [&] {
+    const auto stays = [&](const Peer& peer) { return &peer != &peers_[process()] && !peer.left; };
+    if (session_->broken() || NowNs() > deadline_ns) return false;
+    return first ? std::any_of(peers_.begin(), peers_.end(), stays) : !peers_[0].left;
+  };
+  if (!first) goodbye();
+  for (Look(); !failure_.ok() && waits(); Look()) pauses.Pause();
+  if (first) goodbye();
   for (Look(); !sent_.empty() && !session_->broken() && NowNs() < deadline_ns; Look()) {
     pauses.Pause();
   }

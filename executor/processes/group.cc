@@ -40,11 +40,12 @@ void AddUp(absl::Span<const float* const> of, int64_t count, float* to) {
 
 }  // namespace
 
-ProcessGroup::ProcessGroup(CpuDevice* device, Wires* wires, absl::Span<const int> ranks)
+ProcessGroup::ProcessGroup(CpuDevice* device, Wires* wires, absl::Span<const int> ranks,
+                           absl::Span<const MemberPair> talks)
     : device_(device),
       wires_(wires),
       members_(static_cast<int>(ranks.size())),
-      number_(wires->NewGroup(ranks)),
+      number_(wires->NewGroup(ranks, talks)),
       by_member_(ranks.size()) {
   for (int m = 0; m < members_; ++m) {
     if (!wires->IsHere(ranks[m])) continue;

@@ -19,7 +19,8 @@ namespace stringline {
 
 class ProcessGroup final : public Group {
  public:
-  ProcessGroup(CpuDevice* device, Wires* wires, absl::Span<const int> ranks);
+  ProcessGroup(CpuDevice* device, Wires* wires, absl::Span<const int> ranks,
+               absl::Span<const MemberPair> talks);
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;
 
@@ -80,8 +81,8 @@ class ProcessGroups final : public Groups {
   ProcessGroups(CpuDevice* device, std::unique_ptr<Wires> wires)
       : device_(device), wires_(std::move(wires)) {}
   using Groups::New;
-  Group* New(absl::Span<const int> ranks, absl::Span<const MemberPair> /*talks*/) override {
-    return &groups_.emplace_back(device_, wires_.get(), ranks);
+  Group* New(absl::Span<const int> ranks, absl::Span<const MemberPair> talks) override {
+    return &groups_.emplace_back(device_, wires_.get(), ranks, talks);
   }
   absl::Status Connect() override { return wires_->Connect(); }
   bool SumsTakeMemory() const override { return true; }

@@ -14,6 +14,7 @@ ProcessNames::ProcessNames(const World& world)
 }
 
 void ProcessNames::Add(int process, std::string host, const std::vector<int>& ranks) {
+  if (process < static_cast<int>(hosts_.size()) && !hosts_[process].empty()) return;
   hosts_.resize(std::max(hosts_.size(), static_cast<size_t>(process) + 1));
   hosts_[process] = std::move(host);
   for (const int rank : ranks) process_of_rank_[rank] = process;

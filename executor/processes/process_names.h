@@ -12,6 +12,7 @@ namespace stringline {
 class ProcessNames {
  public:
   explicit ProcessNames(const World& world);
+  // Nothing if that is known already.
   void Add(int process, std::string host, const std::vector<int>& ranks);
 
   int own() const { return own_; }
@@ -21,6 +22,10 @@ class ProcessNames {
   int ProcessOf(int rank) const { return process_of_rank_[rank]; }
   bool IsHere(int rank) const { return process_of_rank_[rank] == own_; }
   std::vector<int> RanksOf(int process) const;
+  // "": not known yet.
+  std::string HostOf(int process) const {
+    return process < static_cast<int>(hosts_.size()) ? hosts_[process] : "";
+  }
   // "rank 3 on gpu1".
   std::string NameOfRank(int rank) const;
   // "rank 3 on gpu1"; "process 1 with ranks 2, 3 on gpu1".

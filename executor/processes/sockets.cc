@@ -86,9 +86,23 @@ std::string NumberOf(const sockaddr* address, socklen_t size) {
   return std::string(absl::StartsWith(number, kMapped) ? number.substr(kMapped.size()) : number);
 }
 
-// Options of all connections: send promptly, and notice a lost host.
+// True if both ends have the same address.
+bool IsWithinThisHost(int fd) {
+  sockaddr_storage own = {}, other = {};
+  socklen_t own_size = sizeof(own), other_size = sizeof(other);
+  auto* const at = reinterpret_cast<sockaddr*>(&own);
+  auto* const to = reinterpret_cast<sockaddr*>(&other);
+  if (getsockname(fd, at, &own_size) != 0 || getpeername(fd, to, &other_size) != 0) return false;
+  const std::string number = NumberOf(to, other_size);
+  return !number.empty() && (IsLoopback(number) || number == NumberOf(at, own_size));
+}
+
+// Options of all connections: send promptly, and notice a lost host. Connections within a host are
+// lost with it, and their probes are not sent: those of many processes, at the same moment, are
+// more than the loopback holds, which drops some, and after a few of these the connection ends.
 void Prepare(int fd) {
   SetOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  if (IsWithinThisHost(fd)) return;
   SetOption(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   SetOption(fd, IPPROTO_TCP, TCP_KEEPIDLE, 10);
   SetOption(fd, IPPROTO_TCP, TCP_KEEPINTVL, 5);

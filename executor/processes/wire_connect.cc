@@ -1,8 +1,12 @@
+// Each process connects to those of its peers before it and admits those after it, both at the same
+// time, until none is missing.
 #include "executor/processes/wire_connect.h"
 
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <deque>
 #include <optional>
 #include <string>
 #include <utility>
@@ -53,52 +57,68 @@ absl::StatusOr<std::vector<Address>> ShareAddresses(int listener, World* world,
   return addresses;
 }
 
-// Connects to the earlier processes and admits the later ones, both at once: a process that answers
+// Connects to the earlier peers and admits the later ones, both at once: a process that answers
 // late delays only its own connection.
 class Meeting {
  public:
   Meeting(World* world, const WireProof& proof, const ProcessNames& names, int listener,
-          std::vector<Address> addresses, std::deque<WireConnection>* connections)
+          std::vector<Address> addresses, const WireMissing& missing)
       : world_(world),
         proof_(proof),
         names_(names),
         addresses_(std::move(addresses)),
-        connections_(connections),
-        earlier_(static_cast<size_t>(names.own())),
-        gate_({listener}, &proof.secret, {absl::StrCat("wire ", proof.run), 0, names.own()}) {}
+        open_(missing.open),
+        missing_(missing.all()),
+        left_(static_cast<int>(std::count(missing_.begin(), missing_.end(), true))),
+        gate_({listener}, &proof.secret, {absl::StrCat("wire ", proof.run), 0, names.own()}) {
+    for (int p = 0; p < names.own(); ++p) {
+      if (missing_[p]) earlier_.emplace_back().process = p;
+    }
+  }
 
-  absl::Status Run(int64_t deadline_ns, int64_t join_ms) {
-    while (true) {
-      int missing = 0;
-      for (int p = 0; p < names_.processes(); ++p) {
-        if (p != names_.own() && (*connections_)[p].fd() < 0) ++missing;
-      }
-      if (missing == 0) return absl::OkStatus();
-      if (NowNs() > deadline_ns) return Late(missing, join_ms);
+  absl::Status Run(int64_t deadline_ns) {
+    while (left_ > 0) {
+      if (NowNs() > deadline_ns) return absl::DeadlineExceededError("some did not connect");
       SL_RETURN_IF_ERROR(world_->state());
       SL_RETURN_IF_ERROR(ConnectOne(deadline_ns));
       SL_RETURN_IF_ERROR(WaitAndAdmit());
-      for (int p = 0; p < names_.own(); ++p) Advance(p);
+      for (Earlier& other : earlier_) Advance(&other);
     }
+    return absl::OkStatus();
+  }
+
+  std::vector<int> Missing() const {
+    std::vector<int> missing;
+    for (int p = 0; p < names_.processes(); ++p) {
+      if (missing_[p]) missing.push_back(p);
+    }
+    return missing;
   }
 
  private:
   // An earlier process, to which this process connects.
   struct Earlier {
+    int process = 0;
     std::optional<Prover> prover;
     int64_t again_ns = 0;  // not before this time
     int failures = 0;      // connections that were not made, in a row
   };
 
-  bool IsDue(int p) const {
-    return (*connections_)[p].fd() < 0 && !earlier_[p].prover && NowNs() >= earlier_[p].again_ns;
+  bool IsDue(const Earlier& other) const {
+    return missing_[other.process] && !other.prover && NowNs() >= other.again_ns;
+  }
+
+  void Open(int process, int fd) {
+    missing_[process] = false;
+    --left_;
+    open_(process, fd);
   }
 
   // One at a time, since to connect may take a while where a host does not answer.
   absl::Status ConnectOne(int64_t deadline_ns) {
-    for (int p = 0; p < names_.own(); ++p) {
-      if (!IsDue(p)) continue;
-      Earlier& other = earlier_[p];
+    for (Earlier& other : earlier_) {
+      if (!IsDue(other)) continue;
+      const int p = other.process;
       const absl::StatusOr<int> fd = ConnectTo(addresses_[p].host, addresses_[p].port, deadline_ns);
       if (fd.ok()) {
         other.failures = 0;
@@ -118,17 +138,17 @@ class Meeting {
   absl::Status WaitAndAdmit() {
     std::vector<pollfd> polled;
     int wait_ms = 50;
-    for (int p = 0; p < names_.own(); ++p) {
-      if (earlier_[p].prover) polled.push_back({earlier_[p].prover->fd(), POLLIN, 0});
-      if (IsDue(p)) wait_ms = 0;
+    for (const Earlier& other : earlier_) {
+      if (other.prover) polled.push_back({other.prover->fd(), POLLIN, 0});
+      if (IsDue(other)) wait_ms = 0;
     }
     gate_.AddTo(&polled);
     (void)poll(polled.data(), polled.size(), wait_ms);
     SL_ASSIGN_OR_RETURN(const std::vector<Gate::Guest> guests, gate_.Admit());
     for (const auto [fd, from] : guests) {
-      const bool wanted = from > names_.own() && from < names_.processes();
-      if (wanted && (*connections_)[from].fd() < 0) {
-        (*connections_)[from].Open(fd);
+      const bool known = from > names_.own() && from < names_.processes();
+      if (known && missing_[from]) {
+        Open(from, fd);
       } else {
         (void)close(fd);
       }
@@ -138,20 +158,13 @@ class Meeting {
 
   // A connection that is dropped without a proof is made anew: the process is there, but strangers
   // may have come in a flood.
-  void Advance(int p) {
-    Earlier& other = earlier_[p];
-    if (!other.prover) return;
-    const Prover::State state = other.prover->Advance();
+  void Advance(Earlier* other) {
+    if (!other->prover) return;
+    const Prover::State state = other->prover->Advance();
     if (state == Prover::State::kUnderWay) return;
-    if (state == Prover::State::kProven) (*connections_)[p].Open(other.prover->Release());
-    other.prover.reset();
-    other.again_ns = NowNs() + kAgainNs;
-  }
-
-  absl::Status Late(int missing, int64_t join_ms) const {
-    return absl::DeadlineExceededError(absl::StrCat(missing, " processes did not connect to ",
-                                                    names_.NameOf(names_.own()), " within ",
-                                                    join_ms / 1000, " s"));
+    if (state == Prover::State::kProven) Open(other->process, other->prover->Release());
+    other->prover.reset();
+    other->again_ns = NowNs() + kAgainNs;
   }
 
   static constexpr int64_t kAgainNs = 50'000'000;
@@ -161,15 +174,18 @@ class Meeting {
   const WireProof& proof_;
   const ProcessNames& names_;
   const std::vector<Address> addresses_;
-  std::deque<WireConnection>* const connections_;
-  std::vector<Earlier> earlier_;  // by process
+  const absl::FunctionRef<void(int process, int fd)> open_;
+  std::vector<bool> missing_;  // by process
+  int left_ = 0;               // of these
+  std::deque<Earlier> earlier_;
   Gate gate_;
 };
 
 }  // namespace
 
 absl::Status ConnectProcesses(World* world, const WireProof& proof, int64_t join_ms,
-                              ProcessNames* names, std::deque<WireConnection>* connections) {
+                              ProcessNames* names, const WireMissing& missing,
+                              std::vector<int>* late) {
   const int64_t deadline_ns = NowNs() + join_ms * 1'000'000;
   SL_ASSIGN_OR_RETURN(const std::vector<int> listeners, ListenOn(world->address(), 0));
   const int listener = listeners.front();
@@ -178,8 +194,10 @@ absl::Status ConnectProcesses(World* world, const WireProof& proof, int64_t join
     (void)close(listener);
     return addresses.status();
   }
-  Meeting meeting(world, proof, *names, listener, *std::move(addresses), connections);
-  return meeting.Run(deadline_ns, join_ms);
+  Meeting meeting(world, proof, *names, listener, *std::move(addresses), missing);
+  const absl::Status status = meeting.Run(deadline_ns);
+  *late = meeting.Missing();
+  return status;
 }
 
 }  // namespace stringline

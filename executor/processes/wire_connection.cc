@@ -16,11 +16,31 @@ constexpr int64_t kHeaderBytes = sizeof(WireHeader);
 
 }  // namespace
 
+void WireConnection::Open(int fd) {
+  fd_ = fd;
+  opened_ = true;
+  Watch();
+}
+
+// A child of this process may hold the socket open, so the set does not lose it by itself.
 void WireConnection::Close() {
-  if (fd_ >= 0) (void)close(fd_);
-  fd_ = -1;
   carrier_ = nullptr;
+  if (fd_ < 0) return;
+  poll_->Watch(fd_, process_, std::exchange(watched_, 0), 0);
+  (void)close(fd_);
+  fd_ = -1;
   outgoing_.clear();
+  next_ = 0;
+}
+
+void WireConnection::StopReading() {
+  reading_ = false;
+  Watch();
+}
+
+void WireConnection::Watch() {
+  const uint32_t events = (reading_ ? EPOLLIN : 0U) | (unsent() ? EPOLLOUT : 0U);
+  if (fd_ >= 0) poll_->Watch(fd_, process_, std::exchange(watched_, events), events);
 }
 
 void WireConnection::Put(Outgoing frame) {
@@ -28,39 +48,53 @@ void WireConnection::Put(Outgoing frame) {
   frame.header.mark = kWireMark;
   if (!frame.text.empty()) frame.header.length = static_cast<int64_t>(frame.text.size());
   if (carrier_ != nullptr) return carrier_->Carry(process_, std::move(frame));
+  const bool alone = !unsent();
+  if (alone && WriteFrame(&frame)) return;
+  if (!deaf_) Queue(std::move(frame));
+  if (alone) Watch();  // the reading thread writes the rest
+}
+
+void WireConnection::Queue(Outgoing frame) {
+  // Frames that were written leave when they are as many as the others.
+  if (next_ == outgoing_.size() || (next_ > 16 && next_ > outgoing_.size() / 2)) {
+    outgoing_.erase(outgoing_.begin(), outgoing_.begin() + static_cast<int64_t>(next_));
+    next_ = 0;
+  }
   outgoing_.push_back(std::move(frame));
-  if (outgoing_.size() > 1) return;
-  Write();
-  if (!outgoing_.empty()) wake_->Wake();  // the reading thread writes the rest
 }
 
 void WireConnection::Write() {
-  while (fd_ >= 0 && !outgoing_.empty()) {
-    Outgoing& first = outgoing_.front();
-    const char* const bytes = first.text.empty() ? first.bytes : first.text.data();
+  while (unsent() && WriteFrame(&outgoing_[next_])) ++next_;
+  if (!unsent()) Watch();
+}
+
+// False: the socket takes no more now, or the process can take nothing any more.
+bool WireConnection::WriteFrame(Outgoing* frame) {
+  const char* const bytes = frame->text.empty() ? frame->bytes : frame->text.data();
+  while (true) {
     const int64_t of_header = std::min(written_, kHeaderBytes);
     const int64_t of_bytes = written_ - of_header;
-    iovec pieces[2] = {
-        {reinterpret_cast<char*>(&first.header) + of_header,
-         static_cast<size_t>(kHeaderBytes - of_header)},
-        {const_cast<char*>(bytes) + of_bytes, static_cast<size_t>(first.header.length - of_bytes)}};
+    iovec pieces[2] = {{reinterpret_cast<char*>(&frame->header) + of_header,
+                        static_cast<size_t>(kHeaderBytes - of_header)},
+                       {const_cast<char*>(bytes) + of_bytes,
+                        static_cast<size_t>(frame->header.length - of_bytes)}};
     msghdr message = {};
     message.msg_iov = pieces;
     message.msg_iovlen = 2;
     const ssize_t sent = sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0) {
-      if (errno == EAGAIN || errno == EINTR) return;
+      if (errno == EAGAIN || errno == EINTR) return false;
       // Frames that the process wrote before it went are read first.
       deaf_ = true;
       outgoing_.clear();
-      return wake_->Wake();
+      next_ = 0;
+      return false;
     }
     written_ += sent;
-    if (written_ < kHeaderBytes + first.header.length) continue;
-    const int waiting = first.waiting;
-    outgoing_.pop_front();
+    if (written_ < kHeaderBytes + frame->header.length) continue;
     written_ = 0;
-    if (waiting >= 0) waits_->Done(waiting);
+    if (frame->waiting >= 0) waits_->Done(frame->waiting);
+    return true;
   }
 }
 

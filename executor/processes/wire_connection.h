@@ -2,12 +2,13 @@
 // takes them, and read as they come. What is wrong with a connection is for its user to say.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <string>
+#include <vector>
 
-#include "executor/processes/wake_event.h"
 #include "executor/processes/wire_frames.h"
+#include "executor/processes/wire_poll.h"
 #include "executor/processes/wire_waits.h"
 
 namespace stringline {
@@ -37,22 +38,27 @@ class FrameCarrier {
 
 class WireConnection {
  public:
-  // Closed; `wake` wakes the thread that calls Write and Read.
-  WireConnection(int process, WireWaits* waits, WakeEvent* wake)
-      : process_(process), waits_(waits), wake_(wake) {}
+  // Closed; `poll` is waited for by the thread that calls Write and Read.
+  WireConnection(int process, WireWaits* waits, WirePoll* poll)
+      : process_(process), waits_(waits), poll_(poll) {}
   ~WireConnection() { Close(); }
   WireConnection(const WireConnection&) = delete;
   WireConnection& operator=(const WireConnection&) = delete;
 
-  void Open(int fd) { fd_ = fd; }
+  void Open(int fd);
   // Without a socket: the carrier sends the frames, and whoever takes those that come calls
   // SetHeader and the reader.
-  void OpenOver(FrameCarrier* carrier) { carrier_ = carrier; }
+  void OpenOver(FrameCarrier* carrier) {
+    carrier_ = carrier;
+    opened_ = true;
+  }
   bool open() const { return fd_ >= 0 || carrier_ != nullptr; }
   void Close();
+  // True from Open on.
+  bool opened() const { return opened_; }
   // The socket, to be polled; -1: closed.
   int fd() const { return fd_; }
-  bool unsent() const { return fd_ >= 0 && !outgoing_.empty(); }
+  bool unsent() const { return fd_ >= 0 && next_ < outgoing_.size(); }
   // The other process said goodbye: nothing is written to it any more.
   void NoteLeft() { left_ = true; }
   bool left() const { return left_; }
@@ -63,6 +69,8 @@ class WireConnection {
   // Enqueues a frame and writes what the socket takes now; nothing if the process is not reachable.
   void Put(Outgoing frame);
   void Write();
+  // Nothing is read any more, and nothing that comes ends a wait.
+  void StopReading();
 
   // Reads everything that is there. Returns "", or the reason why no more will come.
   std::string Read(WireReader* reader);
@@ -77,17 +85,24 @@ class WireConnection {
   void SetText();
 
  private:
+  bool WriteFrame(Outgoing* frame);
+  void Queue(Outgoing frame);
+  void Watch();
+
   const int process_;
   WireWaits* const waits_;
-  WakeEvent* const wake_;
+  WirePoll* const poll_;
   int fd_ = -1;
   FrameCarrier* carrier_ = nullptr;
+  bool opened_ = false, reading_ = true;
   bool left_ = false;
   bool deaf_ = false;
-  std::deque<Outgoing> outgoing_;
-  int64_t written_ = 0;  // bytes of the first
-  WireHeader header_;    // of the frame under way, as the members below
-  int64_t read_ = 0;     // bytes
+  uint32_t watched_ = 0;            // events of the socket that end a wait
+  std::vector<Outgoing> outgoing_;  // keeps its memory
+  size_t next_ = 0;                 // the first that is not written
+  int64_t written_ = 0;             // bytes of it
+  WireHeader header_;               // of the frame under way, as the members below
+  int64_t read_ = 0;                // bytes
   char* target_ = nullptr;
   std::string text_;
 };

@@ -31,7 +31,7 @@ WireFailure::WireFailure(const ProcessNames* names, const WireDeadlines& deadlin
       connections_(connections),
       lanes_(lanes),
       silent_(names->processes(), false),
-      answers_(names->processes()) {}
+      inquiry_({.answers = std::vector<std::optional<WireAnswer>>(names->processes())}) {}
 
 bool WireFailure::WaitUntilSettled(std::unique_lock<std::mutex>& lock,
                                    std::chrono::milliseconds most) {
@@ -39,17 +39,22 @@ bool WireFailure::WaitUntilSettled(std::unique_lock<std::mutex>& lock,
 }
 
 std::chrono::milliseconds WireFailure::MostUntilSettled() const {
-  return std::chrono::milliseconds(deadlines_.ask_ms + deadlines_.decide_ms * names_->processes());
+  const auto deciders = static_cast<int64_t>(deciders_.size()) + 1;
+  return std::chrono::milliseconds(deadlines_.ask_ms + deadlines_.decide_ms * deciders);
 }
 
+// This process, if all before it are gone, or all are.
 int WireFailure::Decider() const {
-  int process = 0;
-  const auto gone = [this](int p) {
+  const auto there = [this](int p) {
     const WireConnection& connection = (*connections_)[p];
-    return !connection.open() || connection.left() || silent_[p];
+    return p == names_->own() || (connection.open() && !connection.left() && !silent_[p]);
   };
-  while (process < names_->own() && gone(process)) ++process;
-  return process;
+  const auto first = std::find_if(deciders_.begin(), deciders_.end(), there);
+  return first == deciders_.end() ? names_->own() : *first;
+}
+
+bool WireFailure::IsDecider(int process) const {
+  return std::find(deciders_.begin(), deciders_.end(), process) != deciders_.end();
 }
 
 void WireFailure::Notice(Trouble trouble) {
@@ -91,30 +96,37 @@ void WireFailure::TellDecider() {
 
 void WireFailure::Decide() {
   if (noticed_.dead < 0 && !absl::IsDeadlineExceeded(noticed_.status)) {
-    return Settle(noticed_.status);
+    return Settle(noticed_.status, /*tells=*/true);
   }
-  if (!asked_) {
-    asked_ = true;
+  if (!inquiry_.begun) {
+    inquiry_.begun = true;
     noticed_ns_ = NowNs();
     for (WireConnection& connection : *connections_) connection.Put({{.kind = WireFrame::kAsk}});
   }
   EndInquiry();
 }
 
+// True while one that can answer has not.
+bool WireFailure::IsAsked() {
+  const size_t all = inquiry_.answers.size();
+  const auto awaited = [this](size_t p) {
+    return (*connections_)[p].reachable() && !inquiry_.answers[p];
+  };
+  while (inquiry_.done < all && !awaited(inquiry_.done)) ++inquiry_.done;
+  return inquiry_.done < all;
+}
+
 void WireFailure::EndInquiry() {
-  const bool all = std::none_of(connections_->begin(), connections_->end(),
-                                [this](const WireConnection& connection) {
-                                  return connection.reachable() && !answers_[connection.process()];
-                                });
-  if (!all && NowNs() < noticed_ns_ + deadlines_.ask_ms * 1'000'000) return;
+  if (IsAsked() && NowNs() < noticed_ns_ + deadlines_.ask_ms * 1'000'000) return;
   const WireAnswers answers = AllAnswers();
   const std::string said(noticed_.status.message());
   if (noticed_.dead >= 0) {
-    return Settle(absl::Status(noticed_.status.code(),
-                               said + DescribeLost(answers, names_->RanksOf(noticed_.dead))));
+    const std::string lost = DescribeLost(answers, names_->RanksOf(noticed_.dead));
+    return Settle(absl::Status(noticed_.status.code(), said + lost), /*tells=*/true);
   }
   const std::string blame = DescribeBlame(answers);
-  Settle(absl::DeadlineExceededError(blame.empty() ? DescribeLate(answers) : blame));
+  Settle(absl::DeadlineExceededError(blame.empty() ? DescribeLate(answers) : blame),
+         /*tells=*/true);
 }
 
 // No message is waited for: some process did not come to an exchange of the hosts.
@@ -153,23 +165,21 @@ WireAnswer WireFailure::OwnAnswer() const {
 WireAnswers WireFailure::AllAnswers() const {
   WireAnswers answers;
   answers.Add(OwnAnswer());
-  for (const std::optional<WireAnswer>& answer : answers_) {
+  for (const std::optional<WireAnswer>& answer : inquiry_.answers) {
     if (answer) answers.Add(*answer);
   }
   for (int rank = 0; rank < names_->ranks(); ++rank) {
     answers.names.push_back(names_->NameOfRank(rank));
     answers.answered.push_back(names_->IsHere(rank) ||
-                               answers_[names_->ProcessOf(rank)].has_value());
+                               inquiry_.answers[names_->ProcessOf(rank)].has_value());
   }
   return answers;
 }
 
-void WireFailure::Settle(absl::Status status) {
+void WireFailure::Settle(absl::Status status, bool tells) {
   if (settled()) return;
   settled_ = AsTold(std::move(status));
-  for (int p = 0; p < names_->processes(); ++p) {
-    if (Decider() == names_->own()) Tell(p, WireFrame::kFail, {settled_});
-  }
+  for (int p = 0; tells && p < names_->processes(); ++p) Tell(p, WireFrame::kFail, {settled_});
   device_->Fail(settled_);
   settles_.notify_all();
 }
@@ -188,12 +198,16 @@ void WireFailure::Come(WireConnection* from) {
   const WireHeader& header = from->header();
   switch (header.kind) {
     case WireFrame::kNoticed:
-      // The sender takes the processes before this one for lost.
-      for (int p = 0; p < names_->own(); ++p) silent_[p] = true;
+      // The sender takes the deciders before this one for lost.
+      for (const int p : deciders_) {
+        if (p == names_->own()) break;
+        silent_[p] = true;
+      }
       return Notice({StatusOf(header.index, from->text()), header.peer,
                      header.to < 0 ? std::vector<int>() : std::vector<int>{header.to}});
     case WireFrame::kFail:
-      return Settle(StatusOf(header.index, from->text()));
+      // A decider tells all; another process only its peers.
+      return Settle(StatusOf(header.index, from->text()), !IsDecider(from->process()));
     case WireFrame::kAsk: {
       Outgoing answer;
       answer.header.kind = WireFrame::kAnswer;
@@ -201,7 +215,7 @@ void WireFailure::Come(WireConnection* from) {
       return from->Put(std::move(answer));
     }
     case WireFrame::kAnswer:
-      answers_[from->process()] = UnpackAnswer(from->text(), names_->ranks());
+      inquiry_.answers[from->process()] = UnpackAnswer(from->text(), names_->ranks());
       return;
     default:
       return;
@@ -212,7 +226,7 @@ void WireFailure::CheckDeadlines() {
   if (settled()) return;
   if (noticed_.status.ok()) return NoticeLateMessage();
   TellDecider();
-  if (asked_) return EndInquiry();
+  if (inquiry_.begun) return EndInquiry();
   if (NowNs() < noticed_ns_ + deadlines_.decide_ms * 1'000'000) return;
   silent_[told_] = true;
   noticed_ns_ = NowNs();
@@ -222,11 +236,8 @@ void WireFailure::CheckDeadlines() {
 void WireFailure::NoticeLateMessage() {
   if (deadlines_.wait_ms == 0) return;
   const int64_t before_ns = NowNs() - deadlines_.wait_ms * 1'000'000;
-  std::optional<WireLanes::WaitingEnd> late;
-  lanes_->ForWaitingEnds([&](const WireLanes::WaitingEnd& end) {
-    if (end.since_ns <= before_ns && (!late || end.since_ns < late->since_ns)) late = end;
-  });
-  if (!late) return;
+  const std::optional<WireLanes::WaitingEnd> late = lanes_->Oldest();
+  if (!late || late->since_ns > before_ns) return;
   Notice({absl::DeadlineExceededError(absl::StrCat(
       names_->NameOfRank(late->rank), " waited ", static_cast<double>(deadlines_.wait_ms) / 1000,
       " s in ", DescribeWithAction(*late->call), " for ", names_->NameOfRank(late->peer)))});

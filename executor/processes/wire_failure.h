@@ -1,10 +1,12 @@
 // The failure of a run of several processes: which process notices it, which decides what it is,
 // and which are told.
 //
-// Failures may be noticed in several places at once. The first process that has not left decides
-// which one is the run's: the first that it has noticed or was told of. If a rank waited too long
-// or a process died, it asks all others what they know before it decides. If it does not decide in
-// time, the next process does. The failure is settled once, and never changes afterwards.
+// Failures may be noticed in several places at once. The first of the deciders (wire_peers.h) that
+// has not left decides which one is the run's: the first that it has noticed or was told of. If a
+// rank waited too long or a process died, it asks all others what they know before it decides. If
+// it does not decide in time, the next decider does. Where none is left, each process settles what
+// it knows, and tells its peers, which hand it on. The failure is settled once, and never changes
+// afterwards.
 #pragma once
 
 #include <chrono>
@@ -14,6 +16,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -40,6 +43,8 @@ class WireFailure {
   WireFailure(const ProcessNames* names, const WireDeadlines& deadlines, CpuDevice* device,
               std::deque<WireConnection>* connections, const WireLanes* lanes);
 
+  // All processes are known, and who of them decides.
+  void SetDeciders(std::vector<int> deciders) { deciders_ = std::move(deciders); }
   // The run's failure, once it is settled.
   const absl::Status& status() const { return settled_; }
   bool settled() const { return !settled_.ok(); }
@@ -66,10 +71,12 @@ class WireFailure {
 
  private:
   int Decider() const;
+  bool IsDecider(int process) const;
   void TellDecider();
   void Decide();
   void EndInquiry();
-  void Settle(absl::Status status);
+  bool IsAsked();
+  void Settle(absl::Status status, bool tells);
   void Tell(int process, WireFrame kind, const Trouble& trouble);
   void NoticeLateMessage();
   WireAnswer OwnAnswer() const;
@@ -86,10 +93,16 @@ class WireFailure {
   std::condition_variable settles_;
   Trouble noticed_;  // before the failure is settled
   int64_t noticed_ns_ = 0;
-  int told_ = -1;                                   // the process that decides, once told
-  bool asked_ = false;                              // this process decides, and has asked all
-  std::vector<bool> silent_;                        // by process: did not decide in time
-  std::vector<std::optional<WireAnswer>> answers_;  // by process
+  int told_ = -1;              // the process that decides, once told
+  std::vector<int> deciders_;  // in their order; none before all processes are known
+  std::vector<bool> silent_;   // by process: did not decide in time
+  // This process decides, and has asked all others.
+  struct Inquiry {
+    bool begun = false;
+    size_t done = 0;                                 // all before have answered, or cannot
+    std::vector<std::optional<WireAnswer>> answers;  // by process
+  };
+  Inquiry inquiry_;
 };
 
 }  // namespace stringline

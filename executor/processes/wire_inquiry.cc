@@ -22,18 +22,22 @@ std::string PrintDuration(int64_t ns) {
   return absl::StrFormat("%.1f s", static_cast<double>(ns) / kSecond);
 }
 
-const RankState* StateOf(const WireAnswers& answers, int rank) {
+// By rank; null: not known.
+using States = std::vector<const RankState*>;
+
+States StatesOf(const WireAnswers& answers) {
+  States states(answers.names.size(), nullptr);
   for (const RankState& state : answers.all.states) {
-    if (state.rank == rank) return &state;
+    if (states[state.rank] == nullptr) states[state.rank] = &state;
   }
-  return nullptr;
+  return states;
 }
 
 // For each rank the wait that blocks its next action, or else its longest wait, or null.
-std::vector<const RankWait*> WaitByRank(const WireAnswers& answers) {
+std::vector<const RankWait*> WaitByRank(const WireAnswers& answers, const States& states) {
   std::vector<const RankWait*> by_rank(answers.names.size(), nullptr);
   const auto holds_up = [&](const RankWait& wait) {
-    const RankState* const state = StateOf(answers, wait.rank);
+    const RankState* const state = states[wait.rank];
     return state != nullptr && state->needs >= 0 && wait.action == state->needs;
   };
   for (const RankWait& wait : answers.all.waits) {
@@ -50,10 +54,7 @@ std::string DescribeWait(const WireAnswers& answers, const RankWait& wait,
                       " for ", awaited, " in ", wait.call);
 }
 
-bool Computes(const WireAnswers& answers, int rank) {
-  const RankState* const state = StateOf(answers, rank);
-  return state != nullptr && state->computes;
-}
+bool Computes(const RankState* state) { return state != nullptr && state->computes; }
 
 bool IsAmong(int rank, const std::vector<int>& ranks) {
   return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
@@ -94,13 +95,13 @@ std::optional<WireAnswer> UnpackAnswer(absl::string_view bytes, int ranks) {
   const auto parts = Unpack(bytes);
   if (!parts || parts->size() % kRecordFields != 0) return std::nullopt;
   WireAnswer answer;
+  std::vector<int> place(ranks, -1);  // by rank
   const auto state_of = [&](int rank) -> RankState& {
-    for (RankState& state : answer.states) {
-      if (state.rank == rank) return state;
+    if (place[rank] < 0) {
+      place[rank] = static_cast<int>(answer.states.size());
+      answer.states.emplace_back().rank = rank;
     }
-    RankState& state = answer.states.emplace_back();
-    state.rank = rank;
-    return state;
+    return answer.states[place[rank]];
   };
   for (size_t i = 0; i < parts->size(); i += kRecordFields) {
     const std::string &what = (*parts)[i], &name = (*parts)[i + 5];
@@ -139,8 +140,9 @@ void WireAnswers::Add(const WireAnswer& answer) {
 
 std::string DescribeKnown(const WireAnswers& answers, const std::vector<int>& ranks) {
   std::string text;
+  const States states = StatesOf(answers);
   for (const int rank : ranks) {
-    const RankState* const state = StateOf(answers, rank);
+    const RankState* const state = states[rank];
     if (state == nullptr || state->completed.empty()) continue;
     absl::StrAppend(&text, "; ", answers.names[rank], " completed ", state->completed, " last, ",
                     PrintDuration(state->ago_ns), " ago");
@@ -158,10 +160,11 @@ std::string DescribeKnown(const WireAnswers& answers, const std::vector<int>& ra
 }
 
 std::string DescribeDoing(const WireAnswers& answers, const std::vector<int>& ranks) {
-  const auto computes = [&](int rank) { return Computes(answers, rank); };
+  const States states = StatesOf(answers);
+  const auto computes = [&](int rank) { return Computes(states[rank]); };
   const auto busy = std::find_if(ranks.begin(), ranks.end(), computes);
   const int rank = busy == ranks.end() ? ranks[0] : *busy;
-  const RankState* const state = StateOf(answers, rank);
+  const RankState* const state = states[rank];
   const std::string& name = answers.names[rank];
   if (!answers.answered[rank]) {
     return name + " does not answer: its process was stopped, or its host is lost";
@@ -173,7 +176,8 @@ std::string DescribeDoing(const WireAnswers& answers, const std::vector<int>& ra
 }
 
 std::string DescribeBlame(const WireAnswers& answers) {
-  const std::vector<const RankWait*> waits = WaitByRank(answers);
+  const States states = StatesOf(answers);
+  const std::vector<const RankWait*> waits = WaitByRank(answers, states);
   const RankWait* wait = nullptr;
   for (const RankWait* const of : waits) {
     if (of != nullptr && (wait == nullptr || of->waited_ns > wait->waited_ns)) wait = of;
@@ -185,7 +189,7 @@ std::string DescribeBlame(const WireAnswers& answers) {
     const int peer = wait->peer;
     // A rank that neither waits for a rank nor computes is in an exchange of the hosts, in which it
     // waits for the process that does not answer.
-    if (answers.answered[peer] && waits[peer] == nullptr && !Computes(answers, peer)) {
+    if (answers.answered[peer] && waits[peer] == nullptr && !Computes(states[peer])) {
       const auto silent = std::find(answers.answered.begin(), answers.answered.end(), false);
       if (silent != answers.answered.end()) {
         const auto rank = static_cast<int>(silent - answers.answered.begin());
@@ -195,7 +199,7 @@ std::string DescribeBlame(const WireAnswers& answers) {
       }
     }
     // A computing rank may wait for the next message already: this wait does not block the rank.
-    if (!answers.answered[peer] || waits[peer] == nullptr || Computes(answers, peer)) {
+    if (!answers.answered[peer] || waits[peer] == nullptr || Computes(states[peer])) {
       return absl::StrCat(DescribeDoing(answers, {peer}), DescribeWait(answers, *wait, "it"),
                           DescribeKnown(answers, {peer}));
     }

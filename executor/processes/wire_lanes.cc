@@ -8,45 +8,75 @@
 
 #include "absl/strings/str_cat.h"
 #include "schedlang/base/clock.h"
+#include "schedlang/base/sl_check.h"
 
 namespace stringline {
 
 int WireLanes::NewGroup(absl::Span<const int> ranks) {
   Members& members = groups_.emplace_back();
-  members.ranks.assign(ranks.begin(), ranks.end());
-  members.lanes.resize(ranks.size() * ranks.size());
+  members.seats.assign(ranks.size(), -1);
+  size_t here = 0;
+  for (size_t m = 0; m < ranks.size(); ++m) {
+    if (names_->IsHere(ranks[m])) members.seats[m] = static_cast<int>(here++);
+  }
+  if (here > 0) members.ranks.assign(ranks.begin(), ranks.end());
+  members.lanes.resize(2 * here * ranks.size());
   return static_cast<int>(groups_.size()) - 1;
+}
+
+void WireLanes::Append(Ends::Queue* queue, End end) {
+  end.since_ns = NowNs();
+  end.first = queue->empty();
+  end.older = newest_;
+  const int at = ends_.Push(queue, end);
+  (newest_ < 0 ? oldest_ : ends_.at(newest_).newer) = at;
+  newest_ = at;
+}
+
+// The first of the queue waits no more.
+void WireLanes::Take(Ends::Queue* queue) {
+  const End end = ends_.Pop(queue);
+  (end.older < 0 ? oldest_ : ends_.at(end.older).newer) = end.newer;
+  (end.newer < 0 ? newest_ : ends_.at(end.newer).older) = end.older;
+  if (!queue->empty()) ends_.at(queue->first).first = true;
+}
+
+WireConnection& WireLanes::ConnectionOf(int group, int member) {
+  WireConnection& connection = (*connections_)[names_->ProcessOf(groups_[group].ranks[member])];
+  SL_CHECK(connection.opened()) << "group " << group << " was said not to talk to member "
+                                << member;
+  return connection;
 }
 
 absl::Status WireLanes::PostSend(int group, const Transfer& send, int waiting) {
   Lane& lane = LaneOf(group, send.from, send.to);
-  lane.sends.push_back({send, waiting, NowNs()});
-  if (names_->IsHere(groups_[group].ranks[send.to])) return MeetHere(group, lane);
+  Append(&lane.sends, {.transfer = send, .group = group, .sends = true, .waiting = waiting});
+  if (groups_[group].seats[send.to] >= 0) return MeetHere(group, lane);
   return MeetReady(group, lane);
 }
 
 absl::Status WireLanes::PostReceive(int group, const Transfer& receive, int waiting) {
   Lane& lane = LaneOf(group, receive.from, receive.to);
-  lane.receives.push_back({receive, waiting, NowNs()});
-  const int process = names_->ProcessOf(groups_[group].ranks[receive.from]);
-  if (process == names_->own()) return MeetHere(group, lane);
+  Append(&lane.receives, {.transfer = receive, .group = group, .waiting = waiting});
+  if (groups_[group].seats[receive.from] >= 0) return MeetHere(group, lane);
   const Call& call = *receive.call;
-  (*connections_)[process].Put({{.kind = WireFrame::kReady,
-                                 .call = call.kind,
-                                 .group = group,
-                                 .from = receive.from,
-                                 .to = receive.to,
-                                 .peer = call.peer,
-                                 .bytes = call.bytes,
-                                 .index = call.name.index,
-                                 .shape = ShapeOfRows(call),
-                                 .room = receive.target == nullptr ? -1 : receive.bytes}});
+  ConnectionOf(group, receive.from)
+      .Put({{.kind = WireFrame::kReady,
+             .call = call.kind,
+             .group = group,
+             .from = receive.from,
+             .to = receive.to,
+             .peer = call.peer,
+             .bytes = call.bytes,
+             .index = call.name.index,
+             .shape = ShapeOfRows(call),
+             .room = receive.target == nullptr ? -1 : receive.bytes}});
   return absl::OkStatus();
 }
 
 absl::Status WireLanes::MeetHere(int group, Lane& lane) {
   if (lane.sends.empty() || lane.receives.empty()) return absl::OkStatus();
-  const End send = lane.sends.front(), receive = lane.receives.front();
+  const End send = ends_.Front(lane.sends), receive = ends_.Front(lane.receives);
   const Call &sent = *send.transfer.call, &received = *receive.transfer.call;
   if (!MatchCalls(sent, received).ok()) {
     const std::vector<int>& ranks = groups_[group].ranks;
@@ -57,8 +87,8 @@ absl::Status WireLanes::MeetHere(int group, Lane& lane) {
   if (!receive.transfer.Takes(send.transfer.bytes)) {
     return CountsDiffer(group, send.transfer, receive.transfer.bytes);
   }
-  lane.sends.erase(lane.sends.begin());
-  lane.receives.erase(lane.receives.begin());
+  Take(&lane.sends);
+  Take(&lane.receives);
   if (send.transfer.source != nullptr && receive.transfer.target != nullptr) {
     std::memcpy(receive.transfer.target, send.transfer.source, send.transfer.bytes);
   }
@@ -70,11 +100,11 @@ absl::Status WireLanes::MeetHere(int group, Lane& lane) {
 // The bytes go when the receiver is ready; when they are written the send is done.
 absl::Status WireLanes::MeetReady(int group, Lane& lane) {
   if (lane.sends.empty() || lane.ready.empty()) return absl::OkStatus();
-  const End send = lane.sends.front();
-  const WireHeader ready = lane.ready.front();
+  const End send = ends_.Front(lane.sends);
+  const WireHeader ready = readies_.Front(lane.ready);
   const Transfer& of = send.transfer;
   const std::vector<int>& ranks = groups_[group].ranks;
-  WireConnection& receiver = (*connections_)[names_->ProcessOf(ranks[of.to])];
+  WireConnection& receiver = ConnectionOf(group, of.to);
   Call other = *of.call;  // as the receiver's is, but for its words
   other.kind = ready.call;
   other.peer = ready.peer;
@@ -93,8 +123,8 @@ absl::Status WireLanes::MeetReady(int group, Lane& lane) {
   Transfer receive = of;
   receive.bytes = ready.room;
   if (moves && !receive.Takes(of.bytes)) return CountsDiffer(group, of, ready.room);
-  lane.sends.erase(lane.sends.begin());
-  lane.ready.erase(lane.ready.begin());
+  Take(&lane.sends);
+  (void)readies_.Pop(&lane.ready);
   NoteEnded(group, of);
   header.kind = WireFrame::kData;
   header.length = moves ? of.bytes : 0;
@@ -121,17 +151,21 @@ absl::Status WireLanes::CountsDiffer(int group, const Transfer& send, int64_t ro
       names_->NameOfRank(ranks[send.to]), ", which expects ", room / row));
 }
 
-bool WireLanes::MayCome(const WireHeader& header, void** target) {
+bool WireLanes::MayCome(int process, const WireHeader& header, void** target) const {
   if (header.group < 0 || header.group >= static_cast<int>(groups_.size())) return false;
-  const auto members = static_cast<int>(groups_[header.group].ranks.size());
+  const Members& group = groups_[header.group];
+  const auto members = static_cast<int>(group.ranks.size());
   if (header.from < 0 || header.from >= members || header.to < 0 || header.to >= members) {
     return false;
   }
-  if (header.kind == WireFrame::kReady) return header.length == 0;
-  const Lane& lane = LaneOf(header);
+  const bool ready = header.kind == WireFrame::kReady;
+  const int here = ready ? header.from : header.to, there = ready ? header.to : header.from;
+  if (group.seats[here] < 0 || names_->ProcessOf(group.ranks[there]) != process) return false;
+  if (ready) return header.length == 0;
+  const Lane& lane = group.lanes[PlaceOfLane(group, header.from, header.to)];
   if (lane.receives.empty()) return false;  // no receiver was said to be ready
   if (header.kind == WireFrame::kDiffers) return true;
-  const Transfer& receive = lane.receives.front().transfer;
+  const Transfer& receive = ends_.Front(lane.receives).transfer;
   *target = receive.target;
   return header.kind == WireFrame::kData &&
          (header.length == 0 || (receive.target != nullptr && receive.Takes(header.length)));
@@ -140,17 +174,17 @@ bool WireLanes::MayCome(const WireHeader& header, void** target) {
 absl::Status WireLanes::Come(const WireHeader& header, const std::string& text) {
   Lane& lane = LaneOf(header);
   if (header.kind == WireFrame::kReady) {
-    lane.ready.push_back(header);
+    readies_.Push(&lane.ready, header);
     return MeetReady(header.group, lane);
   }
-  const End receive = lane.receives.front();
+  const End receive = ends_.Front(lane.receives);
   if (header.kind == WireFrame::kDiffers) {
     return absl::InvalidArgumentError(
         absl::StrCat(text, " met ", DescribeWithAction(*receive.transfer.call), " of ",
                      names_->NameOfRank(groups_[header.group].ranks[header.to])));
   }
   NoteEnded(header.group, receive.transfer);
-  lane.receives.erase(lane.receives.begin());
+  Take(&lane.receives);
   waits_->Done(receive.waiting);
   return absl::OkStatus();
 }

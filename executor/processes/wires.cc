@@ -3,16 +3,14 @@
 // then.
 #include "executor/processes/wires.h"
 
-#include <poll.h>
-
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "executor/engine/lost_process.h"
-#include "executor/processes/wire_connect.h"
 #include "schedlang/base/clock.h"
 #include "schedlang/base/status.h"
 #include "schedlang/base/threads.h"
@@ -32,9 +30,9 @@ void SpinOnce() {
 #endif
 }
 
-std::deque<WireConnection> Closed(int processes, WireWaits* waits, WakeEvent* wake) {
+std::deque<WireConnection> Closed(int processes, WireWaits* waits, WirePoll* poll) {
   std::deque<WireConnection> connections;
-  for (int p = 0; p < processes; ++p) connections.emplace_back(p, waits, wake);
+  for (int p = 0; p < processes; ++p) connections.emplace_back(p, waits, poll);
   return connections;
 }
 
@@ -45,8 +43,9 @@ Wires::Wires(CpuDevice* device, World* world, const WireSettings& settings)
       device_(device),
       settings_(settings),
       names_(*world),
-      waits_(device, &wake_),
-      connections_(Closed(world->processes(), &waits_, &wake_)),
+      peers_(&names_),
+      waits_(device, poll_.wake()),
+      connections_(Closed(world->processes(), &waits_, &poll_)),
       lanes_(&names_, &connections_, &waits_),
       failure_(&names_, settings, device, &connections_, &lanes_) {}
 
@@ -60,7 +59,7 @@ void Wires::Stop() {
     }
     stopping_ = true;
   }
-  wake_.Wake();
+  poll_.wake()->Wake();
   for (std::thread& thread : thread_) thread.join();
   thread_.clear();
 }
@@ -72,33 +71,45 @@ Wires::Lock Wires::Take() {
   return lock;
 }
 
-int Wires::NewGroup(absl::Span<const int> ranks) {
+int Wires::NewGroup(absl::Span<const int> ranks, absl::Span<const MemberPair> talks) {
   const Lock lock(mutex_);
+  peers_.NoteGroup(ranks, talks);
   return lanes_.NewGroup(ranks);
 }
 
 absl::Status Wires::Connect() {
   if (world_->processes() == 1) return absl::OkStatus();
-  if (!connected_) {
-    absl::Status status = Open();
-    if (status.ok()) status = StartReading();
-    if (!status.ok()) {
-      world_->Fail(status);
-      return status;
-    }
-    connected_ = true;
+  absl::Status status = connected_ ? absl::OkStatus() : poll_.Open();
+  if (status.ok()) status = ConnectPeers();
+  if (status.ok() && !connected_) status = StartReading();
+  if (!status.ok()) {
+    world_->Fail(status);
+    return status;
   }
+  connected_ = true;
   // No process sends before all have made their groups.
   return world_->Exchange("").status();
 }
 
-absl::Status Wires::Open() {
+absl::Status Wires::ConnectPeers() {
+  const auto missing = [this] {
+    const Lock lock(mutex_);
+    failure_.SetDeciders(DecidersOf(names_));
+    std::vector<bool> all = peers_.All();
+    for (size_t p = 0; p < all.size(); ++p) all[p] = all[p] && !connections_[p].opened();
+    return all;
+  };
+  const auto open = [this](int process, int fd) {
+    const Lock lock(mutex_);
+    connections_[process].Open(fd);
+  };
   const int64_t most_ms = ConnectMs();
+  std::vector<int> late;
   const absl::Status status =
-      ConnectProcesses(world_, settings_.proof, most_ms, &names_, &connections_);
+      ConnectProcesses(world_, settings_.proof, most_ms, &names_, {missing, open}, &late);
   // A failure of the exchange before it names who is late itself.
-  const bool late = absl::IsDeadlineExceeded(status) && !IsLost(status);
-  return late ? LateToConnect(most_ms, status) : status;
+  if (!absl::IsDeadlineExceeded(status) || IsLost(status)) return status;
+  return LateToConnect(most_ms, std::move(late));
 }
 
 // Sooner than those lose patience who are connected already, and wait in an exchange.
@@ -108,31 +119,22 @@ int64_t Wires::ConnectMs() const {
 }
 
 // A process that did not connect was stopped, or still waits for the addresses from process 0.
-absl::Status Wires::LateToConnect(int64_t most_ms, const absl::Status& status) {
+absl::Status Wires::LateToConnect(int64_t most_ms, std::vector<int> late) {
   const absl::Status told = world_->state();
   if (!told.ok()) return told;
-  const auto late_from = [&](int begin) {
-    std::vector<std::string> late;
-    for (int p = begin; p < names_.processes(); ++p) {
-      if (p != names_.own() && connections_[p].fd() < 0) late.push_back(names_.NameOf(p));
-    }
-    return late;
-  };
-  std::vector<std::string> late = late_from(0);
-  if (late.empty()) return status;
   std::string cause;
   if (!world_->FirstAnswers(settings_.ask_ms)) {
     cause = absl::StrCat(names_.NameOf(0),
                          " does not answer: its process was stopped, or its host is lost; ");
-    if (late.size() > 1) late = late_from(1);
+    if (late.size() > 1 && late[0] == 0) late.erase(late.begin());
   }
+  const auto name = [this](std::string* text, int p) { text->append(names_.NameOf(p)); };
   return AsLost(absl::DeadlineExceededError(absl::StrCat(
-      cause, absl::StrJoin(late, ", "), " did not connect to ", names_.NameOf(names_.own()),
+      cause, absl::StrJoin(late, ", ", name), " did not connect to ", names_.NameOf(names_.own()),
       " within ", static_cast<double>(most_ms) / 1000, " s")));
 }
 
 absl::Status Wires::StartReading() {
-  SL_RETURN_IF_ERROR(wake_.Open());
   return StartThreads(
       1, [this] { Loop(); }, &thread_);
 }
@@ -187,7 +189,7 @@ bool Wires::BeginFrame(WireConnection* from) {
       break;
     default: {
       void* target = nullptr;
-      if (!lanes_.MayCome(header, &target)) return false;
+      if (!lanes_.MayCome(from->process(), header, &target)) return false;
       from->SetTarget(target);
       if (header.kind != WireFrame::kDiffers) return true;
     }
@@ -218,35 +220,32 @@ void Wires::Read(WireConnection* connection) {
 }
 
 void Wires::Loop() {
-  std::vector<pollfd> waiting(connections_.size() + 1);
   int64_t goodbye_ns = 0;
+  bool reading = true;
   for (;;) {
     int64_t due_ns = 0;
     {
       const Lock lock(mutex_);
       due_ns = waits_.EndHolds();
-      bool unsent = false;
-      for (size_t p = 0; p < connections_.size(); ++p) {
-        const bool writes = connections_[p].unsent();
-        unsent = unsent || writes;
-        waiting[p] = {reads() || writes ? connections_[p].fd() : -1,
-                      static_cast<short>((reads() ? POLLIN : 0) | (writes ? POLLOUT : 0)), 0};
+      if (reading && !reads()) {
+        reading = false;
+        for (WireConnection& connection : connections_) connection.StopReading();
       }
       if (stopping_) {
         if (goodbye_ns == 0) goodbye_ns = NowNs() + kGoodbyeNs;
+        const bool unsent =
+            std::any_of(connections_.begin(), connections_.end(),
+                        [](const WireConnection& connection) { return connection.unsent(); });
         if (!unsent || NowNs() > goodbye_ns) return;
       }
     }
-    waiting.back() = {wake_.fd(), POLLIN, 0};
-    const int64_t sleep_ns =
-        due_ns == 0 ? kLookNs : std::clamp<int64_t>(due_ns - NowNs(), 0, kLookNs);
-    const timespec longest = {0, sleep_ns};
-    (void)ppoll(waiting.data(), waiting.size(), &longest, nullptr);
-    if (waiting.back().revents != 0) wake_.Clear();
+    const absl::Span<const WirePoll::Ready> ready =
+        poll_.Wait(due_ns == 0 ? kLookNs : std::clamp<int64_t>(due_ns - NowNs(), 0, kLookNs));
     const Lock lock(mutex_);
-    for (size_t p = 0; p < connections_.size(); ++p) {
-      if ((waiting[p].revents & POLLOUT) != 0) connections_[p].Write();
-      if ((waiting[p].revents & (POLLIN | POLLHUP | POLLERR)) != 0) Read(&connections_[p]);
+    for (const auto [process, events] : ready) {
+      WireConnection& connection = connections_[process];
+      if ((events & EPOLLOUT) != 0) connection.Write();
+      if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) Read(&connection);
     }
     failure_.CheckDeadlines();
   }

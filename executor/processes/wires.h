@@ -1,5 +1,5 @@
 // Messages between members of groups that live in several processes: a TCP connection for every two
-// processes, and a thread that reads them all.
+// processes whose ranks exchange something (wire_peers.h), and a thread that reads them all.
 //
 // A message moves when both ends have come to it. The receiving process reports its member as
 // ready; the sending process answers with the bytes, straight out of the sender's memory into the
@@ -30,11 +30,12 @@
 #include "executor/engine/rank_states.h"
 #include "executor/engine/world.h"
 #include "executor/processes/process_names.h"
-#include "executor/processes/wake_event.h"
 #include "executor/processes/wire_connect.h"
 #include "executor/processes/wire_connection.h"
 #include "executor/processes/wire_failure.h"
 #include "executor/processes/wire_lanes.h"
+#include "executor/processes/wire_peers.h"
+#include "executor/processes/wire_poll.h"
 #include "executor/processes/wire_waits.h"
 
 namespace stringline {
@@ -53,10 +54,12 @@ class Wires : protected WireReader {
   Wires(const Wires&) = delete;
   Wires& operator=(const Wires&) = delete;
 
-  // A group of these ranks, by its number. All processes make the same ones in the same order.
-  int NewGroup(absl::Span<const int> ranks);
-  // Connects the processes, the first time, and waits until all have made their groups. All call
-  // it. Errors: those of Open; ResourceExhausted if the system starts no thread.
+  // A group of these ranks, by its number; `talks` as in Groups::New. All processes make the same
+  // ones in the same order.
+  int NewGroup(absl::Span<const int> ranks, absl::Span<const MemberPair> talks);
+  // Opens the connections that the groups need and that are not there yet, and waits until all have
+  // made their groups. All call it. Errors: those of ConnectPeers; ResourceExhausted if the system
+  // starts no thread.
   absl::Status Connect();
 
   bool IsHere(int rank) const { return names_.IsHere(rank); }
@@ -77,8 +80,8 @@ class Wires : protected WireReader {
  protected:
   using Lock = std::unique_lock<std::mutex>;
 
-  // Opens all connections. Over TCP the errors are those of ConnectProcesses.
-  virtual absl::Status Open();
+  // Opens the connections that are missing. Over TCP the errors are those of ConnectProcesses.
+  virtual absl::Status ConnectPeers();
   // Carries frames until `stopping_`, and then for a while until they are sent.
   virtual void Loop();
   // Says goodbye and ends the loop; called first by the destructor of whoever overrides it.
@@ -101,10 +104,11 @@ class Wires : protected WireReader {
   CpuDevice* const device_;
   const WireSettings settings_;
   ProcessNames names_;
+  WirePeers peers_;
   bool connected_ = false;
 
   std::mutex mutex_;
-  WakeEvent wake_;
+  WirePoll poll_;
   WireWaits waits_;
   std::deque<WireConnection> connections_;  // by process; this process's own is never opened
   WireLanes lanes_;
@@ -112,7 +116,7 @@ class Wires : protected WireReader {
   bool stopping_ = false;
 
  private:
-  absl::Status LateToConnect(int64_t most_ms, const absl::Status& status);
+  absl::Status LateToConnect(int64_t most_ms, std::vector<int> late);
   absl::Status StartReading();
 
   std::vector<std::thread> thread_;  // the reading thread; none before Connect

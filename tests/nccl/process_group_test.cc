@@ -520,10 +520,11 @@ class FirstExchange final : public World {
   bool first_ = true;
 };
 
-// The processes connect after an exchange of addresses; `behind` follows it in each.
-Said Connect(
-    int processes, WaitingProcesses* stops,
-    const std::function<FirstExchange::Result(int process, FirstExchange::Result)>& behind) {
+// The processes connect after an exchange of addresses; `behind` follows it in each. Who talks with
+// whom: as in Groups::New.
+Said Connect(int processes, WaitingProcesses* stops,
+             const std::function<FirstExchange::Result(int process, FirstExchange::Result)>& behind,
+             const std::vector<MemberPair>& talks = {}) {
   ProcessRun run;
   run.processes = run.ranks = processes;
   run.wires.wait_ms = run.exchange_ms = 2000;
@@ -535,7 +536,7 @@ Said Connect(
     ProcessGroups groups(device.get(), &watched, run.wires);
     std::vector<int> all(processes);
     std::iota(all.begin(), all.end(), 0);
-    (void)groups.New(all);
+    (void)groups.New(all, talks);
     const absl::Status status = groups.Connect();
     stops->HasEnded();
     return absl::StrCat(IsLost(status) ? "lost: " : "", StatusText(status));
@@ -560,6 +561,26 @@ TEST(ProcessGroups, OneThatStandsStillInConnectIsNamed) {
       if (p == stopped) continue;
       EXPECT_TRUE(absl::StartsWith(said[p], late)) << said[p] << late;
     }
+  }
+}
+
+// The same in a chain, by those too that are not connected to it: process 7 hears it from others.
+TEST(ProcessGroups, OneThatStandsStillInConnectIsNamedByAll) {
+  WaitingProcesses stops(7);
+  std::vector<MemberPair> chain;
+  for (int m = 0; m < 7; ++m) chain.push_back({m, m + 1});
+  const Said said = Connect(
+      8, &stops,
+      [&](int process, FirstExchange::Result result) {
+        if (process == 4) stops.StandStill();
+        return result;
+      },
+      chain);
+  for (int p = 0; p < 8; ++p) {
+    if (p == 4) continue;
+    EXPECT_TRUE(
+        absl::StartsWith(said[p], "lost: DEADLINE_EXCEEDED: rank 4 here did not connect to rank "))
+        << said[p];
   }
 }
 

@@ -28,9 +28,9 @@
 #include "executor/processes/proof.h"
 #include "executor/processes/sockets.h"
 #include "executor/processes/tcp_world.h"
-#include "executor/processes/wake_event.h"
 #include "executor/processes/wire_connect.h"
 #include "executor/processes/wire_connection.h"
+#include "executor/processes/wire_poll.h"
 #include "executor/processes/wire_waits.h"
 #include "gtest/gtest.h"
 #include "schedlang/base/clock.h"
@@ -58,13 +58,21 @@ TcpWorldSettings SecretSettings(int process, int processes, int port) {
 // Returns "sum" and their sum, or an error.
 std::string SumOverWires(World* world, const TcpWorldSettings& settings) {
   const auto device = *CpuDevice::Make(1);
-  WakeEvent wake;
-  WireWaits waits(device.get(), &wake);
+  WirePoll set;
+  WireWaits waits(device.get(), set.wake());
   std::deque<WireConnection> wires;
-  for (int p = 0; p < world->processes(); ++p) wires.emplace_back(p, &waits, &wake);
+  for (int p = 0; p < world->processes(); ++p) wires.emplace_back(p, &waits, &set);
   ProcessNames names(*world);
-  const absl::Status status = ConnectProcesses(
-      world, {settings.identity.secret, settings.identity.nonce}, settings.join_ms, &names, &wires);
+  const auto others = [&] {
+    std::vector<bool> all(static_cast<size_t>(world->processes()), true);
+    all[world->process()] = false;
+    return all;
+  };
+  const auto open = [&](int process, int fd) { wires[process].Open(fd); };
+  std::vector<int> late;
+  const absl::Status status =
+      ConnectProcesses(world, {settings.identity.secret, settings.identity.nonce}, settings.join_ms,
+                       &names, {others, open}, &late);
   if (!status.ok()) return StatusText(status);
   const int32_t own = world->process();
   for (const WireConnection& wire : wires) {
