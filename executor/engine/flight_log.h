@@ -1,6 +1,8 @@
 // The last commands of every rank, over all steps: the history of a run before a failure. A command
 // is an action of the plan, with the times at which its rank came to it and at which it ended.
 //
+// Any thread may read the log while a step runs, to explain a wait or to write records.
+//
 // The recorder holds the step under way. When the next step starts, its times move here, into rings
 // of fixed size: a step allocates nothing. Commands are those of this process's ranks, and in
 // process 0 also those of other ranks in steps whose times were gathered (Trainer::GatherTimes).
@@ -44,7 +46,10 @@ class FlightLog final : public RankStates {
   // True if a command begun by a rank of this process has not ended.
   bool HasUnfinished() const;
   bool HoldsRanksOf(int coordinate) const { return !local_.Of(coordinate).empty(); }
-  int64_t steps() const { return step_; }  // steps begun
+  int64_t steps() const {  // steps begun
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return step_;
+  }
   int coordinates() const { return static_cast<int>(recorders_.size()); }
 
  private:
@@ -77,10 +82,10 @@ class FlightLog final : public RankStates {
   const std::vector<Recorder*> recorders_;
   const LocalRanks& local_;
   const Device* const device_;
-  int64_t step_ = 0;
   std::vector<ActionTimes> known_;  // room for a rank's actions
   mutable std::mutex mutex_;        // guards the members below
-  std::vector<Ring> rings_;         // by rank of the mesh
+  int64_t step_ = 0;
+  std::vector<Ring> rings_;  // by rank of the mesh
   Doing doing_;
 };
 

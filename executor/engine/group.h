@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -190,6 +191,11 @@ class Groups {
   // Sets the source of the ranks' states for messages; null: states are gone, and names in calls
   // may no longer be printed.
   virtual void TellStates(const RankStates* /*states*/) {}
+  // Wishes for records of the run under way. AskForRecords sends wish `number` to all other
+  // processes; `asked` is called with the number of each new wish of another process, on a thread
+  // that must not wait. Any thread, at any time. Groups without a thread of their own tell nobody.
+  virtual void AskForRecords(int64_t /*number*/) {}
+  virtual void OnAskForRecords(std::function<void(int64_t number)> /*asked*/) {}
   // True if a sum buffers the other members' shares in host memory: as many as there are members,
   // each of the size of the largest slice.
   virtual bool SumsTakeMemory() const { return false; }

@@ -45,6 +45,7 @@ ActionTimes LookAt(const CommandTimes& times) {
 Recorder::Recorder(const Plan& lowered) : times_(lowered.actions.size()) {}
 
 void Recorder::StartStep(int64_t now_ns) {
+  const std::lock_guard<std::mutex> lock(mutex_);
   step_start_ns_ = now_ns;
   for (CommandTimes& times : times_) Forget(&times);
   for (RecordedPart& part : parts_) Forget(&part.times);
@@ -72,6 +73,7 @@ void Recorder::LookAtPart(uint32_t action, const CommandTimes& times, uint32_t b
 }
 
 void Recorder::Look(uint32_t begin, uint32_t end, absl::Span<ActionTimes> known) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
   known = known.subspan(0, end - begin);
   for (uint32_t i = begin; i < end; ++i) known[i - begin] = LookAt(times_[i]);
   if (parts_.empty() && pieces_.empty()) return;
@@ -87,10 +89,12 @@ void Recorder::Look(uint32_t begin, uint32_t end, absl::Span<ActionTimes> known)
 }
 
 CommandTimes* Recorder::AddPart(size_t index, LayerPart part, const CommandTimes* awaited) {
+  const std::lock_guard<std::mutex> lock(mutex_);
   return &parts_.emplace_back(RecordedPart{static_cast<uint32_t>(index), part, {}, awaited}).times;
 }
 
 CommandTimes* Recorder::AddPiece(size_t index, const CommandTimes* awaited) {
+  const std::lock_guard<std::mutex> lock(mutex_);
   return &pieces_[static_cast<uint32_t>(index)].emplace_back(RecordedPiece{{}, awaited}).times;
 }
 
@@ -144,6 +148,7 @@ void Recorder::Pack(const Plan& lowered, absl::Span<const RankId> ranks, int64_t
 
 void Recorder::Take(const Plan& lowered, absl::Span<const RankId> ranks, int64_t ahead_ns,
                     NumberReader* numbers) {
+  const std::lock_guard<std::mutex> lock(mutex_);
   for (const RankId rank : ranks) {
     for (uint32_t i = lowered.first[rank.value]; i < lowered.first[rank.value + 1]; ++i) {
       times_[i] = Moved(numbers->Take<CommandTimes>(), ahead_ns);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <mutex>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -51,8 +52,8 @@ class Recorder {
   CommandTimes* AddPiece(size_t index, const CommandTimes* awaited);
   // The end of a message is the arrival of its bytes; a message has no recorded start.
 
-  // Reads the times of plan.actions[begin .. end) into known[0 .. end - begin). From any thread
-  // while a step runs, for this process's ranks; between steps for all ranks.
+  // Reads the times of plan.actions[begin .. end) into known[0 .. end - begin). From any thread, at
+  // any time; of other processes' ranks the times last taken over in the step.
   void Look(uint32_t begin, uint32_t end, absl::Span<ActionTimes> known) const;
 
   // Packs the times of these ranks in the last step, as recorded here, for another process.
@@ -97,6 +98,8 @@ class Recorder {
   static CommandTimes Moved(const CommandTimes& times, int64_t by_ns);
   static RecordedPart Moved(const RecordedPart& part, int64_t by_ns);
   static InPieces Moved(InPieces one, int64_t by_ns);
+  // Guards the members below against Look on another thread. Streams write single times without it.
+  mutable std::mutex mutex_;
   std::vector<CommandTimes> times_;                       // by action
   std::deque<RecordedPart> parts_;                        // a deque: elements do not move
   std::map<uint32_t, std::deque<RecordedPiece>> pieces_;  // by action

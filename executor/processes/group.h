@@ -7,6 +7,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -88,6 +89,10 @@ class ProcessGroups final : public Groups {
   bool SumsTakeMemory() const override { return true; }
   absl::Status Agree(const absl::Status& status) override { return wires_->Agree(status); }
   void TellStates(const RankStates* states) override { wires_->TellStates(states); }
+  void AskForRecords(int64_t number) override { wires_->AskForRecords(number); }
+  void OnAskForRecords(std::function<void(int64_t)> asked) override {
+    wires_->OnAskForRecords(std::move(asked));
+  }
 
  private:
   CpuDevice* const device_;

@@ -23,6 +23,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
@@ -47,7 +48,9 @@ struct Identity {
   int port = 0;       // process 0's; both are only set in a run of several processes
   std::string nonce;  // the same in all processes of this start of the job, and in no other's
   std::string source = "one process";
-  Secret secret;  // of the run; FindIdentity leaves it to FindSecret
+  Secret secret;               // of the run; FindIdentity leaves it to FindSecret
+  int healed = 0;              // the times that the run has lost processes and gone on (healing.h)
+  std::vector<int> listeners;  // of process 0, if it listens already; closed by who joins
   // True if mpirun, or srun with PMIx, started the process: MPI needs neither address nor secret.
   bool knows_mpi = false;
   absl::Status no_address;  // the reason if such a process could not find process 0 over TCP

@@ -214,6 +214,13 @@ absl::StatusOr<int> ConnectTo(const std::string& host, int port, int64_t deadlin
   return absl::UnavailableError(std::strerror(errno));
 }
 
+Connected TryConnect(const std::string& host, int port, int64_t deadline_ns) {
+  errno = 0;
+  const absl::StatusOr<int> fd = ConnectTo(host, port, deadline_ns);
+  if (fd.ok()) return {*fd, false};
+  return {-1, errno == ECONNREFUSED};
+}
+
 std::string AddressText(const std::string& host, int port) {
   return host.find(':') == std::string::npos ? absl::StrCat(host, ":", port)
                                              : absl::StrCat("[", host, "]:", port);

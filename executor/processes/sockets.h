@@ -26,6 +26,12 @@ int AcceptFrom(int listener);
 // Unavailable names the address that did not answer, and the error. Name look-ups have no time
 // limit.
 absl::StatusOr<int> ConnectTo(const std::string& host, int port, int64_t deadline_ns);
+// The same once, for a look at whether anybody listens there.
+struct Connected {
+  int fd = -1;           // the caller's; -1: no connection
+  bool refused = false;  // by a host that has no listener there
+};
+Connected TryConnect(const std::string& host, int port, int64_t deadline_ns);
 // "[::1]:29500".
 std::string AddressText(const std::string& host, int port);
 std::string HostName();

@@ -120,7 +120,10 @@ std::string TcpWorld::NameOfRank(int rank) const {
 
 absl::Status TcpWorld::Gather() {
   const Identity& identity = settings_.identity;
-  SL_ASSIGN_OR_RETURN(std::vector<int> listeners, ListenOn(identity.host, identity.port));
+  std::vector<int> listeners = identity.listeners;
+  if (listeners.empty()) {
+    SL_ASSIGN_OR_RETURN(listeners, ListenOn(identity.host, identity.port));
+  }
   NoteTrouble(own_);
   {
     Newcomers newcomers(std::move(listeners), &identity.secret);

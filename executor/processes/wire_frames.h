@@ -21,7 +21,8 @@ enum class WireFrame : uint8_t {
   kFail,       // the failure of the run
   kAsk,        // for the receiver's waits, messages and states
   kAnswer,
-  kBye
+  kBye,
+  kRecord  // a wish for records of the run; `index` is its number
 };
 
 struct WireHeader {

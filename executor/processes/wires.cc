@@ -176,12 +176,35 @@ void Wires::TellStates(const RankStates* states) {
   if (states == nullptr) lanes_.ForgetEnded();
 }
 
+void Wires::AskForRecords(int64_t number) {
+  const Lock lock(mutex_);
+  (void)HandOnWish(number, -1);
+}
+
+void Wires::OnAskForRecords(std::function<void(int64_t)> asked) {
+  const Lock lock(mutex_);
+  wish_.asked = std::move(asked);
+}
+
+// Each process hands a wish on once: it reaches all that are connected in any way, past processes
+// that are stopped.
+bool Wires::HandOnWish(int64_t number, int from) {
+  if (number <= wish_.number) return false;
+  wish_.number = number;
+  for (WireConnection& connection : connections_) {
+    if (connection.process() == from) continue;
+    connection.Put({{.kind = WireFrame::kRecord, .index = number}});
+  }
+  return true;
+}
+
 bool Wires::BeginFrame(WireConnection* from) {
   const WireHeader& header = from->header();
   if (header.mark != kWireMark || header.length < 0) return false;
   switch (header.kind) {
     case WireFrame::kBye:
     case WireFrame::kAsk:
+    case WireFrame::kRecord:
       return header.length == 0;
     case WireFrame::kFail:
     case WireFrame::kNoticed:
@@ -207,6 +230,11 @@ void Wires::EndFrame(WireConnection* from) {
       return NoticeIf(lanes_.Come(from->header(), from->text()));
     case WireFrame::kBye:
       return from->NoteLeft();
+    case WireFrame::kRecord:
+      if (HandOnWish(from->header().index, from->process()) && wish_.asked) {
+        wish_.asked(from->header().index);
+      }
+      return;
     default:
       return failure_.Come(from);
   }

@@ -19,6 +19,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -76,6 +77,9 @@ class Wires : protected WireReader {
   absl::Status Agree(const absl::Status& status);
   // As Groups::TellStates.
   void TellStates(const RankStates* states);
+  // As Groups::AskForRecords and Groups::OnAskForRecords.
+  void AskForRecords(int64_t number);
+  void OnAskForRecords(std::function<void(int64_t)> asked);
 
  protected:
   using Lock = std::unique_lock<std::mutex>;
@@ -94,6 +98,8 @@ class Wires : protected WireReader {
   bool BeginFrame(WireConnection* from) override;
   void EndFrame(WireConnection* from) override;
   void Read(WireConnection* connection);
+  // Hands a new wish on to all but the process from which it came, or -1.
+  bool HandOnWish(int64_t number, int from);
   void NoticeIf(const absl::Status& status) {
     if (!status.ok()) failure_.Notice({status});
   }
@@ -114,6 +120,10 @@ class Wires : protected WireReader {
   WireLanes lanes_;
   WireFailure failure_;
   bool stopping_ = false;
+  struct {
+    int64_t number = 0;  // the last one's
+    std::function<void(int64_t)> asked;
+  } wish_;
 
  private:
   absl::Status LateToConnect(int64_t most_ms, std::vector<int> late);

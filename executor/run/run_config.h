@@ -64,8 +64,8 @@
 //                 has a unit
 //   transport     what carries messages between processes on CPUs, and what their hosts tell each
 //                 other: tcp, mpi, or auto [the default], mpi in processes that mpirun, or srun
-//                 with PMIx, has started if Open MPI can be loaded, else tcp. GPUs take NCCL and
-//                 tcp
+//                 with PMIx, has started if Open MPI can be loaded and the run has no `heal`, else tcp.
+//                 GPUs take NCCL and tcp
 //   nccl          messages between processes: min_ctas and max_ctas of a call [0: 2 for messages
 //                 and 8 for sums], free_sms, the SMs that products leave to calls [16], rows
 //                 [padded | counted], sums [ordered | nccl], capture [false], of steps with
@@ -89,6 +89,9 @@
 // `checkpoint` may be left out: {every: 200, folder: DIR, keep: 3} saves the state of the training
 // every so many steps and after SIGINT, SIGTERM, SIGHUP or SIGUSR1 in DIR/step-000200, …, and keeps
 // the newest (checkpoint/README.md).
+//
+// `heal` may be left out: {every: 1} keeps the state in memory after every so many steps, and where
+// a process is lost the copies of `mesh.data` without it go on (processes/healing.h).
 //
 // `metrics` may be left out: {every: 10, file: metrics.jsonl, prometheus: 9400, tensorboard: DIR}
 // notes loss, speed, and each rank's times and waits after every so many steps and after the last
@@ -200,6 +203,7 @@ struct RunConfig {
   std::string resume;         // not of the file: a checkpoint, a folder of them, or kResumeAuto;
                               // "": the run begins with its first step
   bool elastic = false;       // elastic, default false
+  int64_t heal_every = 0;     // heal.every; 0 (no section): the loss of a process ends the run
 
   DeviceKind device = DeviceKind::kAuto;           // device, default auto
   TransportKind transport = TransportKind::kAuto;  // transport, default auto

@@ -135,6 +135,7 @@ std::vector<Section> SectionsBesideTraining(RunConfig* config, RunWishes* wishes
         {"keep", &config->checkpoint.keep, 1, kMostCount, false}},
        nullptr,
        /*required=*/false},
+      {"heal", {{"every", &config->heal_every, 1, 1e9}}, nullptr, /*required=*/false},
       {"metrics",
        {{"every", &config->metrics.every, 1, 1e9},
         {"file", &config->metrics.file, 0, 0, false},

@@ -15,6 +15,9 @@
 namespace stringline {
 namespace {
 
+// The place of the state that is no checkpoint (ResumedRun::folder).
+constexpr char kFromMemory[] = "the state in memory";
+
 // Differs between any two starts of runs.
 std::string NewRunId() {
   std::random_device device;
@@ -72,7 +75,8 @@ absl::Status CheckSteps(const char* name, int64_t steps, const Plan& plan) {
 }
 
 absl::StatusOr<RunStart> StartRun(const RunConfig& config, const TrainingData& data,
-                                  Trainer* trainer, const AvailableMemory& before) {
+                                  Trainer* trainer, const AvailableMemory& before,
+                                  HeldState* held) {
   const bool takes = config.checkpoint.every > 0 && !config.evaluate.alone;
   std::unique_ptr<CheckpointFolder> folder;
   if (takes && IsFirst(trainer->world())) {
@@ -80,7 +84,10 @@ absl::StatusOr<RunStart> StartRun(const RunConfig& config, const TrainingData& d
   }
   CheckpointState now = StateOfRun(config, data, *trainer);
   RunStart start;
-  if (!config.resume.empty()) {
+  if (held != nullptr && held->goes_on()) {
+    SL_ASSIGN_OR_RETURN(HeldState::Restored restored, held->Restore(trainer));
+    start.resumed = {kFromMemory, restored.step, {}, std::move(restored.history)};
+  } else if (!config.resume.empty()) {
     SL_ASSIGN_OR_RETURN(start.resumed, ResumeRun(config, now, trainer));
   }
   if (start.resumed.folder.empty() && !config.model_export.empty()) {

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "executor/checkpoint/checkpoints.h"
+#include "executor/checkpoint/held_state.h"
 #include "executor/engine/available_memory.h"
 #include "executor/run/build_stages.h"
 #include "executor/run/copy_check.h"
@@ -71,6 +72,11 @@ class Run {
         before_(before),
         costs_(trainer_->plan()),
         copies_(trainer_.get()) {}
+  ~Run() {
+    if (hooks_.leave) hooks_.leave();
+  }
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
 
   absl::StatusOr<TrainResult> AllSteps() { return OrFailure(Steps()); }
 
@@ -91,7 +97,7 @@ class Run {
 
   absl::Status BeginAndStart() {
     if (evaluation_ != nullptr) SL_RETURN_IF_ERROR(Sequences().status());
-    SL_ASSIGN_OR_RETURN(start_, StartRun(config_, data_, trainer_.get(), before_));
+    SL_ASSIGN_OR_RETURN(start_, StartRun(config_, data_, trainer_.get(), before_, hooks_.held));
     history_ = start_.resumed.history;
     if (hooks_.start) {
       SL_RETURN_IF_ERROR(hooks_.start(*trainer_));
@@ -108,10 +114,12 @@ class Run {
     SL_RETURN_IF_ERROR(BeginAndStart());
     result_.steps = reported_steps_ = start_.resumed.step;
     SL_RETURN_IF_ERROR(copies_.Compare(start_.resumed.step));
+    SL_RETURN_IF_ERROR(HoldState(/*due=*/true));
     start_ns_ = reported_ns_ = NowNs();
     while (result_.steps < config_.steps && !result_.stopped) {
       SL_RETURN_IF_ERROR(RunPlan(result_.steps));
       result_.steps += trainer_->plan().steps;
+      SL_RETURN_IF_ERROR(HoldState(/*due=*/false));
       bool asked = false;
       if (result_.steps < config_.steps) {
         SL_ASSIGN_OR_RETURN(asked, AsksForCheckpoint());
@@ -119,6 +127,8 @@ class Run {
       const bool due =
           start_.checkpoints != nullptr && start_.checkpoints->IsDue(result_.steps, asked);
       SL_RETURN_IF_ERROR(CompareCopies(due));
+      // A run that goes on from its memory does not go back behind a checkpoint.
+      SL_RETURN_IF_ERROR(HoldState(due));
       if (due) SL_RETURN_IF_ERROR(start_.checkpoints->Take(result_.steps, history_));
     }
     // A process lost in the last update leaves no whole model: then no final result is written.
@@ -142,6 +152,13 @@ class Run {
     const bool whole = !result_.stopped && result_.trained();
     if (whole && is_first()) SL_RETURN_IF_ERROR(ComparePrediction());
     return std::move(result_);
+  }
+
+  // Keeps the state for the case that a process is lost.
+  absl::Status HoldState(bool due) {
+    if (config_.heal_every == 0 || hooks_.held == nullptr) return absl::OkStatus();
+    if (!due && result_.steps % config_.heal_every != 0) return absl::OkStatus();
+    return hooks_.held->Take(result_.steps, history_, trainer_.get());
   }
 
   // Called after the step: true if any process wants a checkpoint here, or to end the run, which is
@@ -494,6 +511,7 @@ absl::StatusOr<TrainResult> Train(const RunConfig& config, const Plan& lowered,
   SL_CHECK((config.evaluate.every > 0) == evaluation.has_value()) << config.evaluate.every;
   SL_RETURN_IF_ERROR(CheckSteps("train.steps", config.steps, lowered));
   SL_RETURN_IF_ERROR(CheckSteps("checkpoint.every", config.checkpoint.every, lowered));
+  SL_RETURN_IF_ERROR(CheckSteps("heal.every", config.heal_every, lowered));
   SL_RETURN_IF_ERROR(CheckSteps("evaluate.every", config.evaluate.every, lowered));
   SL_RETURN_IF_ERROR(CheckSteps("train.check_copies", config.check_copies, lowered));
   const AvailableMemory before = FindAvailableMemory();

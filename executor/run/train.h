@@ -24,6 +24,7 @@
 
 namespace stringline {
 
+class HeldState;
 class Trainer;
 
 // The results of a step.
@@ -48,7 +49,9 @@ struct TrainProgress : TrainStep {
 
 // The origin of a resumed run, with its earlier history.
 struct ResumedRun {
-  std::string folder;                // the checkpoint's; "": the run began with its first step
+  // The checkpoint's, or words for the memory of a run that healed; "": the run began with its
+  // first step.
+  std::string folder;
   int64_t step = 0;                  // number of completed steps
   std::vector<std::string> skipped;  // newer checkpoints that are not whole, with the reason
   StepHistory history;
@@ -78,6 +81,11 @@ struct TrainHooks {
   std::function<absl::Status(const absl::Status& error, Trainer& trainer)> failed;
   // Once, after the last step, also where `stop` ended the run; not after an error.
   std::function<absl::Status(int64_t step, Trainer& trainer)> end;
+  // Last, before the trainer is destroyed.
+  std::function<void()> leave;
+  // Not called: takes the state every config.heal_every steps, and gives it back where the run goes
+  // on from it (HeldState::goes_on); there if config.heal_every is.
+  HeldState* held = nullptr;
 };
 
 // Evaluations between steps, and the data that they read.

@@ -148,6 +148,7 @@ class Trainer {
   const LocalRanks& local() const { return job_->local(); }
   // Null if this process holds all ranks.
   World* world() { return job_->world(); }
+  Groups* groups() { return job_->groups(); }
   Device* device() { return job_->device(); }
   // The choices of its kernels: Kernels::Describe.
   std::string DescribeKernels() const { return job_->kernels()->Describe(); }

@@ -117,6 +117,7 @@ File BaseOf(const std::string& kind) {
 // Another value of every key, in the agreement's printed form.
 const Keys kOther = {
     {"train.log_every", "7"},
+    {"heal.every", "3"},
     {"metrics.every", "5"},
     {"schedule.M", "8"},
     {"model.layers", "6"},

@@ -488,9 +488,17 @@ absl::StatusOr<std::optional<LoadedData>> LoadValidation(const RunConfig& config
   return loaded;
 }
 
-int TrainAndReport(const RunConfig& config, const Plan& plan,
-                   const std::optional<Plan>& of_evaluations, const RunFolders& folders,
-                   const Identity& identity, bool verbose, const Output& output) {
+// The plans of a run.
+struct RunPlans {
+  Plan plan;
+  std::optional<Plan> of_evaluations;
+};
+
+// The exit status; where processes of a run that heals have lost each other, the error.
+absl::StatusOr<int> TrainAndReport(const RunConfig& config, const RunPlans& plans,
+                                   const RunFolders& folders, const Identity& identity,
+                                   const Heals& heals, bool verbose, const Output& output) {
+  const Plan& plan = plans.plan;
   const IgnoredSignal file_limit(SIGXFSZ);  // a write past the limit is an error, not the end
   const absl::StatusOr<LoadedData> loaded = LoadedData::Load(config.data, config.shape);
   const absl::StatusOr<std::optional<LoadedData>> validation = LoadValidation(config);
@@ -507,7 +515,7 @@ int TrainAndReport(const RunConfig& config, const Plan& plan,
   }
   const std::optional<double> entropy = loaded->entropy();
   const auto begin = [&](const Trainer& trainer) {
-    if (output.json) return;
+    if (output.json || identity.healed > 0) return;
     PrintBeginning(plan, config, *loaded, !folders.save.empty(), trainer.DescribePlaces(),
                    output.out);
     const std::string groups = trainer.DescribeGroups();
@@ -522,10 +530,14 @@ int TrainAndReport(const RunConfig& config, const Plan& plan,
     output.err << "stringline: warning: " << what << "\n" << std::flush;
   };
   std::optional<EvaluationOfRun> evaluation;
-  if (of_evaluations) evaluation.emplace(EvaluationOfRun{*of_evaluations, (*validation)->data()});
-  const absl::StatusOr<RecordedRun> run = TrainIntoFolders(
-      config, plan, loaded->data(), evaluation, folders, identity, begin, resumed, report, warn);
+  if (plans.of_evaluations) {
+    evaluation.emplace(EvaluationOfRun{*plans.of_evaluations, (*validation)->data()});
+  }
+  const absl::StatusOr<RecordedRun> run =
+      TrainIntoFolders(config, plan, loaded->data(), evaluation, folders, identity, begin, resumed,
+                       report, warn, heals);
   if (!run.ok()) {
+    if (heals.healing != nullptr && IsLost(run.status())) return run.status();
     const int status = Fail(output, run.status().message());
     return IsLost(run.status()) ? kLost : status;
   }
@@ -549,6 +561,7 @@ int TrainAndReport(const RunConfig& config, const Plan& plan,
 int EvaluateAndReport(const RunConfig& config, const Plan& plan, const Plan& of_evaluations,
                       const RunFolders& folders, const Identity& identity, bool verbose,
                       const Output& output) {
+  SetBlocked(SIGUSR2, false);  // an evaluation records nothing
   const absl::StatusOr<std::optional<LoadedData>> validation = LoadValidation(config);
   if (!validation.ok()) {
     const int status = Fail(output, validation.status().message());
@@ -633,47 +646,116 @@ absl::StatusOr<Session> OpenEvaluationPlan(const RunConfig& config, const Plan& 
   return CheckedSession(std::move(forwards), check);
 }
 
-}  // namespace
-
-int RunTraining(const Flags& flags, const Output& output) {
-  const bool starts_others = flags.processes > 1 || flags.restarts > 0;
-  if (starts_others && flags.restarts == 0) {
-    const absl::StatusOr<LocalRun> run =
-        RunLocalProcesses(flags.processes, ArgumentsOfEach(flags), SecretForProcesses(),
-                          /*holds_output=*/false);
-    return run.ok() ? EndOf(*run, output) : Fail(output, run.status().message());
-  }
-  const absl::StatusOr<RunConfig> config = LoadConfig(flags);
-  if (!config.ok()) return Fail(output, config.status().message());
-  if (starts_others) {
-    const absl::StatusOr<int> status = RunWithRestarts(flags, *config, output);
-    return status.ok() ? *status : Fail(output, status.status().message());
-  }
-  const absl::StatusOr<StrictPlan> opened = OpenRunPlan(*config, flags.again);
+// The plans of the run; without them the exit status, once the reason is told.
+int OpenPlans(const RunConfig& config, bool again, const Output& output, RunPlans* plans) {
+  const absl::StatusOr<StrictPlan> opened = OpenRunPlan(config, again);
   if (!opened.ok()) return Fail(output, opened.status().message());
   if (!opened->hang.empty()) return TellHang(*opened, output);
   const Session& session = opened->session;
   if (!session.plan || !session.diagnostics.empty()) {
     return ShowFindings(output, output.err, session.diagnostics, session.source);
   }
-  std::optional<Plan> of_evaluations;
-  if (config->evaluate.wanted()) {
-    const absl::StatusOr<Session> evaluation = OpenEvaluationPlan(*config, *session.plan);
-    if (!evaluation.ok()) return Fail(output, evaluation.status().message());
-    if (!evaluation->plan || !evaluation->diagnostics.empty()) {
-      return ShowFindings(output, output.err, evaluation->diagnostics, evaluation->source);
+  plans->plan = *session.plan;
+  if (!config.evaluate.wanted()) return kOk;
+  const absl::StatusOr<Session> evaluation = OpenEvaluationPlan(config, *session.plan);
+  if (!evaluation.ok()) return Fail(output, evaluation.status().message());
+  if (!evaluation->plan || !evaluation->diagnostics.empty()) {
+    return ShowFindings(output, output.err, evaluation->diagnostics, evaluation->source);
+  }
+  plans->of_evaluations = evaluation->plan;
+  return kOk;
+}
+
+// Refuses 'heal' where no process could go on without another.
+absl::Status CheckHeals(const RunConfig& config, int processes) {
+  if (config.mesh.data == 1) {
+    return absl::InvalidArgumentError(
+        "heal: the run has a single copy of the pipeline; mesh.data would make more");
+  }
+  if (processes == 1) {
+    return absl::InvalidArgumentError(
+        "heal: the run is a single process, without which nobody goes on; --processes would help");
+  }
+  if (config.sharding != Sharding::kNone) {
+    return absl::InvalidArgumentError(
+        "heal: with 'sharding' a lost process takes the only copy of its share of the state along; "
+        "'sharding: none', or --restarts with checkpoints, would help");
+  }
+  RunConfig one = config;
+  const absl::Status fewer = UseFewerCopies(1, &one);
+  if (!fewer.ok()) return absl::InvalidArgumentError(absl::StrCat("heal: ", fewer.message()));
+  return CheckHealable(config.mesh.data, processes);
+}
+
+// Trains with those that are left, whenever the run loses processes and copies are whole.
+int TrainAndHeal(const RunConfig& config, RunPlans plans, const RunFolders& folders,
+                 const Identity& identity, bool verbose, const Output& output) {
+  constexpr int64_t kForeverMs = int64_t{1} << 40;
+  Healing healing(identity);
+  HeldState held;
+  RunConfig now = config;
+  while (true) {
+    const absl::StatusOr<int> ended =
+        TrainAndReport(now, plans, folders, healing.identity(), {&healing, &held}, verbose, output);
+    if (ended.ok()) return *ended;
+    const int64_t wait_ms = config.timeout_ns > 0 ? config.timeout_ns / 1'000'000 : kForeverMs;
+    const absl::StatusOr<HealedPlace> place =
+        healing.Meet(held.steps(), now.mesh.data, std::max<int64_t>(wait_ms, 1));
+    if (!place.ok()) {
+      Fail(output, absl::StrCat(ended.status().message(),
+                                "; the others cannot go on: ", place.status().message()));
+      return kLost;
     }
-    of_evaluations = evaluation->plan;
+    if (place->process < 0) {
+      output.err << "stringline: this process leaves the run: " << place->told << "\n";
+      return kLeft;
+    }
+    std::ostream& told = output.json ? output.err : output.out;
+    if (place->process == 0) told << place->told << "\n" << std::flush;
+    held.GoOnFrom(place->step);
+    now = config;
+    const absl::Status fewer = UseFewerCopies(place->data, &now);
+    if (!fewer.ok()) return Fail(output, fewer.message());
+    if (const int status = OpenPlans(now, /*again=*/false, output, &plans); status != kOk) {
+      return status;
+    }
+  }
+}
+
+}  // namespace
+
+int RunTraining(const Flags& flags, const Output& output) {
+  SetBlocked(SIGUSR2, true);  // a wish for records waits until there is something to record
+  const bool starts_others = flags.processes > 1 || flags.restarts > 0;
+  const absl::StatusOr<RunConfig> config = LoadConfig(flags);
+  if (!config.ok()) return Fail(output, config.status().message());
+  if (starts_others && flags.restarts == 0) {
+    const absl::StatusOr<LocalRun> run =
+        RunLocalProcesses(flags.processes, ArgumentsOfEach(flags), SecretForProcesses(),
+                          /*holds_output=*/false, config->heal_every > 0);
+    return run.ok() ? EndOf(*run, output) : Fail(output, run.status().message());
+  }
+  if (starts_others) {
+    const absl::StatusOr<int> status = RunWithRestarts(flags, *config, output);
+    return status.ok() ? *status : Fail(output, status.status().message());
+  }
+  RunPlans plans;
+  if (const int status = OpenPlans(*config, flags.again, output, &plans); status != kOk) {
+    return status;
   }
   const absl::StatusOr<Identity> identity = IdentityOf(flags);
   if (!identity.ok()) return Fail(output, identity.status().message());
   const RunFolders folders = {OutputFolder(flags), flags.save, flags.load};
   if (config->evaluate.alone) {
-    return EvaluateAndReport(*config, *session.plan, *of_evaluations, folders, *identity,
+    return EvaluateAndReport(*config, plans.plan, *plans.of_evaluations, folders, *identity,
                              flags.verbose, output);
   }
-  return TrainAndReport(*config, *session.plan, of_evaluations, folders, *identity, flags.verbose,
-                        output);
+  if (config->heal_every > 0) {
+    const absl::Status heals = CheckHeals(*config, identity->processes);
+    if (!heals.ok()) return Fail(output, heals.message());
+    return TrainAndHeal(*config, std::move(plans), folders, *identity, flags.verbose, output);
+  }
+  return *TrainAndReport(*config, plans, folders, *identity, {}, flags.verbose, output);
 }
 
 }  // namespace stringline

@@ -80,7 +80,9 @@ std::string HelpOf(const Command& command) {
         "is 130 (143).\n"
         "A second Ctrl-C ends at once, and saves nothing. SIGHUP does as SIGTERM (129). "
         "SIGUSR1 writes a\n"
-        "checkpoint after the step under way, and the run goes on.\n");
+        "checkpoint after the step under way, and the run goes on. SIGUSR2 makes all processes "
+        "write flight\n"
+        "records at once, also of a run that hangs.\n");
   }
   app.footer(footer);
   return app.help();

@@ -19,6 +19,7 @@ enum ExitStatus : int {
   kFindings = 1,  // the text has errors
   kUsage = 2,     // the command line is wrong, or a file cannot be used at all
   kLost = 3,      // `run`: a process of the run was lost, or did not answer in time
+  kLeft = 4,      // `run`: others of the run go on, without this process (heal)
 };
 
 struct Output {

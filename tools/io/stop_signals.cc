@@ -40,7 +40,15 @@ IgnoredSignal::IgnoredSignal(int number) : number_(number) {
 
 IgnoredSignal::~IgnoredSignal() { sigaction(number_, &before_, nullptr); }
 
-StopSignals::StopSignals(const WaitedSignals& signals) {
+void SetBlocked(int number, bool blocked) {
+  if (IsIgnored(number)) return;
+  sigset_t one;
+  sigemptyset(&one);
+  sigaddset(&one, number);
+  pthread_sigmask(blocked ? SIG_BLOCK : SIG_UNBLOCK, &one, nullptr);
+}
+
+StopSignals::StopSignals(const WaitedSignals& signals) : called_(signals.called) {
   sigemptyset(&waited_for_);
   sigemptyset(&wishes_);
   for (const int stop : signals.stops) {
@@ -48,12 +56,15 @@ StopSignals::StopSignals(const WaitedSignals& signals) {
     sigaddset(&waited_for_, stop);
     wakes_watcher_ = stop;
   }
-  if (signals.wish != 0 && !IsIgnored(signals.wish)) {
-    wish_ = signals.wish;
-    sigaddset(&waited_for_, wish_);
-    sigaddset(&wishes_, wish_);
-    if (wakes_watcher_ == 0) wakes_watcher_ = wish_;
-  }
+  const auto wait_for = [this](int number) {
+    if (number == 0 || IsIgnored(number)) return 0;
+    sigaddset(&waited_for_, number);
+    sigaddset(&wishes_, number);
+    wakes_watcher_ = number;  // also behind a signal that stops
+    return number;
+  };
+  wish_ = wait_for(signals.wish);
+  call_ = wait_for(signals.call);
   pthread_sigmask(SIG_BLOCK, &waited_for_, &mask_before_);
   if (wakes_watcher_ == 0) return;
   if (!StartThreads(
@@ -71,7 +82,12 @@ int StopSignals::End() {
   if (watcher_.empty()) return came_;
   Join();
   const timespec at_once = {};
-  while (wish_ != 0 && sigtimedwait(&wishes_, nullptr, &at_once) > 0) wished_ = true;
+  const bool has_wishes = wish_ != 0 || call_ != 0;
+  while (has_wishes) {
+    const int number = sigtimedwait(&wishes_, nullptr, &at_once);
+    if (number <= 0) break;
+    wished_ = wished_ || number == wish_;
+  }
   if (begun_ && came_ == 0) came_ = std::max(0, sigtimedwait(&waited_for_, nullptr, &at_once));
   pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
   return came_;
@@ -81,7 +97,7 @@ void StopSignals::Join() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     ending_ = true;
-    // Wakes the watcher, which waits for a first signal, or after one for the end.
+    // Wakes the watcher, which waits for a signal, or for the end.
     if (watching_) pthread_kill(watcher_[0].native_handle(), wakes_watcher_);
   }
   ended_ = true;
@@ -95,27 +111,56 @@ void StopSignals::Begin() {
   begun_ = true;
 }
 
+void StopSignals::Call(int value) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (call_ == 0 || ending_ || watcher_.empty()) return;
+  sigval with = {};
+  with.sival_int = value;
+  (void)pthread_sigqueue(watcher_[0].native_handle(), call_, with);
+}
+
+// Returns false at the end of the watch.
+bool StopSignals::Note(const siginfo_t& signal) {
+  const int number = signal.si_signo;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  // Join's, from this process. (The C library hides that it was sent to this thread alone.)
+  if (ending_ && signal.si_pid == getpid()) return false;
+  if (number == wish_) wished_ = true;
+  if (number == wish_ || number == call_) return true;
+  if (begun_) came_ = number;
+  if (ending_ && begun_) {
+    watching_ = false;
+    return false;
+  }
+  // The next signal comes to this thread, with its usual effect on a process; wishes stay away.
+  sigset_t stops = waited_for_;
+  for (const int wish : {wish_, call_}) {
+    if (wish != 0) sigdelset(&stops, wish);
+  }
+  pthread_sigmask(SIG_UNBLOCK, &stops, nullptr);
+  if (!begun_) raise(number);
+  watching_ = call_ != 0;
+  return watching_;
+}
+
 void StopSignals::Watch() {
   siginfo_t signal;
+  const sigset_t* waited_for = &waited_for_;
   for (;;) {
-    const int number = sigwaitinfo(&waited_for_, &signal);
+    const int number = sigwaitinfo(waited_for, &signal);
     if (number < 0) continue;
-    const std::lock_guard<std::mutex> lock(mutex_);
-    // Join's, from this process. (The C library hides that it was sent to this thread alone.)
-    if (ending_ && signal.si_pid == getpid()) return;
-    if (number == wish_) {
-      wished_ = true;
-      continue;
+    if (!Note(signal)) break;
+    if (number == call_) {
+      using From = SignalCall::From;
+      const bool queued = signal.si_code == SI_QUEUE;
+      const bool here = queued && signal.si_pid == getpid();
+      called_({here     ? From::kHere
+               : queued ? From::kQueued
+                        : From::kSignal,
+               queued ? signal.si_value.sival_int : 0});
+    } else if (number != wish_) {
+      waited_for = &wishes_;  // a signal has come that stops
     }
-    watching_ = false;
-    if (begun_) came_ = number;
-    if (ending_ && begun_) return;
-    // The next signal comes to this thread, with its usual effect on a process; wishes stay away.
-    sigset_t stops = waited_for_;
-    if (wish_ != 0) sigdelset(&stops, wish_);
-    pthread_sigmask(SIG_UNBLOCK, &stops, nullptr);
-    if (!begun_) raise(number);
-    break;
   }
   ended_.wait(false);
 }

@@ -4,6 +4,8 @@
 #include <signal.h>
 
 #include <atomic>
+#include <cstdint>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -24,10 +26,25 @@ class IgnoredSignal {
   struct sigaction before_ = {};
 };
 
+// Blocks a signal in this thread, and in threads and programs that it starts from then on, or ends
+// that. A blocked signal waits; an ignored one stays ignored.
+void SetBlocked(int number, bool blocked);
+
+// A signal that asks for something at once.
+struct SignalCall {
+  enum class From : uint8_t { kSignal, kQueued, kHere };
+  From from = From::kSignal;  // kill; sigqueue of another process; StopSignals::Call
+  int value = 0;              // of sigqueue, and of Call
+};
+
 // The signals that an object waits for.
 struct WaitedSignals {
   std::vector<int> stops = {SIGINT, SIGTERM};
   int wish = 0;  // a signal that asks for something beside the run, any number of times; 0: none
+  // A signal for which `called` runs at once on the object's own thread, also behind the signal
+  // that stops; 0: none.
+  int call = 0;
+  std::function<void(const SignalCall&)> called;
 };
 
 // From Begin on, the first signal that stops is only noted. Signals before Begin, and from the
@@ -50,17 +67,22 @@ class StopSignals {
   int came() const { return came_; }
   // True once for one or several wishes that came since the last call.
   bool TakeWish() { return wished_.exchange(false); }
+  // Runs `called` on the object's own thread, soon. Does not wait. Not after End.
+  void Call(int value);
   // Ends the watch, and returns the signal that came until now, even if no thread has noticed it
   // yet. Later signals have the same effect as without this object.
   int End();
 
  private:
   void Watch();
+  bool Note(const siginfo_t& signal);
   void Join();
 
   sigset_t waited_for_;  // with the wish
   sigset_t wishes_;
   int wish_ = 0;
+  int call_ = 0;
+  const std::function<void(const SignalCall&)> called_;
   int wakes_watcher_ = 0;  // a signal among them; 0: none
   sigset_t mask_before_;
   std::mutex mutex_;  // guards the members below

@@ -49,6 +49,8 @@ absl::Status CheckForProcesses(const RunConfig& config, const Identity& identity
 // `timeout` in whole milliseconds; 0, wait for ever, only where the run file says so.
 int64_t WaitMs(const RunConfig& config) { return (config.timeout_ns + 999'999) / 1'000'000; }
 
+constexpr int64_t kHealedJoinMs = 20'000;
+
 TcpWorldSettings WorldOf(const RunConfig& config, const Identity& identity, ConfigLines agreement,
                          const char* device) {
   constexpr int64_t kForeverMs = int64_t{1} << 40;
@@ -57,6 +59,8 @@ TcpWorldSettings WorldOf(const RunConfig& config, const Identity& identity, Conf
   world.config = std::move(agreement);
   world.config.emplace_back("device", device);
   const int64_t wait_ms = WaitMs(config);
+  // Processes of a run that goes on are all there.
+  if (identity.healed > 0) world.join_ms = std::min<int64_t>(world.join_ms, kHealedJoinMs);
   world.exchange_ms = wait_ms > 0 ? wait_ms : kForeverMs;
   return world;
 }
@@ -64,6 +68,11 @@ TcpWorldSettings WorldOf(const RunConfig& config, const Identity& identity, Conf
 // True if MPI carries the messages of ranks on CPUs, and what their hosts tell each other.
 absl::StatusOr<bool> TakesMpi(const RunConfig& config, const Identity& identity) {
   if (config.transport == TransportKind::kTcp) return false;
+  if (config.heal_every > 0) {
+    if (config.transport == TransportKind::kAuto) return false;
+    return absl::InvalidArgumentError(
+        "transport: mpi: a run with 'heal' goes on without a lost process, and MPI does not");
+  }
   const absl::Status usable = CanUseMpi(identity);
   if (usable.ok() || config.transport == TransportKind::kAuto) return usable.ok();
   return absl::Status(usable.code(), absl::StrCat("transport: mpi: ", usable.message()));
@@ -111,6 +120,9 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeRanks(const RunConfig& config, cons
 absl::StatusOr<std::unique_ptr<Backend>> MakeRank(const RunConfig& config, const Identity& identity,
                                                   const ConfigLines& agreement) {
   SL_RETURN_IF_ERROR(CheckForProcesses(config, identity));
+  if (config.heal_every > 0) {
+    return absl::InvalidArgumentError("heal: only processes on CPUs can go on without a lost one");
+  }
   if (config.link.latency_ns > 0 || config.link.bytes_per_s > 0) {
     return absl::InvalidArgumentError("--link: messages of NCCL cannot be made slower");
   }

@@ -36,8 +36,16 @@ struct Child {
 };
 
 // The signals that are passed on; one that this process was told to ignore, as by nohup, is not.
-constexpr int kPassedOn[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
-constexpr int kWish = SIGUSR1;  // asks for a checkpoint, and ends nothing
+constexpr int kPassedOn[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+// These ask for a checkpoint, or for records, and end nothing.
+bool IsWish(int number) { return number == SIGUSR1 || number == SIGUSR2; }
+
+// A wish for records says its number, and that all processes get it.
+void PassOn(int number, int records, pid_t to) {
+  sigval value = {};
+  value.sival_int = records;
+  (void)(number == SIGUSR2 ? sigqueue(to, number, value) : kill(to, number));
+}
 
 // The ends of children, and what is passed on to them.
 sigset_t WaitedSignalsOfParent() {
@@ -64,9 +72,11 @@ absl::StatusOr<int> FreePort() {
   (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);
   (void)setpgid(0, 0);
-  sigset_t none;
-  (void)sigemptyset(&none);
-  (void)sigprocmask(SIG_SETMASK, &none, nullptr);
+  // A wish for records waits until the program can hear it.
+  sigset_t held;
+  (void)sigemptyset(&held);
+  if (!IsIgnored(SIGUSR2)) (void)sigaddset(&held, SIGUSR2);
+  (void)sigprocmask(SIG_SETMASK, &held, nullptr);
   if (child.output >= 0) (void)dup2(child.output, STDOUT_FILENO);
   if (child.errors >= 0) (void)dup2(child.errors, STDERR_FILENO);
   (void)execve("/proc/self/exe", arguments, environment);
@@ -98,23 +108,30 @@ std::string TakeText(int file) {
   return text;
 }
 
+// True if the others of a run that heals may go on: a signal ended the process, or it left.
+bool MayGoOnWithout(const Child& child) {
+  return WIFSIGNALED(child.status) || WEXITSTATUS(child.status) == kLeft;
+}
+
 // Waits until all processes have ended, and passes signals on. Returns true if a signal came.
-bool WaitForAll(std::vector<Child>* children, const sigset_t& signals) {
+bool WaitForAll(std::vector<Child>* children, const sigset_t& signals, bool heals) {
   constexpr int64_t kGraceNs = 10'000'000'000;
   size_t left = children->size();
   const auto count = static_cast<int>(children->size());
   bool stopped = false;
+  int records = 0;      // wishes so far
   int64_t kill_ns = 0;  // the time to kill the remaining processes; 0: not set
   while (left > 0) {
     siginfo_t came;
     const timespec second = {1, 0};
     const int number = sigtimedwait(&signals, &came, &second);
     const bool passed_on = number > 0 && number != SIGCHLD;
-    stopped = stopped || (passed_on && number != kWish);
+    stopped = stopped || (passed_on && !IsWish(number));
+    if (number == SIGUSR2) ++records;
     const bool late = kill_ns > 0 && NowNs() > kill_ns;
     for (Child& child : *children) {
       if (child.pid <= 0) continue;
-      if (passed_on) (void)kill(child.pid, number);
+      if (passed_on) PassOn(number, records, child.pid);
       const bool ended = waitpid(child.pid, &child.status, WNOHANG) == child.pid;
       if (!ended && late) {
         child.killed = true;
@@ -123,7 +140,8 @@ bool WaitForAll(std::vector<Child>* children, const sigset_t& signals) {
       if (!ended) continue;
       child.pid = -1;
       child.order = count - static_cast<int>(left--);
-      if (child.status != 0 && kill_ns == 0) kill_ns = NowNs() + kGraceNs;
+      if (child.status == 0 || kill_ns > 0 || (heals && MayGoOnWithout(child))) continue;
+      kill_ns = NowNs() + kGraceNs;
     }
   }
   return stopped;
@@ -143,12 +161,37 @@ void FindLost(const std::vector<Child>& children, LocalRun* run) {
         run->killed_late += killed ? 1 : 0;
       } else if (WEXITSTATUS(child.status) == kLost) {
         run->severed = true;
-      } else if (WEXITSTATUS(child.status) != 0) {
+      } else if (WEXITSTATUS(child.status) != 0 && WEXITSTATUS(child.status) != kLeft) {
         own_error = true;
       }
     }
   }
   run->severed = run->severed && !own_error;
+}
+
+// The exit status of the process that ended last, of those that did not leave.
+int StatusOfHealing(const std::vector<Child>& children) {
+  int status = kLost, order = -1;
+  for (const Child& child : children) {
+    const int own = ExitStatusOf(child.status);
+    if (own == kLeft || child.order < order) continue;
+    order = child.order;
+    status = own;
+  }
+  return status;
+}
+
+// The outputs of all, if held: only one process at a time prints. Of errors one is enough.
+void TakeOutputsOfHealing(const std::vector<Child>& children, LocalRun* run) {
+  run->told = WIFEXITED(children[0].status) && run->status != 0 &&
+              ExitStatusOf(children[0].status) == run->status;
+  for (const Child& child : children) {
+    const std::string output = TakeText(child.output), errors = TakeText(child.errors);
+    if (!run->told || ExitStatusOf(child.status) == 0) absl::StrAppend(&run->output, output);
+    if (run->told || run->status == 0 || ExitStatusOf(child.status) != run->status) continue;
+    std::cerr << errors << std::flush;
+    run->told = !errors.empty();
+  }
 }
 
 // The output of the first process, if held, and what the others printed where it could not.
@@ -184,7 +227,7 @@ std::string SecretForProcesses() {
 }
 
 bool LocalRun::MayStartAgain() const {
-  return severed || static_cast<int>(lost.size()) > killed_late;
+  return !healed && (severed || static_cast<int>(lost.size()) > killed_late);
 }
 
 std::string PrintLost(const LocalRun& run) {
@@ -194,7 +237,8 @@ std::string PrintLost(const LocalRun& run) {
 }
 
 absl::StatusOr<LocalRun> RunLocalProcesses(int count, const std::vector<std::string>& arguments,
-                                           const std::string& secret, bool holds_output) {
+                                           const std::string& secret, bool holds_output,
+                                           bool heals) {
   SL_ASSIGN_OR_RETURN(const int port, FreePort());
   const sigset_t signals = WaitedSignalsOfParent();
   sigset_t before;
@@ -219,7 +263,7 @@ absl::StatusOr<LocalRun> RunLocalProcesses(int count, const std::vector<std::str
     for (std::string& word : words) pointers.push_back(word.data());
     pointers.push_back(nullptr);
     if (p > 0) children[p].errors = memfd_create("errors", MFD_CLOEXEC);
-    if (p > 0 || holds_output) children[p].output = memfd_create("output", MFD_CLOEXEC);
+    if ((p > 0 && !heals) || holds_output) children[p].output = memfd_create("output", MFD_CLOEXEC);
     children[p].pid = fork();
     if (children[p].pid == 0) {
       Become(parent, children[p], pointers.data(), environment.data());
@@ -238,12 +282,18 @@ absl::StatusOr<LocalRun> RunLocalProcesses(int count, const std::vector<std::str
                    children.end());
   }
   LocalRun run;
-  run.stopped = WaitForAll(&children, signals);
+  run.stopped = WaitForAll(&children, signals, heals);
   (void)sigprocmask(SIG_SETMASK, &before, nullptr);
   SL_RETURN_IF_ERROR(started);
-  run.status = ExitStatusOf(children[0].status);
   FindLost(children, &run);
-  TakeOutputs(children, holds_output, &run);
+  if (heals) {
+    run.status = StatusOfHealing(children);
+    run.healed = run.status == 0 && !run.lost.empty();
+    TakeOutputsOfHealing(children, &run);
+  } else {
+    run.status = ExitStatusOf(children[0].status);
+    TakeOutputs(children, holds_output, &run);
+  }
   return run;
 }
 

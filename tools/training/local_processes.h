@@ -20,6 +20,7 @@ struct LocalRun {
   bool severed = false;    // a process ended with kLost, and none with an error of the run itself
   bool told = false;       // a process has told an error
   bool stopped = false;    // SIGINT, SIGTERM or SIGHUP came
+  bool healed = false;     // processes were lost, and the others went on to the end
   std::string output;      // what they print, if held
   // True if processes were lost, and not by an error of the run itself.
   bool MayStartAgain() const;
@@ -34,13 +35,16 @@ std::string PrintLost(const LocalRun& run);
 // Starts this program `count` times, with `arguments` and the number of each process, and waits for
 // all. They get the run's secret in their environment. The output of the first process is printed;
 // of the others only an error, on either stream, that the first process did not live to print.
-// SIGINT, SIGTERM, SIGHUP and SIGUSR1 are passed on to all; if this process dies, they die.
-// ResourceExhausted: the system does not start so many processes.
+// SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are passed on to all; if this process dies, they
+// die. ResourceExhausted: the system does not start so many processes.
 //
 // When a process has ended in an error, any process that is still running ten seconds later is
-// killed: the error can no longer reach it. With `holds_output` standard output is kept until all
+// killed: the error can no longer reach it. Where the run `heals`, others go on when a signal has
+// ended a process, any process may print, and the status is that of the last one to end, of those
+// that did not leave (kLeft). With `holds_output` standard output is kept until all
 // have ended.
 absl::StatusOr<LocalRun> RunLocalProcesses(int count, const std::vector<std::string>& arguments,
-                                           const std::string& secret, bool holds_output);
+                                           const std::string& secret, bool holds_output,
+                                           bool heals = false);
 
 }  // namespace stringline

@@ -16,6 +16,7 @@
 #include "tools/io/stop_signals.h"
 #include "tools/metrics/run_metrics.h"
 #include "tools/training/agreement.h"
+#include "tools/training/asked_records.h"
 #include "tools/training/choose_backend.h"
 #include "tools/training/flight_records.h"
 
@@ -30,11 +31,12 @@ class Recording {
         process_(process),
         writes_(process == 0),
         warn_(std::move(warn)),
-        signals_(SignalsOf(config)) {}
+        asked_(folders.out, process),
+        signals_(SignalsOf(config, &asked_)) {}
 
   absl::Status Start(Trainer& trainer) {
     if (trainer.world() != nullptr) name_ = trainer.world()->NameOfProcess(process_);
-    ended_before_ = !config_.resume.empty() && trainer.updates() >= config_.steps;
+    ended_before_ = trainer.updates() >= config_.steps;
     if (writes_ && !folders_.save.empty())
       SL_RETURN_IF_ERROR(CheckSavable(folders_.save, config_.shape));
     if (!folders_.load.empty()) {
@@ -43,16 +45,18 @@ class Recording {
     }
     if (!writes_) {
       signals_.Begin();
+      asked_.Begin(trainer, &signals_);
       return absl::OkStatus();
     }
     // The other results of a run that ended before are its own.
     if (!ended_before_) SL_RETURN_IF_ERROR(SetResultsAside(folders_.out));
     signals_.Begin();
+    asked_.Begin(trainer, &signals_);
     SL_ASSIGN_OR_RETURN(LossFile losses,
                         LossFile::Create(folders_.out, config_.evaluate.every > 0));
     losses_.emplace(std::move(losses));
-    const int64_t done = config_.resume.empty() ? 0 : trainer.updates();
-    SL_ASSIGN_OR_RETURN(metrics_, RunMetrics::Open(config_, folders_.out, done, warn_));
+    SL_ASSIGN_OR_RETURN(metrics_,
+                        RunMetrics::Open(config_, folders_.out, trainer.updates(), warn_));
     return absl::OkStatus();
   }
 
@@ -98,6 +102,7 @@ class Recording {
     return error;
   }
 
+  void Leave() { asked_.End(); }
   bool Stops() const { return signals_.came() != 0; }
   bool WantsCheckpoint() { return signals_.TakeWish(); }
 
@@ -171,8 +176,11 @@ class Recording {
 
  private:
   // SIGHUP stops, too; SIGUSR1 has its usual effect where no checkpoint can be taken.
-  static WaitedSignals SignalsOf(const RunConfig& config) {
-    return {.stops = {SIGINT, SIGTERM, SIGHUP}, .wish = config.checkpoint.every > 0 ? SIGUSR1 : 0};
+  static WaitedSignals SignalsOf(const RunConfig& config, AskedRecords* asked) {
+    return {.stops = {SIGINT, SIGTERM, SIGHUP},
+            .wish = config.checkpoint.every > 0 ? SIGUSR1 : 0,
+            .call = SIGUSR2,
+            .called = [asked](const SignalCall& call) { asked->Ask(call); }};
   }
 
   const RunConfig& config_;
@@ -182,6 +190,7 @@ class Recording {
   const RunMetrics::Warn warn_;
   std::string name_;                     // in messages, if there are several processes
   bool ended_before_ = false;            // only the end is left, of a run that was killed there
+  AskedRecords asked_;                   // before the thread of the signals
   StopSignals signals_;                  // before the threads of the training are started
   std::optional<LossFile> losses_;       // from the start of the training
   std::unique_ptr<RunMetrics> metrics_;  // null: none are noted
@@ -209,10 +218,11 @@ absl::StatusOr<RecordedRun> TrainIntoFolders(
     const Identity& identity, const std::function<void(const Trainer&)>& begin,
     const std::function<void(const ResumedRun&)>& resumed,
     const std::function<void(const TrainProgress&)>& report,
-    const std::function<void(const std::string&)>& warn) {
+    const std::function<void(const std::string&)>& warn, const Heals& heals) {
   const bool first = identity.process == 0;
   Recording recording(config, folders, identity.process, warn);
   TrainHooks hooks;
+  hooks.held = heals.held;
   if (first) hooks.report = report;
   hooks.start = [&](Trainer& trainer) {
     SL_RETURN_IF_ERROR(recording.Start(trainer));
@@ -233,9 +243,13 @@ absl::StatusOr<RecordedRun> TrainIntoFolders(
   hooks.stop = [&] { return recording.Stops(); };
   hooks.checkpoint = [&] { return recording.WantsCheckpoint(); };
   hooks.end = [&](int64_t step, Trainer& trainer) { return recording.Save(step, trainer); };
+  hooks.leave = [&] { recording.Leave(); };
   absl::StatusOr<std::unique_ptr<Backend>> backend =
       AgreedBackend(config, plan, evaluation ? &evaluation->plan : nullptr, folders, identity);
   if (!backend.ok()) return backend.status();
+  if (heals.healing != nullptr && *backend != nullptr) {
+    SL_RETURN_IF_ERROR(heals.healing->Introduce((*backend)->world()));
+  }
   absl::StatusOr<TrainResult> result =
       Train(config, plan, data, hooks, *std::move(backend), evaluation);
   if (!result.ok()) {

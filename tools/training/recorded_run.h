@@ -6,6 +6,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "executor/checkpoint/held_state.h"
+#include "executor/processes/healing.h"
 #include "executor/processes/identity.h"
 #include "executor/run/run_config.h"
 #include "executor/run/train.h"
@@ -23,9 +25,16 @@ struct RecordedRun {
   std::string saved;              // the file of the parameters; "": none
 };
 
+// The means by which a run goes on when it has lost a process; null where it does not.
+struct Heals {
+  Healing* healing = nullptr;
+  HeldState* held = nullptr;
+};
+
 // Trains. TryFolder must have tried the folders. `begin` is called after all checks, before the
 // first step. The first SIGINT, SIGTERM or SIGHUP from then on ends the run after the current step,
-// and the parameters are saved as at the end; SIGUSR1 takes a checkpoint, if the run takes some.
+// and the parameters are saved as at the end; SIGUSR1 takes a checkpoint, if the run takes some;
+// SIGUSR2 writes flight records of all processes at once.
 // The message of an error also lists the files that the run leaves.
 //
 // In a run of several processes only the first writes files, prints and calls `begin`, `resumed`
@@ -36,7 +45,7 @@ absl::StatusOr<RecordedRun> TrainIntoFolders(
     const Identity& identity, const std::function<void(const Trainer&)>& begin,
     const std::function<void(const ResumedRun&)>& resumed,
     const std::function<void(const TrainProgress&)>& report,
-    const std::function<void(const std::string&)>& warn);
+    const std::function<void(const std::string&)>& warn, const Heals& heals = {});
 
 // Evaluates the parameters of folders.load, of config.resume, or else the run's first ones, and
 // writes no file. `begin` and `resumed` as above.

@@ -87,7 +87,7 @@ absl::Status UseFewerCopies(int data, RunConfig* config) {
 
 int EndOf(const LocalRun& run, const Output& output) {
   std::cout << run.output << std::flush;
-  if (!run.told && !run.lost.empty()) Fail(output, PrintLost(run));
+  if (!run.told && !run.lost.empty() && !run.healed) Fail(output, PrintLost(run));
   return run.status;
 }
 
@@ -98,8 +98,8 @@ absl::StatusOr<int> RunWithRestarts(const Flags& flags, const RunConfig& config,
   int data = config.mesh.data;
   const std::string secret = SecretForProcesses();
   for (int restart = 0;; ++restart) {
-    SL_ASSIGN_OR_RETURN(const LocalRun run,
-                        RunLocalProcesses(processes, arguments, secret, flags.json));
+    SL_ASSIGN_OR_RETURN(const LocalRun run, RunLocalProcesses(processes, arguments, secret,
+                                                              flags.json, config.heal_every > 0));
     if (!run.MayStartAgain() || run.stopped || restart == flags.restarts) return EndOf(run, output);
     std::string where = "the start";
     const auto found = config.checkpoint.every > 0 ? FindCheckpoints(config.checkpoint.folder)

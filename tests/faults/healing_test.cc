@@ -1,0 +1,298 @@
+// Processes of a run that heals are killed at random moments: the losses and the parameters are
+// those of a run on the full mesh whose checkpoint of that step is resumed on the smaller mesh.
+#include "executor/processes/healing.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <random>
+#include <regex>
+#include <set>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "tests/tools/prepared_run.h"
+#include "tests/tools/tool_process.h"
+#include "tests/tools/tool_run.h"
+
+namespace stringline {
+namespace {
+
+namespace fs = std::filesystem;
+using Held = std::vector<std::optional<std::vector<int64_t>>>;
+
+constexpr int kSteps = 120;
+
+std::vector<pid_t> ChildrenOf(pid_t process) {
+  std::vector<pid_t> children;
+  const std::string path = absl::StrCat("/proc/", process, "/task/", process, "/children");
+  if (FILE* const file = fopen(path.c_str(), "r"); file != nullptr) {
+    for (int child = 0; fscanf(file, "%d", &child) == 1;) children.push_back(child);
+    (void)fclose(file);
+  }
+  return children;
+}
+
+std::vector<std::string> NamesOf(size_t count) {
+  std::vector<std::string> names;
+  for (size_t p = 0; p < count; ++p) names.push_back(absl::StrCat("process ", p));
+  return names;
+}
+
+HealDecision Decide(int data, const Held& held, const std::vector<bool>& died) {
+  return DecideHealing(data, held, died, NamesOf(held.size()));
+}
+
+// Every subset of processes that died, with every choice of the one or two newest steps.
+TEST(Healing, TheDecisionIsTheMostCopiesThatAreWhole) {
+  std::mt19937 random(1);
+  for (const auto& [data, processes] : {std::pair{4, 8}, {4, 4}, {4, 2}, {2, 6}, {6, 6}, {6, 3}}) {
+    const int of_copy = std::max(1, processes / data), copies = std::max(1, data / processes);
+    for (int lives = 1; lives < 1 << processes; ++lives) {
+      SCOPED_TRACE(absl::StrCat(data, " ", processes, " ", lives));
+      Held held(processes);
+      std::vector<bool> died(processes);
+      for (int p = 0; p < processes; ++p) {
+        const int64_t newest = 7 + static_cast<int64_t>(random() % 2);
+        died[p] = (lives >> p & 1) == 0;
+        if (!died[p]) held[p] = std::vector<int64_t>{newest, newest - 1};
+      }
+      const HealDecision decision = Decide(data, held, died);
+      // Independently: the copies whose processes all live, cut to a divisor.
+      std::vector<int> whole;
+      for (int first = 0; first < processes; first += of_copy) {
+        bool all = true;
+        for (int p = first; p < first + of_copy; ++p) all = all && !died[p];
+        if (all) whole.push_back(first);
+      }
+      int most = 0;
+      for (int n = 1; n <= static_cast<int>(whole.size()); ++n) {
+        if (data % (n * copies) == 0) most = n;
+      }
+      EXPECT_EQ(decision.data, most * copies);
+      std::vector<int> members;
+      int64_t step = 100;
+      for (int i = 0; i < most; ++i) {
+        for (int p = whole[i]; p < whole[i] + of_copy; ++p) {
+          members.push_back(p);
+          step = std::min(step, held[p]->front());
+        }
+      }
+      EXPECT_EQ(decision.members, members);
+      EXPECT_EQ(decision.step, most > 0 ? step : 0);
+    }
+  }
+}
+
+// A process that may live elsewhere could decide the opposite: at most one side goes on.
+TEST(Healing, OfTwoSidesThatDoNotReachEachOtherOneGoesOn) {
+  constexpr int kProcesses = 6;
+  for (int side = 0; side < 1 << kProcesses; ++side) {
+    int sides = 0;
+    for (const int here : {0, 1}) {
+      Held held(kProcesses);
+      for (int p = 0; p < kProcesses; ++p) {
+        if ((side >> p & 1) == here) held[p] = std::vector<int64_t>{3};
+      }
+      sides += Decide(kProcesses, held, std::vector<bool>(kProcesses)).members.empty() ? 0 : 1;
+    }
+    EXPECT_EQ(sides, 1) << side;
+  }
+}
+
+TEST(Healing, StatesOfDifferentStepsDoNotHeal) {
+  const HealDecision decision =
+      Decide(4, {{{5, 4}}, {{3, 2}}, std::nullopt, std::nullopt}, {false, false, true, true});
+  EXPECT_TRUE(decision.members.empty());
+  EXPECT_TRUE(absl::StrContains(decision.told, "before the others held the state of the same step"))
+      << decision.told;
+}
+
+// A healing of a run: "copies 0, 2 of 4 go on from step 53".
+struct Healed {
+  int64_t step = 0;
+  int data = 0;
+};
+
+class HealedRun : public testing::Test {
+ protected:
+  // A run of `data` copies of two stages; `more` are lines of the run file.
+  void Prepare(int data, int steps, const std::string& more) {
+    folder_ = PrepareRun("train: {steps: 6,",
+                         absl::StrCat("device: cpu\nmesh: {data: ", data, "}\n", more,
+                                      "train: {log_every: 1000000, steps: ", steps, ","));
+    data_ = data;
+  }
+
+  // Losses and parameters of a run that was resumed on fewer copies after these steps, over
+  // checkpoints, each part by a single process.
+  std::string Resumed(const std::vector<Healed>& healed) {
+    std::string key = "0";
+    std::string from = Part(key, "");
+    for (size_t i = 0; i < healed.size(); ++i) {
+      const std::string resume = absl::StrFormat(" --resume %s/ckpt/step-%06d --mesh-data %d", from,
+                                                 healed[i].step, healed[i].data);
+      absl::StrAppend(&key, "_", healed[i].step, "x", healed[i].data);
+      from =
+          Part(key, healed[i].step == 0 ? absl::StrCat(" --mesh-data ", healed[i].data) : resume);
+    }
+    return from;
+  }
+
+  // Kills processes of a run, at most `kills` at different times, and compares it.
+  void KillAndCompare(int processes, int kills, std::mt19937* random, std::string* row) {
+    fs::remove_all(folder_ + "/made");
+    fs::remove_all(folder_ + "/kept");
+    fs::remove_all(folder_ + "/ckpt");
+    ToolProcess run(
+        folder_, Words(absl::StrCat("run run.yaml --out made --save kept --link 500us --processes ",
+                                    processes)));
+    std::vector<std::string> killed;
+    int64_t rows = 0;
+    for (int k = 0; k < kills; ++k) {
+      rows += 1 + static_cast<int64_t>((*random)() % (kSteps * 8 / 10 / kills));
+      ASSERT_TRUE(run.WaitUntil([&] { return Rows() > rows; }));
+      std::this_thread::sleep_for(std::chrono::microseconds((*random)() % 5000));
+      const std::vector<pid_t> children = ChildrenOf(run.id());
+      if (children.empty()) break;
+      const size_t which = (*random)() % children.size();
+      killed.push_back(absl::StrCat("child ", which, " of ", children.size(), " after ", rows));
+      if (::kill(children[which], SIGKILL) != 0) break;
+    }
+    const Answer answer = run.Wait();
+    const std::string what =
+        absl::StrCat(absl::StrJoin(killed, ", "), "\n", answer.out, answer.err);
+    ASSERT_EQ(answer.status, 0) << what;
+    std::vector<Healed> healed;
+    const std::regex line("cop(?:y|ies) ([0-9, ]+) of [0-9]+ go(?:es)? on from step ([0-9]+)");
+    for (std::sregex_iterator at(answer.out.begin(), answer.out.end(), line), end; at != end;
+         ++at) {
+      const std::string copies = (*at)[1];
+      Healed healing;
+      ASSERT_TRUE(absl::SimpleAtoi((*at)[2].str(), &healing.step));
+      healing.data = 1 + static_cast<int>(std::count(copies.begin(), copies.end(), ','));
+      healed.push_back(healing);
+    }
+    *row = "it had ended before the kill";
+    if (healed.empty() && answer.status == 0) return;
+    const std::string expected = Resumed(healed);
+    EXPECT_EQ(ReadText(folder_ + "/made/losses.csv"),
+              ReadText(absl::StrCat(folder_, "/", expected, "/losses.csv")))
+        << what;
+    EXPECT_TRUE(ReadText(folder_ + "/kept/model.safetensors") ==
+                ReadText(absl::StrCat(folder_, "/", expected, "/kept/model.safetensors")))
+        << what;
+    *row = absl::StrJoin(killed, ", ");
+    for (const Healed& one : healed) {
+      absl::StrAppend(row, "; from step ", one.step, " on mesh.data ", one.data);
+    }
+  }
+
+  // Kills `count` times in all and prints a table.
+  void KillMany(int data, int processes, int count) {
+    const auto seed = static_cast<uint32_t>(std::random_device()());
+    std::cout << "seed " << seed << "\n";
+    std::mt19937 random(seed);
+    Prepare(data, kSteps, "heal: {every: 1}\ncheckpoint: {every: 7, folder: ckpt, keep: 2}\n");
+    for (int done = 0; done < count;) {
+      const int kills = data == 4 && count - done > 1 ? 1 + static_cast<int>(random() % 2) : 1;
+      std::string row;
+      ASSERT_NO_FATAL_FAILURE(KillAndCompare(processes, kills, &random, &row)) << "seed " << seed;
+      std::cout << data << " copies x 2 stages, " << processes << " processes: " << row << "\n";
+      done += kills;
+    }
+  }
+
+  int64_t Rows() const {
+    FILE* const file = fopen((folder_ + "/made/losses.csv.part").c_str(), "r");
+    if (file == nullptr) return 0;
+    int64_t rows = -1;
+    for (int c = fgetc(file); c != EOF; c = fgetc(file)) rows += c == '\n' ? 1 : 0;
+    (void)fclose(file);
+    return rows;
+  }
+
+  std::string folder_;
+  int data_ = 0;
+
+ private:
+  // The folder of a part of the reference, with a checkpoint of every step.
+  std::string Part(const std::string& key, const std::string& options) {
+    const std::string folder = absl::StrCat("part", data_, "_", key);
+    if (!parts_.insert(folder).second) return folder;
+    std::string text = ReadText(folder_ + "/run.yaml");
+    text = std::regex_replace(text, std::regex("heal:.*\n"), "");
+    text = std::regex_replace(
+        text, std::regex("checkpoint:.*\n"),
+        absl::StrCat("checkpoint: {every: 1, folder: ", folder, "/ckpt, keep: 1000}\n"));
+    WriteText(folder_ + "/part.yaml", text);
+    ToolProcess run(folder_, Words(absl::StrCat("run part.yaml --out ", folder, " --save ", folder,
+                                                "/kept", options)));
+    const Answer answer = run.Wait();
+    EXPECT_EQ(answer.status, 0) << key << " " << options << "\n" << answer.err;
+    return folder;
+  }
+
+  std::set<std::string> parts_;
+};
+
+TEST_F(HealedRun, AFewKillsOfTwoCopies) { KillMany(2, 4, 2); }
+TEST_F(HealedRun, AFewKillsOfFourCopies) { KillMany(4, 8, 3); }
+TEST_F(HealedRun, ProcessesOfWholeCopies) { KillMany(4, 2, 1); }
+
+class Kills : public HealedRun {};
+TEST_F(Kills, HundredOfTwoAndOfFourCopies) {
+  KillMany(2, 4, 30);
+  KillMany(4, 8, 50);
+  KillMany(4, 4, 20);
+}
+
+// Both copies lose a process at once: nobody can go on, and a restart does.
+TEST_F(HealedRun, TheLossOfAllCopiesEndsTheRunOrStartsItAgain) {
+  Prepare(2, 2000, "heal: {every: 1}\ncheckpoint: {every: 50, folder: ckpt, keep: 2}\n");
+  for (const bool restarts : {false, true}) {
+    fs::remove_all(folder_ + "/made");
+    fs::remove_all(folder_ + "/ckpt");
+    ToolProcess run(folder_, Words(absl::StrCat("run run.yaml --out made --processes 4",
+                                                restarts ? " --restarts 1" : "")));
+    ASSERT_TRUE(run.WaitUntil([&] { return Rows() > 60; }));
+    const std::vector<pid_t> children = ChildrenOf(run.id());
+    ASSERT_EQ(children.size(), 4u);
+    for (const size_t which : {size_t{0}, size_t{3}}) ::kill(children[which], SIGKILL);
+    const Answer answer = run.Wait();
+    EXPECT_EQ(answer.status, restarts ? 0 : 3) << answer.out << answer.err;
+    if (restarts) {
+      EXPECT_TRUE(absl::StrContains(answer.err, "starting again from ")) << answer.err;
+    } else {
+      EXPECT_TRUE(absl::StrContains(answer.err, "no copy of the pipeline is whole")) << answer.err;
+    }
+  }
+}
+
+TEST_F(HealedRun, IsRefusedWhereNobodyCouldGoOn) {
+  const auto said = [&](int data, const std::string& more, const std::string& options) {
+    Prepare(data, 6, absl::StrCat("heal: {every: 1}\n", more));
+    ToolProcess run(folder_, Words("run run.yaml --out made" + options));
+    const Answer answer = run.Wait();
+    EXPECT_EQ(answer.status, 2);
+    return answer.err;
+  };
+  EXPECT_TRUE(absl::StrContains(said(1, "", " --processes 2"), "mesh.data would make more"));
+  EXPECT_TRUE(absl::StrContains(said(2, "", ""), "--processes would help"));
+  EXPECT_TRUE(absl::StrContains(said(4, "", " --processes 3"),
+                                "a number of processes that 4 divides, or that divides 4"));
+  EXPECT_TRUE(absl::StrContains(said(2, "sharding: optimizer\n", " --processes 2"),
+                                "'sharding: none', or --restarts with checkpoints, would help"));
+}
+
+}  // namespace
+}  // namespace stringline
