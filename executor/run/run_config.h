@@ -64,8 +64,8 @@
 //                 has a unit
 //   transport     what carries messages between processes on CPUs, and what their hosts tell each
 //                 other: tcp, mpi, or auto [the default], mpi in processes that mpirun, or srun
-//                 with PMIx, has started if Open MPI can be loaded and the run has no `heal`, else tcp.
-//                 GPUs take NCCL and tcp
+//                 with PMIx, has started if Open MPI can be loaded and the run has no `heal`, else
+//                 tcp. GPUs take NCCL and tcp
 //   nccl          messages between processes: min_ctas and max_ctas of a call [0: 2 for messages
 //                 and 8 for sums], free_sms, the SMs that products leave to calls [16], rows
 //                 [padded | counted], sums [ordered | nccl], capture [false], of steps with
