@@ -64,7 +64,7 @@ set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_STRINGLINE_PACKAGE_NAME stringline)
 set(CPACK_DEBIAN_STRINGLINE_PACKAGE_SHLIBDEPS ON)
 # Pictures as PDF and PNG; librsvg is opened on demand.
-set(CPACK_DEBIAN_STRINGLINE_PACKAGE_SUGGESTS "librsvg2-2")
+set(CPACK_DEBIAN_STRINGLINE_PACKAGE_SUGGESTS "librsvg2-2, libopenmpi3")
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libstringline-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "libabsl-dev, libyaml-cpp-dev, zlib1g-dev")

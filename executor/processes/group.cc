@@ -22,6 +22,22 @@ char* At(void* buffer, int64_t offset) {
   return buffer == nullptr ? nullptr : static_cast<char*>(buffer) + offset;
 }
 
+// to[i] = of[0][i] + of[1][i] + …, in this order; `to` may be one of them. Blocks stay in the
+// processor's nearest cache while the others are added to them.
+void AddUp(absl::Span<const float* const> of, int64_t count, float* to) {
+  constexpr int64_t kBlock = 1024;
+  float sum[kBlock];
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int64_t n = std::min(kBlock, count - begin);
+    std::copy_n(of[0] + begin, n, sum);
+    for (size_t m = 1; m < of.size(); ++m) {
+      const float* const other = of[m] + begin;
+      for (int64_t i = 0; i < n; ++i) sum[i] += other[i];
+    }
+    std::copy_n(sum, n, to + begin);
+  }
+}
+
 }  // namespace
 
 ProcessGroup::ProcessGroup(CpuDevice* device, Wires* wires, absl::Span<const int> ranks,
@@ -36,6 +52,7 @@ ProcessGroup::ProcessGroup(CpuDevice* device, Wires* wires, absl::Span<const int
     Member& member = local_.emplace_back();
     member.group = this;
     member.member = m;
+    member.of.resize(ranks.size());
     member.message = {BeginMessage, &member};
     member.told = {BeginTold, &member};
     member.settled = {SettleTold, &member};
@@ -325,7 +342,7 @@ absl::Status ProcessGroup::ListRows(Member* member) const {
 
 // Adds in the order of the members, this member's own floats among the others'.
 void ProcessGroup::Sum(const void* self, int64_t /*argument*/, NativeStream /*stream*/) {
-  const auto& member = *static_cast<const Member*>(self);
+  auto& member = *const_cast<Member*>(static_cast<const Member*>(self));
   const ProcessGroup& group = *member.group;
   const Call& call = *member.call;
   const int own = member.member;
@@ -336,12 +353,11 @@ void ProcessGroup::Sum(const void* self, int64_t /*argument*/, NativeStream /*st
     const int64_t place = IsSliced(call) ? PlaceInSum(call, own, slice.begin) : 0;
     const auto* const from = reinterpret_cast<const float*>(At(call.from, slice.begin));
     auto* const to = reinterpret_cast<float*>(At(call.to, place));
-    const auto of = [&](int m) { return m == own ? from : member.summands.data() + m * count; };
-    for (int64_t i = 0; i < count; ++i) {
-      float sum = of(0)[i];
-      for (int m = 1; m < group.members_; ++m) sum += of(m)[i];
-      to[i] = sum;
+    std::vector<const float*>& of = member.of;
+    for (int m = 0; m < group.members_; ++m) {
+      of[m] = m == own ? from : member.summands.data() + m * count;
     }
+    AddUp(of, count, to);
   }
   if (!group.HandsOn(call) && call.ended_ns != nullptr) {
     NoteNs(call.ended_ns, group.device_->NowNs());

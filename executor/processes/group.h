@@ -37,6 +37,7 @@ class ProcessGroup final : public Group {
     const Call* call = nullptr;             // the collective under way
     std::vector<Transfer> sends, receives;  // messages of the call
     std::vector<float> summands;            // the others' floats of the largest sum
+    std::vector<const float*> of;           // by member: the floats of a sum
   };
   static void BeginMessage(const void* link, StreamId stream, const void* end);
   static void BeginTold(const void* link, StreamId stream, const void* end);
@@ -77,23 +78,25 @@ class ProcessGroup final : public Group {
 class ProcessGroups final : public Groups {
  public:
   ProcessGroups(CpuDevice* device, World* world, const WireSettings& settings)
-      : device_(device), wires_(device, world, settings) {}
+      : ProcessGroups(device, std::make_unique<Wires>(device, world, settings)) {}
+  ProcessGroups(CpuDevice* device, std::unique_ptr<Wires> wires)
+      : device_(device), wires_(std::move(wires)) {}
   using Groups::New;
   Group* New(absl::Span<const int> ranks, absl::Span<const MemberPair> talks) override {
-    return &groups_.emplace_back(device_, &wires_, ranks, talks);
+    return &groups_.emplace_back(device_, wires_.get(), ranks, talks);
   }
-  absl::Status Connect() override { return wires_.Connect(); }
+  absl::Status Connect() override { return wires_->Connect(); }
   bool SumsTakeMemory() const override { return true; }
-  absl::Status Agree(const absl::Status& status) override { return wires_.Agree(status); }
-  void TellStates(const RankStates* states) override { wires_.TellStates(states); }
-  void AskForRecords(int64_t number) override { wires_.AskForRecords(number); }
+  absl::Status Agree(const absl::Status& status) override { return wires_->Agree(status); }
+  void TellStates(const RankStates* states) override { wires_->TellStates(states); }
+  void AskForRecords(int64_t number) override { wires_->AskForRecords(number); }
   void OnAskForRecords(std::function<void(int64_t)> asked) override {
-    wires_.OnAskForRecords(std::move(asked));
+    wires_->OnAskForRecords(std::move(asked));
   }
 
  private:
   CpuDevice* const device_;
-  Wires wires_;
+  const std::unique_ptr<Wires> wires_;
   std::deque<ProcessGroup> groups_;
 };
 

@@ -3,6 +3,7 @@
 #include "executor/processes/identity.h"
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -188,10 +189,13 @@ absl::Status FindMaster(const Claim& claim, const IdentityFlags& flags,
   }
   if (identity->port == 0 && !identity->nonce.empty()) identity->port = PortFrom(identity->nonce);
   if (!identity->host.empty() && identity->port != 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
+  absl::Status nothing = absl::InvalidArgumentError(absl::StrCat(
       "nothing says ",
       identity->host.empty() ? "where process 0 is" : "on which port process 0 listens",
       ": `master=HOST:PORT`, or MASTER_ADDR and MASTER_PORT, would"));
+  if (!identity->knows_mpi) return nothing;
+  identity->no_address = std::move(nothing);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -220,6 +224,8 @@ absl::StatusOr<Identity> FindIdentity(const IdentityFlags& flags, EnvironmentLoo
     identity.local = claim->local_rank.value_or(0);
     identity.source = claim->by == nullptr ? "the command line" : claim->by->name;
     identity.nonce = NonceOf(*claim, flags, environment);
+    identity.knows_mpi =
+        claim->by == &kMpirun || (claim->by == &kSrun && environment("PMIX_NAMESPACE") != nullptr);
   }
   if (flags.local_rank.has_value()) identity.local = *flags.local_rank;
   if (identity.local < 0) {

@@ -17,7 +17,8 @@
 // The address of process 0: --master; else MASTER_ADDR and MASTER_PORT; else this host, if all
 // processes are on it; else the first host of srun's step, or of the allocation that mpirun runs
 // in. The port is then made from the name of the job. If TORCHELASTIC_USE_AGENT_STORE is True then
-// torchrun itself listens on MASTER_PORT, and the next port is taken.
+// torchrun itself listens on MASTER_PORT, and the next port is taken. Processes that MPI knows may
+// do without an address: only over TCP it is an error that they have none.
 #pragma once
 
 #include <optional>
@@ -50,6 +51,9 @@ struct Identity {
   Secret secret;               // of the run; FindIdentity leaves it to FindSecret
   int healed = 0;              // the times that the run has lost processes and gone on (healing.h)
   std::vector<int> listeners;  // of process 0, if it listens already; closed by who joins
+  // True if mpirun, or srun with PMIx, started the process: MPI needs neither address nor secret.
+  bool knows_mpi = false;
+  absl::Status no_address;  // the reason if such a process could not find process 0 over TCP
 };
 
 // The value of an environment variable, or null.

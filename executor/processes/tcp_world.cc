@@ -13,6 +13,7 @@
 #include "executor/engine/lost_process.h"
 #include "executor/engine/packed_numbers.h"
 #include "executor/processes/open_files.h"
+#include "executor/processes/rank_blocks.h"
 #include "executor/processes/sockets.h"
 #include "schedlang/base/clock.h"
 #include "schedlang/base/status.h"
@@ -22,37 +23,6 @@ namespace {
 
 constexpr int64_t kFlushNs = 1'000 * kWorldMs;
 constexpr int64_t kTellWorkNs = 100 * kWorldMs;  // between two words of a process at work
-
-// Ranks are shared out in blocks.
-int FirstRankOf(int process, int ranks, int processes) {
-  return static_cast<int>(int64_t{process} * ranks / processes);
-}
-
-// "rank 3 on gpu1"; "process 1 with ranks 2, 3 on gpu1".
-std::string NameOfBlock(int process, const std::string& host, int ranks, int processes) {
-  if (ranks == processes) return absl::StrCat("rank ", process, " on ", host);
-  const int first = FirstRankOf(process, ranks, processes);
-  const int end = FirstRankOf(process + 1, ranks, processes);
-  std::string block;
-  for (int rank = first; rank < end; ++rank) {
-    absl::StrAppend(&block, block.empty() ? "" : ", ", rank);
-  }
-  return first + 1 == end ? absl::StrCat("rank ", block, " on ", host)
-                          : absl::StrCat("process ", process, " with ranks ", block, " on ", host);
-}
-
-std::vector<int> RanksOf(int process, int ranks, int processes) {
-  std::vector<int> of;
-  const int end = FirstRankOf(process + 1, ranks, processes);
-  for (int rank = FirstRankOf(process, ranks, processes); rank < end; ++rank) of.push_back(rank);
-  return of;
-}
-
-int ProcessOf(int rank, int ranks, int processes) {
-  int process = 0;
-  while (FirstRankOf(process + 1, ranks, processes) <= rank) ++process;
-  return process;
-}
 
 // The failure of a process as it tells the others: of a lost one the message says itself which one
 // it is.
@@ -115,6 +85,7 @@ TcpWorld::~TcpWorld() {
 }
 
 absl::StatusOr<std::unique_ptr<World>> TcpWorld::Join(const TcpWorldSettings& settings) {
+  SL_RETURN_IF_ERROR(settings.identity.no_address);
   SL_RETURN_IF_ERROR(CheckSecret(settings.identity));
   if (settings.identity.processes == 1) return std::unique_ptr<World>(new TcpWorld(settings));
   TcpWorldSettings able = settings;

@@ -24,6 +24,7 @@ void WireConnection::Open(int fd) {
 
 // A child of this process may hold the socket open, so the set does not lose it by itself.
 void WireConnection::Close() {
+  carrier_ = nullptr;
   if (fd_ < 0) return;
   poll_->Watch(fd_, process_, std::exchange(watched_, 0), 0);
   (void)close(fd_);
@@ -46,6 +47,7 @@ void WireConnection::Put(Outgoing frame) {
   if (!reachable()) return;
   frame.header.mark = kWireMark;
   if (!frame.text.empty()) frame.header.length = static_cast<int64_t>(frame.text.size());
+  if (carrier_ != nullptr) return carrier_->Carry(process_, std::move(frame));
   const bool alone = !unsent();
   if (alone && WriteFrame(&frame)) return;
   if (!deaf_) Queue(std::move(frame));

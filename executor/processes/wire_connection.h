@@ -28,6 +28,14 @@ class WireReader {
   virtual void EndFrame(WireConnection* from) = 0;
 };
 
+// Carries frames where there is no socket.
+class FrameCarrier {
+ public:
+  virtual ~FrameCarrier() = default;
+  // Sends a frame, whose header is complete; WireWaits::Done as by a socket.
+  virtual void Carry(int process, Outgoing frame) = 0;
+};
+
 class WireConnection {
  public:
   // Closed; `poll` is waited for by the thread that calls Write and Read.
@@ -38,6 +46,13 @@ class WireConnection {
   WireConnection& operator=(const WireConnection&) = delete;
 
   void Open(int fd);
+  // Without a socket: the carrier sends the frames, and whoever takes those that come calls
+  // SetHeader and the reader.
+  void OpenOver(FrameCarrier* carrier) {
+    carrier_ = carrier;
+    opened_ = true;
+  }
+  bool open() const { return fd_ >= 0 || carrier_ != nullptr; }
   void Close();
   // True from Open on.
   bool opened() const { return opened_; }
@@ -49,7 +64,7 @@ class WireConnection {
   bool left() const { return left_; }
   // True if frames can be written to the other process. After an error of writing none can, but
   // what the other process wrote before may still come.
-  bool reachable() const { return fd_ >= 0 && !left_ && !deaf_; }
+  bool reachable() const { return open() && !left_ && !deaf_; }
 
   // Enqueues a frame and writes what the socket takes now; nothing if the process is not reachable.
   void Put(Outgoing frame);
@@ -61,9 +76,11 @@ class WireConnection {
   std::string Read(WireReader* reader);
   // The other process.
   int process() const { return process_; }
+  void SetHeader(const WireHeader& header) { header_ = header; }
   // Of the frame under way.
   const WireHeader& header() const { return header_; }
   const std::string& text() const { return text_; }
+  char* target() const { return target_; }
   void SetTarget(void* target) { target_ = static_cast<char*>(target); }
   void SetText();
 
@@ -76,6 +93,7 @@ class WireConnection {
   WireWaits* const waits_;
   WirePoll* const poll_;
   int fd_ = -1;
+  FrameCarrier* carrier_ = nullptr;
   bool opened_ = false, reading_ = true;
   bool left_ = false;
   bool deaf_ = false;

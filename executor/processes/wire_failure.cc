@@ -47,7 +47,7 @@ std::chrono::milliseconds WireFailure::MostUntilSettled() const {
 int WireFailure::Decider() const {
   const auto there = [this](int p) {
     const WireConnection& connection = (*connections_)[p];
-    return p == names_->own() || (connection.fd() >= 0 && !connection.left() && !silent_[p]);
+    return p == names_->own() || (connection.open() && !connection.left() && !silent_[p]);
   };
   const auto first = std::find_if(deciders_.begin(), deciders_.end(), there);
   return first == deciders_.end() ? names_->own() : *first;

@@ -20,8 +20,15 @@ namespace {
 
 constexpr int64_t kLookNs = 100'000'000;  // between two looks at deadlines
 constexpr int64_t kGoodbyeNs = 2'000'000'000;
+constexpr int kLockSpins = 100;
 // So soon the connections tell of a death that another process has noticed.
 constexpr std::chrono::milliseconds kSoon(300);
+
+void SpinOnce() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#endif
+}
 
 std::deque<WireConnection> Closed(int processes, WireWaits* waits, WirePoll* poll) {
   std::deque<WireConnection> connections;
@@ -42,7 +49,9 @@ Wires::Wires(CpuDevice* device, World* world, const WireSettings& settings)
       lanes_(&names_, &connections_, &waits_),
       failure_(&names_, settings, device, &connections_, &lanes_) {}
 
-Wires::~Wires() {
+Wires::~Wires() { Stop(); }
+
+void Wires::Stop() {
   {
     const Lock lock(mutex_);
     if (!failure_.settled()) {
@@ -52,6 +61,14 @@ Wires::~Wires() {
   }
   poll_.wake()->Wake();
   for (std::thread& thread : thread_) thread.join();
+  thread_.clear();
+}
+
+Wires::Lock Wires::Take() {
+  Lock lock(mutex_, std::defer_lock);
+  for (int i = 0; i < kLockSpins && !lock.try_lock(); ++i) SpinOnce();
+  if (!lock.owns_lock()) lock.lock();
+  return lock;
 }
 
 int Wires::NewGroup(absl::Span<const int> ranks, absl::Span<const MemberPair> talks) {
@@ -124,7 +141,7 @@ absl::Status Wires::StartReading() {
 
 void Wires::Start(int group, const WireWaits::Onward& onward, absl::Span<const Transfer> sends,
                   absl::Span<const Transfer> receives) {
-  const Lock lock(mutex_);
+  const Lock lock = Take();
   if (failure_.settled()) return device_->Fail(failure_.status());
   // One more than the messages, so that nothing ends before everything is posted.
   const int waiting = waits_.Add(onward, static_cast<int>(sends.size() + receives.size()) + 1);

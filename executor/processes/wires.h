@@ -10,6 +10,9 @@
 // that names both. A connection that closes without a word is a process that died. The first
 // surviving process decides on the failure, and every process ends with its status.
 //
+// What carries the frames may be something else than TCP: a derived class then opens the
+// connections and has a loop of its own (executor/mpi).
+//
 // One lock guards everything: the streams that wait (wire_waits.h), the lanes on which ends meet
 // (wire_lanes.h), the connections (wire_connection.h) and the failure (wire_failure.h).
 #pragma once
@@ -45,7 +48,7 @@ struct WireSettings : WireDeadlines {
   LinkSpeed link;
 };
 
-class Wires final : private WireReader {
+class Wires : protected WireReader {
  public:
   Wires(CpuDevice* device, World* world, const WireSettings& settings);
   ~Wires() override;
@@ -56,8 +59,8 @@ class Wires final : private WireReader {
   // ones in the same order.
   int NewGroup(absl::Span<const int> ranks, absl::Span<const MemberPair> talks);
   // Opens the connections that the groups need and that are not there yet, and waits until all have
-  // made their groups. All call it. Errors: those of ConnectProcesses; ResourceExhausted if the
-  // system starts no thread.
+  // made their groups. All call it. Errors: those of ConnectPeers; ResourceExhausted if the system
+  // starts no thread.
   absl::Status Connect();
 
   bool IsHere(int rank) const { return names_.IsHere(rank); }
@@ -78,8 +81,17 @@ class Wires final : private WireReader {
   void AskForRecords(int64_t number);
   void OnAskForRecords(std::function<void(int64_t)> asked);
 
- private:
+ protected:
   using Lock = std::unique_lock<std::mutex>;
+
+  // Opens the connections that are missing. Over TCP the errors are those of ConnectProcesses.
+  virtual absl::Status ConnectPeers();
+  // Carries frames until `stopping_`, and then for a while until they are sent.
+  virtual void Loop();
+  // Says goodbye and ends the loop; called first by the destructor of whoever overrides it.
+  void Stop();
+  // The lock, without sleeping if it is free soon.
+  Lock Take();
 
   // With the lock held.
   bool reads() const override { return !failure_.settled(); }
@@ -93,10 +105,6 @@ class Wires final : private WireReader {
   }
 
   int64_t ConnectMs() const;  // the most that all may take to connect
-  absl::Status ConnectPeers();
-  absl::Status LateToConnect(int64_t most_ms, std::vector<int> late);
-  absl::Status StartReading();
-  void Loop();
 
   World* const world_;
   CpuDevice* const device_;
@@ -116,6 +124,11 @@ class Wires final : private WireReader {
     int64_t number = 0;  // the last one's
     std::function<void(int64_t)> asked;
   } wish_;
+
+ private:
+  absl::Status LateToConnect(int64_t most_ms, std::vector<int> late);
+  absl::Status StartReading();
+
   std::vector<std::thread> thread_;  // the reading thread; none before Connect
 };
 

@@ -131,6 +131,12 @@ class RunFile : private SectionReader {
       const Field field = {"sms_per_rank", &config_->sms_per_rank, 1, kMostSms};
       SL_RETURN_IF_ERROR(ReadInt("sms_per_rank", field, sms, &config_->sms_per_rank));
     }
+    SL_ASSIGN_OR_RETURN(const int transport, WordBeside(root, kTransportKey));
+    config_->transport = static_cast<TransportKind>(transport);
+    if (config_->transport == TransportKind::kMpi && config_->device == DeviceKind::kCuda) {
+      return Complain(root[kTransportKey.key],
+                      "transport: 'device: cuda' has NCCL for messages, and tcp beside it");
+    }
     for (const char* const key : kKeysOfCuda) {
       if (config_->device != DeviceKind::kCpu || !root[key]) continue;
       return Complain(root[key], absl::StrCat(key, ": 'device: cpu' has none"));

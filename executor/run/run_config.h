@@ -62,6 +62,10 @@
 //   timeout       600s [the default]: the longest time of a GPU for a step, and of a rank's wait
 //                 for another process, before the run ends with an error; 0s: no limit. A time
 //                 has a unit
+//   transport     what carries messages between processes on CPUs, and what their hosts tell each
+//                 other: tcp, mpi, or auto [the default], mpi in processes that mpirun, or srun
+//                 with PMIx, has started if Open MPI can be loaded and the run has no `heal`, else
+//                 tcp. GPUs take NCCL and tcp
 //   nccl          messages between processes: min_ctas and max_ctas of a call [0: 2 for messages
 //                 and 8 for sums], free_sms, the SMs that products leave to calls [16], rows
 //                 [padded | counted], sums [ordered | nccl], capture [false], of steps with
@@ -132,6 +136,7 @@ class Node;
 namespace stringline {
 
 enum class DeviceKind { kAuto, kCpu, kCuda };
+enum class TransportKind { kAuto, kTcp, kMpi };
 
 // Files of data: a text, tokens and their type ("": the file's), or samples; "" for the others.
 struct DataFiles {
@@ -200,7 +205,8 @@ struct RunConfig {
   bool elastic = false;       // elastic, default false
   int64_t heal_every = 0;     // heal.every; 0 (no section): the loss of a process ends the run
 
-  DeviceKind device = DeviceKind::kAuto;  // device, default auto
+  DeviceKind device = DeviceKind::kAuto;           // device, default auto
+  TransportKind transport = TransportKind::kAuto;  // transport, default auto
   struct {
     int min_ctas = 0;           // nccl.min_ctas, default 0: as the call needs
     int max_ctas = 0;           // nccl.max_ctas, the same

@@ -108,6 +108,7 @@ RunSettings SettingsBeside(const RunConfig& config) {
           word(kDeterministicKey, !config.deterministic),
           word(kShardingKey, config.sharding),
           word(kElasticKey, config.elastic),
+          word(kTransportKey, config.transport),
           {"timeout", absl::StrCat(config.timeout_ns, "ns")},
           {"gpus", config.gpus.ordinals.empty() ? absl::StrCat(config.gpus.count) : ordinals},
           {"sms_per_rank", absl::StrCat(config.sms_per_rank)},

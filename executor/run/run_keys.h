@@ -51,8 +51,10 @@ inline constexpr WordChoice kDeterministicKey = {"deterministic", {"on", "off"}}
 inline constexpr WordChoice kShardingKey = {model_key::kSharding,
                                             {"none", "optimizer", "gradients", "parameters"}};
 inline constexpr WordChoice kElasticKey = {"elastic", {"false", "true"}};
+inline constexpr WordChoice kTransportKey = {"transport", {"auto", "tcp", "mpi"}};
 inline constexpr WordChoice kWordsBeside[] = {kDeviceKey,        kPrecisionKey, kCaptureKey,
-                                              kDeterministicKey, kShardingKey,  kElasticKey};
+                                              kDeterministicKey, kShardingKey,  kElasticKey,
+                                              kTransportKey};
 inline constexpr const char* kNumbersBeside[] = {"timeout", "gpus", "sms_per_rank", "bucket"};
 
 // The keys of sections whose values are words.

@@ -324,6 +324,9 @@ TEST(RunConfig, DeviceAndPrecisionAreWordsBesideTheSections) {
   } cases[] = {
       {"device: cude\n",
        ":1: device: expected auto or cpu or cuda, got 'cude'; did you mean 'cuda'?"},
+      {"transport: udp\n", ":1: transport: expected auto or tcp or mpi, got 'udp'"},
+      {"device: cuda\ntransport: mpi\n",
+       ":2: transport: 'device: cuda' has NCCL for messages, and tcp beside it"},
       {"device: {kind: cuda}\n", ":1: device: expected auto or cpu or cuda"},
       {"device: cpu\ndevice: cuda\n", ":2: 'device' is given twice"},
       {"devise: cpu\n", ":1: unknown section 'devise'; did you mean 'device'?"},

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "executor/processes/tcp_world.h"
 #include "gtest/gtest.h"
 
 namespace stringline {
@@ -177,10 +178,6 @@ TEST(Identity, WhatContradictsIsNamed) {
        {},
        "nothing says on which port process 0 listens: `master=HOST:PORT`, or MASTER_ADDR and "
        "MASTER_PORT, would"},
-      {With(kMpirun, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}}),
-       {},
-       "nothing says where process 0 is: `master=HOST:PORT`, or MASTER_ADDR and MASTER_PORT, "
-       "would"},
       {{}, {1, std::nullopt}, "`rank` and `ranks` are given together or not at all"},
       {{}, {2, 2}, "`rank` is 2, but `ranks` is 2"},
       {{}, {-1, 2}, "`rank` is -1, but `ranks` is 2"},
@@ -194,6 +191,26 @@ TEST(Identity, WhatContradictsIsNamed) {
     EXPECT_EQ(found.status().code(), absl::StatusCode::kInvalidArgument);
     EXPECT_EQ(Text(found), bad.message);
   }
+}
+
+TEST(Identity, MpiKnowsTheProcessesOfMpirunAndOfSrunWithPmix) {
+  EXPECT_TRUE(Find(kMpirun)->knows_mpi);
+  EXPECT_FALSE(Find(kSrun)->knows_mpi);
+  EXPECT_TRUE(Find(With(kSrun, {{"PMIX_NAMESPACE", "slurm.pmix.77.0"}}))->knows_mpi);
+  EXPECT_FALSE(Find(kTorchrun)->knows_mpi);
+  EXPECT_FALSE(Find(With(kMpirun, With(kTorchrun, kElastic)))->knows_mpi);
+  EXPECT_FALSE(Find(kMpirun, {0, 2, std::nullopt, "here:4000"})->knows_mpi);
+}
+
+// On several hosts without Slurm nothing says where process 0 is, and only TCP has to know.
+TEST(Identity, MpiNeedsNoAddress) {
+  const auto found = Find(With(kMpirun, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}}));
+  ASSERT_TRUE(found.ok()) << found.status();
+  TcpWorldSettings settings;
+  settings.identity = *found;
+  EXPECT_EQ(TcpWorld::Join(settings).status().message(),
+            "nothing says where process 0 is: `master=HOST:PORT`, or MASTER_ADDR and MASTER_PORT, "
+            "would");
 }
 
 TEST(Identity, LaunchersThatAgreeAreFine) {

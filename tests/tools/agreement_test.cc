@@ -254,6 +254,7 @@ TEST_F(Agreement, KeysOfOneProcessMayDiffer) {
              {"", "timeout", "9s"},
              {"", "capture", "off"},
              {"", "elastic", "true"},
+             {"", "transport", "tcp"},
              {"checkpoint", "keep", "9"}};
   for (const auto& [section, key, value] : own) {
     File other = base;

@@ -57,6 +57,20 @@ TEST(ChooseBackend, AProcessHasARankAtLeast) {
             "a test says that there are 4 processes, but the run has 0 ranks");
 }
 
+TEST(ChooseBackend, MpiIsTakenWhereItCan) {
+  RunConfig config;
+  config.device = DeviceKind::kCpu;
+  config.transport = TransportKind::kMpi;
+  for (const int processes : {1, 4}) {
+    EXPECT_EQ(BackendOf(config, processes).status().message(),
+              "transport: mpi: MPI does not know the processes of a test: mpirun and srun "
+              "--mpi=pmix start some that it knows");
+  }
+  config.heal_every = 1;
+  EXPECT_EQ(BackendOf(config, 4).status().message(),
+            "transport: mpi: a run with 'heal' goes on without a lost process, and MPI does not");
+}
+
 TEST(ChooseBackend, ProcessesDoNotShareOutGpus) {
   RunConfig several, groups;
   several.gpus.count = 2;

@@ -510,7 +510,7 @@ absl::StatusOr<int> TrainAndReport(const RunConfig& config, const RunPlans& plan
   }
   if (!ready.ok()) {
     const int status = Fail(output, ready.message());
-    TellOthers(identity, ready);
+    TellOthers(config, identity, ready);
     return status;
   }
   const std::optional<double> entropy = loaded->entropy();
@@ -565,7 +565,7 @@ int EvaluateAndReport(const RunConfig& config, const Plan& plan, const Plan& of_
   const absl::StatusOr<std::optional<LoadedData>> validation = LoadValidation(config);
   if (!validation.ok()) {
     const int status = Fail(output, validation.status().message());
-    TellOthers(identity, validation.status());
+    TellOthers(config, identity, validation.status());
     return status;
   }
   const auto begin = [&](const Trainer& trainer) {

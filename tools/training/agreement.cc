@@ -41,6 +41,7 @@ constexpr OwnKey kOwnKeys[] = {
     {"metrics.prometheus", "the first process notes metrics"},
     {"metrics.tensorboard", "the first process notes metrics"},
     {"device", "auto may mean the same as its result, which is compared"},
+    {"transport", "auto may mean the same as its result, and who takes another does not meet"},
     {"capture", "a captured step computes the same as an issued one"},
     {"gpus", "a process of several has a GPU of its own, and refuses the key"},
     {"sms_per_rank", "a process of several has a GPU of its own, and refuses the key"},

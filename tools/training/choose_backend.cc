@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "executor/mpi/mpi_backend.h"
 #include "executor/processes/backend.h"
 #include "schedlang/base/status.h"
 #ifdef STRINGLINE_HAS_CUDA
@@ -16,6 +17,18 @@
 
 namespace stringline {
 namespace {
+
+bool HasGpu() {
+#ifdef STRINGLINE_HAS_CUDA
+  return cuda::CountGpus().ok();
+#else
+  return false;
+#endif
+}
+
+bool TakesGpu(const RunConfig& config) {
+  return config.device == DeviceKind::kCuda || (config.device == DeviceKind::kAuto && HasGpu());
+}
 
 // The keys for several GPUs are for a single process.
 absl::Status CheckForProcesses(const RunConfig& config, const Identity& identity) {
@@ -52,11 +65,25 @@ TcpWorldSettings WorldOf(const RunConfig& config, const Identity& identity, Conf
   return world;
 }
 
+// True if MPI carries the messages of ranks on CPUs, and what their hosts tell each other.
+absl::StatusOr<bool> TakesMpi(const RunConfig& config, const Identity& identity) {
+  if (config.transport == TransportKind::kTcp) return false;
+  if (config.heal_every > 0) {
+    if (config.transport == TransportKind::kAuto) return false;
+    return absl::InvalidArgumentError(
+        "transport: mpi: a run with 'heal' goes on without a lost process, and MPI does not");
+  }
+  const absl::Status usable = CanUseMpi(identity);
+  if (usable.ok() || config.transport == TransportKind::kAuto) return usable.ok();
+  return absl::Status(usable.code(), absl::StrCat("transport: mpi: ", usable.message()));
+}
+
 // Some of the ranks on threads of this process, in blocks.
 absl::StatusOr<std::unique_ptr<Backend>> MakeThreads(const RunConfig& config, const Plan& plan,
                                                      const Identity& identity,
                                                      const ConfigLines& agreement) {
   SL_RETURN_IF_ERROR(CheckForProcesses(config, identity));
+  SL_ASSIGN_OR_RETURN(const bool mpi, TakesMpi(config, identity));
   TcpWorldSettings world = WorldOf(config, identity, agreement, "cpu");
   world.ranks = plan.ranks() * config.mesh.coordinates();
   if (world.ranks < identity.processes) {
@@ -73,7 +100,8 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeThreads(const RunConfig& config, co
   WireSettings wires;
   wires.wait_ms = WaitMs(config);
   wires.link = config.link;
-  return ProcessesBackend::Make(world, wires, threads);
+  return mpi ? MpiBackend::Make(world, wires, threads)
+             : ProcessesBackend::Make(world, wires, threads);
 }
 
 #ifdef STRINGLINE_HAS_CUDA
@@ -111,14 +139,6 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeRank(const RunConfig& config, const
 }
 #endif
 
-bool HasGpu() {
-#ifdef STRINGLINE_HAS_CUDA
-  return cuda::CountGpus().ok();
-#else
-  return false;
-#endif
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const RunConfig& config, const Plan& plan,
@@ -130,11 +150,14 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const RunConfig& config, co
       return absl::InvalidArgumentError(
           "deterministic: there is no GPU, and a CPU has nothing else than on");
     }
+    if (alone) SL_RETURN_IF_ERROR(TakesMpi(config, identity).status());
     return alone ? std::unique_ptr<Backend>() : MakeThreads(config, plan, identity, agreement);
   };
-  if (config.device == DeviceKind::kCpu ||
-      (!alone && config.device == DeviceKind::kAuto && !HasGpu())) {
-    return on_cpu();
+  if (config.device == DeviceKind::kCpu || (!alone && !TakesGpu(config))) return on_cpu();
+  if (config.transport == TransportKind::kMpi && TakesGpu(config)) {
+    return absl::InvalidArgumentError(
+        "transport: mpi: a GPU was found, and has NCCL for messages, and tcp beside it; 'device: "
+        "cpu' would take mpi");
   }
 #ifdef STRINGLINE_HAS_CUDA
   absl::StatusOr<std::unique_ptr<Backend>> backend =
@@ -152,12 +175,16 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const RunConfig& config, co
   return absl::Status(status.code(), absl::StrCat("device: cuda: ", status.message()));
 }
 
-void TellOthers(const Identity& identity, const absl::Status& trouble) {
+void TellOthers(const RunConfig& config, const Identity& identity, const absl::Status& trouble) {
   if (identity.processes == 1) return;
   TcpWorldSettings world;
   world.identity = identity;
   world.trouble = trouble;
-  (void)TcpWorld::Join(world);
+  if (!TakesGpu(config) && TakesMpi(config, identity).value_or(false)) {
+    (void)MpiWorld::Join(world);
+  } else {
+    (void)TcpWorld::Join(world);
+  }
 }
 
 }  // namespace stringline

@@ -22,6 +22,6 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const RunConfig& config, co
                                                      const ConfigLines& agreement = {});
 
 // Called instead when this process cannot run: tells the other processes, if any.
-void TellOthers(const Identity& identity, const absl::Status& trouble);
+void TellOthers(const RunConfig& config, const Identity& identity, const absl::Status& trouble);
 
 }  // namespace stringline
