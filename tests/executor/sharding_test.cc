@@ -165,6 +165,7 @@ TEST_P(ShardedRuns, AreTheRunOfWholeCopies) {
         all.first_gradients.insert(one.first_gradients.begin(), one.first_gradients.end());
         all.last_gradients.insert(one.last_gradients.begin(), one.last_gradients.end());
         all.params.insert(one.params.begin(), one.params.end());
+        if (&one != &told.front()) continue;  // process 0 has the memory of all ranks
         for (size_t r = 0; r < one.rank_bytes.size(); ++r) {
           EXPECT_EQ(one.rank_bytes[r].planned, one.rank_bytes[r].allocated) << r;
         }
