@@ -59,10 +59,10 @@ class World {
     return Exchange(mine);
   }
 
-  // Adds up all processes' numbers, each modulo 2^64: every process has the sums instead of its own.
-  // All give equally many. Calls, order and errors as with Exchange, but a process moves no more
-  // than its own numbers and their sums, and process 0 as much for each process. Without numbers it
-  // is a meeting of all.
+  // Adds up all processes' numbers, each modulo 2^64: every process has the sums instead of its
+  // own. All give equally many. Calls, order and errors as with Exchange, but a process moves no
+  // more than its own numbers and their sums, and process 0 as much for each process. Without
+  // numbers it is a meeting of all.
   virtual absl::Status Sum(absl::Span<uint64_t> numbers);
 
   // This process gives up: the others' Exchange returns `status`. Does not wait for them, and has

@@ -58,6 +58,31 @@ bool AllGave(const std::vector<WorldPeer>& peers) {
                      [](const WorldPeer& peer) { return peer.gave.has_value(); });
 }
 
+// The end of the first connection from another host, or of any if all are on this host.
+std::string OwnAddressIn(const std::vector<WorldPeer>& peers) {
+  std::string own;
+  for (size_t p = 1; p < peers.size() && (own.empty() || IsLoopback(own)); ++p) {
+    own = LocalAddressOf(peers[p].socket.fd());
+  }
+  return own;
+}
+
+std::string DescribeRefused(int64_t refused, const Secret& secret) {
+  if (refused == 0) return "";
+  return absl::StrCat("; ", refused, refused == 1 ? " connection" : " connections",
+                      " did not prove ", secret.Describe(),
+                      ", which has to be the same for all processes of a run");
+}
+
+std::vector<std::string> TakeParts(std::vector<WorldPeer>* peers) {
+  std::vector<std::string> parts;
+  for (WorldPeer& peer : *peers) {
+    parts.push_back(*std::move(peer.gave));
+    peer.gave.reset();
+  }
+  return parts;
+}
+
 }  // namespace
 
 TcpWorld::TcpWorld(const TcpWorldSettings& settings)
@@ -97,20 +122,18 @@ absl::StatusOr<std::unique_ptr<World>> TcpWorld::Join(const TcpWorldSettings& se
 
 absl::StatusOr<std::unique_ptr<World>> TcpWorld::JoinOthers(const TcpWorldSettings& settings) {
   std::unique_ptr<TcpWorld> world(new TcpWorld(settings));
-  {
-    ReachedFirst first;
-    absl::Status status = settings.identity.process == 0
-                              ? world->Gather()
-                              : ReachFirst(settings, world->own_, &world->peers_[0].socket, &first);
-    if (absl::IsDeadlineExceeded(status)) status = AsLost(status);
-    if (!status.ok()) {
-      world->SetFailure(status);
-      return settings.trouble.ok() ? status : settings.trouble;
-    }
-    if (settings.identity.process != 0) {
-      world->hosts_ = std::move(first.hosts);
-      world->first_address_ = std::move(first.address);
-    }
+  ReachedFirst first;
+  absl::Status status = settings.identity.process == 0
+                            ? world->Gather()
+                            : ReachFirst(settings, world->own_, &world->peers_[0].socket, &first);
+  if (absl::IsDeadlineExceeded(status)) status = AsLost(status);
+  if (!status.ok()) {
+    world->SetFailure(status);
+    return settings.trouble.ok() ? status : settings.trouble;
+  }
+  if (settings.identity.process != 0) {
+    world->hosts_ = std::move(first.hosts);
+    world->first_address_ = std::move(first.address);
   }
   SL_RETURN_IF_ERROR(settings.trouble);
   return std::unique_ptr<World>(std::move(world));
@@ -141,7 +164,7 @@ absl::Status TcpWorld::Gather() {
     SL_RETURN_IF_ERROR(AcceptAll(&newcomers, NowNs() + settings_.join_ms * kWorldMs));
   }
   SL_RETURN_IF_ERROR(Compare(own_, peers_));
-  first_address_ = OwnAddress();
+  first_address_ = OwnAddressIn(peers_);
   std::vector<std::string> told = hosts_;
   told.push_back(first_address_);
   const std::string welcome = Pack(told);
@@ -153,15 +176,6 @@ absl::Status TcpWorld::Gather() {
   return failure_;
 }
 
-// The end of the first connection from another host, or of any if all are on this host.
-std::string TcpWorld::OwnAddress() const {
-  std::string own;
-  for (int p = 1; p < own_.processes && (own.empty() || IsLoopback(own)); ++p) {
-    own = LocalAddressOf(peers_[p].socket.fd());
-  }
-  return own;
-}
-
 absl::Status TcpWorld::AcceptAll(Newcomers* newcomers, int64_t deadline_ns) {
   while (failure_.ok()) {
     const std::string missing = Missing(peers_);
@@ -171,15 +185,10 @@ absl::Status TcpWorld::AcceptAll(Newcomers* newcomers, int64_t deadline_ns) {
     }
     if (missing.empty()) return absl::OkStatus();
     if (NowNs() >= deadline_ns) {
-      return absl::DeadlineExceededError(absl::StrCat(
-          missing, " of ", own_.processes, " did not come to process 0 on ", own_.host, " within ",
-          SecondsOf(settings_.join_ms),
-          newcomers->refused() == 0
-              ? ""
-              : absl::StrCat("; ", newcomers->refused(),
-                             newcomers->refused() == 1 ? " connection" : " connections",
-                             " did not prove ", settings_.identity.secret.Describe(),
-                             ", which has to be the same for all processes of a run")));
+      return absl::DeadlineExceededError(
+          absl::StrCat(missing, " of ", own_.processes, " did not come to process 0 on ", own_.host,
+                       " within ", SecondsOf(settings_.join_ms),
+                       DescribeRefused(newcomers->refused(), settings_.identity.secret)));
     }
     SL_RETURN_IF_ERROR(WaitForNews(newcomers, deadline_ns));
   }
@@ -245,7 +254,7 @@ absl::StatusOr<std::vector<std::string>> TcpWorld::ExchangeParts(absl::string_vi
   SL_RETURN_IF_ERROR(Meet(mine));
   const auto count = static_cast<size_t>(own_.processes);
   if (own_.process == 0) {
-    std::vector<std::string> parts = TakeParts();
+    std::vector<std::string> parts = TakeParts(&peers_);
     Answer(to_all ? Pack(parts) : "");
     return parts;
   }
@@ -269,7 +278,7 @@ absl::Status TcpWorld::Sum(absl::Span<uint64_t> numbers) {
     return absl::OkStatus();
   }
   std::fill(numbers.begin(), numbers.end(), 0);
-  for (const std::string& part : TakeParts()) {
+  for (const std::string& part : TakeParts(&peers_)) {
     if (part.size() != mine.bytes().size()) return Unreadable();
     NumberReader theirs(part);
     for (uint64_t& number : numbers) number += theirs.Take<uint64_t>();
@@ -317,15 +326,6 @@ void TcpWorld::CheckAwaited() {
   SetFailure(AsLost(absl::DeadlineExceededError(absl::StrCat(absl::StrJoin(late_, ", ", name),
                                                              " did not come within ",
                                                              SecondsOf(settings_.exchange_ms)))));
-}
-
-std::vector<std::string> TcpWorld::TakeParts() {
-  std::vector<std::string> parts;
-  for (WorldPeer& peer : peers_) {
-    parts.push_back(*std::move(peer.gave));
-    peer.gave.reset();
-  }
-  return parts;
 }
 
 // Bytes that the sockets do not take now go out with the next wait of this process.

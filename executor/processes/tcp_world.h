@@ -81,7 +81,6 @@ class TcpWorld final : public World {
   absl::Status AcceptAll(Newcomers* newcomers, int64_t deadline_ns);
   absl::Status WaitForNews(Newcomers* newcomers, int64_t deadline_ns);
   void Place(Newcomers::Arrival arrival, Newcomers* newcomers);
-  std::string OwnAddress() const;
   void NoteTrouble(const Hello& of);
 
   // Reads and writes as much as possible now, after a wait of at most `wait_ns` for a socket.
@@ -97,7 +96,6 @@ class TcpWorld final : public World {
   absl::StatusOr<std::vector<std::string>> ExchangeParts(absl::string_view mine, bool to_all);
   // Waits until process 0 has all parts, and the others have its answer.
   absl::Status Meet(absl::string_view mine);
-  std::vector<std::string> TakeParts();
   void Answer(absl::string_view bytes);
   std::string TakeAnswer();
   absl::Status Unreadable();

@@ -250,12 +250,8 @@ TEST_F(Agreement, KeysOfOneProcessMayDiffer) {
     const char* section;
     const char* key;
     const char* value;
-  } own[] = {{"train", "threads", "3"},
-             {"", "timeout", "9s"},
-             {"", "capture", "off"},
-             {"", "elastic", "true"},
-             {"", "transport", "tcp"},
-             {"checkpoint", "keep", "9"}};
+  } own[] = {{"train", "threads", "3"}, {"", "timeout", "9s"},    {"", "capture", "off"},
+             {"", "elastic", "true"},   {"", "transport", "tcp"}, {"checkpoint", "keep", "9"}};
   for (const auto& [section, key, value] : own) {
     File other = base;
     other[section][key] = value;

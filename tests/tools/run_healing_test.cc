@@ -1,7 +1,5 @@
 // Processes of a run that heals are killed at random moments: the losses and the parameters are
 // those of a run on the full mesh whose checkpoint of that step is resumed on the smaller mesh.
-#include "executor/processes/healing.h"
-
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -20,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "executor/processes/healing.h"
 #include "tests/tools/prepared_run.h"
 #include "tests/tools/tool_process.h"
 #include "tests/tools/tool_run.h"

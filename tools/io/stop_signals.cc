@@ -155,9 +155,9 @@ void StopSignals::Watch() {
       const bool queued = signal.si_code == SI_QUEUE;
       const bool here = queued && signal.si_pid == getpid();
       signals_.called({here     ? From::kHere
-               : queued ? From::kQueued
-                        : From::kSignal,
-               queued ? signal.si_value.sival_int : 0});
+                       : queued ? From::kQueued
+                                : From::kSignal,
+                       queued ? signal.si_value.sival_int : 0});
     } else if (number != signals_.wish) {
       waited_for = &wishes_;  // a signal has come that stops
     }
