@@ -258,7 +258,7 @@ absl::StatusOr<std::vector<std::string>> TcpWorld::ExchangeParts(absl::string_vi
     Answer(to_all ? Pack(parts) : "");
     return parts;
   }
-  const std::string answer = TakeAnswer();
+  const std::string answer = *std::exchange(all_, std::nullopt);
   if (!to_all && answer.empty()) return std::vector<std::string>(count);
   auto all = Unpack(answer);
   if (!to_all || !all.has_value() || all->size() != count) return Unreadable();
@@ -272,7 +272,7 @@ absl::Status TcpWorld::Sum(absl::Span<uint64_t> numbers) {
   mine.AddAll<uint64_t>(numbers);
   SL_RETURN_IF_ERROR(Meet(mine.bytes()));
   if (own_.process != 0) {
-    const std::string answer = TakeAnswer();
+    const std::string answer = *std::exchange(all_, std::nullopt);
     if (answer.size() != mine.bytes().size()) return Unreadable();
     NumberReader(answer).TakeAll(numbers);
     return absl::OkStatus();
@@ -336,12 +336,6 @@ void TcpWorld::Answer(absl::string_view bytes) {
     (void)peer.socket.Write(&why);
   }
   Pump(0);
-}
-
-std::string TcpWorld::TakeAnswer() {
-  std::string answer = *std::move(all_);
-  all_.reset();
-  return answer;
 }
 
 absl::Status TcpWorld::Unreadable() {

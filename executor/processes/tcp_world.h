@@ -97,7 +97,6 @@ class TcpWorld final : public World {
   // Waits until process 0 has all parts, and the others have its answer.
   absl::Status Meet(absl::string_view mine);
   void Answer(absl::string_view bytes);
-  std::string TakeAnswer();
   absl::Status Unreadable();
   // The run has failed: tells every process that can be reached.
   void SetFailure(absl::Status status, int except = -1);

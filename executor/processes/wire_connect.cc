@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "executor/engine/packed_numbers.h"
 #include "executor/processes/gate.h"
+#include "executor/processes/open_files.h"
 #include "executor/processes/proof.h"
 #include "executor/processes/sockets.h"
 #include "schedlang/base/clock.h"
@@ -77,6 +78,8 @@ class Meeting {
   }
 
   absl::Status Run(int64_t deadline_ns) {
+    SL_RETURN_IF_ERROR(
+        RaiseOpenFiles(left_, "connections to processes with which its ranks exchange something"));
     while (left_ > 0) {
       if (NowNs() > deadline_ns) return absl::DeadlineExceededError("some did not connect");
       SL_RETURN_IF_ERROR(world_->state());

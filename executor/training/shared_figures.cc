@@ -58,15 +58,15 @@ absl::Status SharedFigures::ShareStep() {
   World* const world = job_->world();
   for (size_t k = 0; k < sums_.size(); ++k) sums_[k] = pipelines_->SumsOf(static_cast<int>(k));
   if (world == nullptr) return absl::OkStatus();
-  std::vector<uint64_t> words;
+  words_.clear();
   for (const StepSums& sums : sums_) {
-    Append(sums.losses, &words);
-    Append(sums.balance_losses, &words);
-    words.push_back(static_cast<uint64_t>(sums.dropped));
+    Append(sums.losses, &words_);
+    Append(sums.balance_losses, &words_);
+    words_.push_back(static_cast<uint64_t>(sums.dropped));
   }
-  SL_RETURN_IF_ERROR(world->Sum(absl::MakeSpan(words)));
+  SL_RETURN_IF_ERROR(world->Sum(absl::MakeSpan(words_)));
   for (size_t k = 0; k < sums_.size(); ++k) {
-    const auto all = absl::MakeConstSpan(words).subspan(k * kResultWords, kResultWords);
+    const auto all = absl::MakeConstSpan(words_).subspan(k * kResultWords, kResultWords);
     sums_[k] = {ExactSum::FromWords(all.subspan(0, ExactSum::kWords)),
                 ExactSum::FromWords(all.subspan(ExactSum::kWords, ExactSum::kWords)),
                 static_cast<int64_t>(all.back())};
@@ -74,17 +74,17 @@ absl::Status SharedFigures::ShareStep() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<double>> SharedFigures::ShareSquares(const GradientNorm& norm) {
+absl::StatusOr<absl::Span<const double>> SharedFigures::ShareSquares(const GradientNorm& norm) {
   World* const world = job_->world();
-  std::vector<uint64_t> words;
-  for (int k = 0; k < job_->plan().steps; ++k) Append(norm.SumOfSquares(k), &words);
-  if (world != nullptr) SL_RETURN_IF_ERROR(world->Sum(absl::MakeSpan(words)));
-  std::vector<double> squares;
-  for (size_t at = 0; at < words.size(); at += kSquareWords) {
-    squares.push_back(
-        ExactSum::FromWords(absl::MakeConstSpan(words).subspan(at, kSquareWords)).Rounded());
+  words_.clear();
+  for (int k = 0; k < job_->plan().steps; ++k) Append(norm.SumOfSquares(k), &words_);
+  if (world != nullptr) SL_RETURN_IF_ERROR(world->Sum(absl::MakeSpan(words_)));
+  squares_.clear();
+  for (size_t at = 0; at < words_.size(); at += kSquareWords) {
+    squares_.push_back(
+        ExactSum::FromWords(absl::MakeConstSpan(words_).subspan(at, kSquareWords)).Rounded());
   }
-  return squares;
+  return absl::MakeConstSpan(squares_);
 }
 
 absl::Status SharedFigures::GatherTimes() {

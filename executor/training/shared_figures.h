@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "executor/engine/available_memory.h"
 #include "executor/engine/local_ranks.h"
 #include "executor/training/gradient_norm.h"
@@ -34,8 +35,8 @@ class SharedFigures {
     return sums_[static_cast<size_t>(step)].balance_losses.Rounded();
   }
   int64_t dropped(int step) const { return sums_[static_cast<size_t>(step)].dropped; }
-  // The sums of the squares of all gradients, by step of the plan.
-  absl::StatusOr<std::vector<double>> ShareSquares(const GradientNorm& norm);
+  // The sums of the squares of all gradients, by step of the plan; valid until the next call.
+  absl::StatusOr<absl::Span<const double>> ShareSquares(const GradientNorm& norm);
   // Gives the times of the plan's last run to process 0, which then knows those of all ranks.
   absl::Status GatherTimes();
   // The text of the first bad gradient in the order of the model, of all processes' first ones.
@@ -58,6 +59,8 @@ class SharedFigures {
   Pipelines* const pipelines_;
   std::vector<RankBytes> rank_bytes_;  // of the mesh
   std::vector<StepSums> sums_;         // by step of the plan
+  std::vector<uint64_t> words_;        // of the last sum: kept, so that a step allocates nothing
+  std::vector<double> squares_;        // by step of the plan
   std::vector<LocalRanks> processes_;  // ranks of each process, in process 0 of several
   int64_t clock_ahead_ns_ = 0;         // ahead of process 0's
 };

@@ -96,7 +96,7 @@ absl::StatusOr<std::vector<double>> Trainer::PerformSteps(absl::Span<const doubl
   SL_CHECK(performs_updates_) << "the plan updates nothing";
   update_->BeginSteps(learning_rates, targets_);
   SL_RETURN_IF_ERROR(RunPlan());
-  SL_ASSIGN_OR_RETURN(const std::vector<double> squares, figures_->ShareSquares(*norm_));
+  SL_ASSIGN_OR_RETURN(const absl::Span<const double> squares, figures_->ShareSquares(*norm_));
   std::vector<double> norms;
   for (int k = 0; k < plan().steps; ++k) {
     if (!std::isfinite(squares[k])) return BadGradient(k, updates() - plan().steps + k + 1);
@@ -112,7 +112,7 @@ absl::StatusOr<double> Trainer::Update(double learning_rate) {
     norm_->Enqueue();
   })));
   if (world() != nullptr) Say("exchanges the norms of its gradients");
-  SL_ASSIGN_OR_RETURN(const std::vector<double> all_squares, figures_->ShareSquares(*norm_));
+  SL_ASSIGN_OR_RETURN(const absl::Span<const double> all_squares, figures_->ShareSquares(*norm_));
   const double squares = all_squares[0];
   if (!std::isfinite(squares)) return BadGradient(/*step=*/0, updates() + 1);
   const double norm = update_->Begin(learning_rate, squares, targets_per_step());

@@ -3,6 +3,7 @@
 #include "executor/processes/wires.h"
 
 #include <dirent.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -103,6 +104,27 @@ TEST(Wires, AProcessIsConnectedToItsPeersOnly) {
     if (p % kStages < kStages - 1) peers.insert(p + 1);
     peers.erase(p);
     EXPECT_EQ(said[p], absl::StrCat(p < 3 ? kProcesses - 1 : peers.size())) << p;
+  }
+}
+
+// Process 1 needs connections to two others and may open no file more; all are told.
+TEST(Wires, TooFewOpenFilesAreTold) {
+  const Said said = RunProcesses(3, [&](World* world) {
+    const auto device = *CpuDevice::Make(1);
+    ProcessGroups groups(device.get(), world, {});
+    groups.New({0, 1, 2});
+    if (world->process() == 1) {
+      const rlimit few = {24, 24};
+      (void)setrlimit(RLIMIT_NOFILE, &few);
+    }
+    return StatusText(groups.Connect());
+  });
+  EXPECT_TRUE(absl::StartsWith(said[1], "RESOURCE_EXHAUSTED: a process may open 24 files here"))
+      << said[1];
+  EXPECT_TRUE(absl::StrContains(said[1], " are needed: 2 for connections to processes with which"))
+      << said[1];
+  for (const int p : {0, 2}) {
+    EXPECT_EQ(said[p], absl::StrCat("ABORTED: rank 1 here: ", said[1].substr(20)));
   }
 }
 
