@@ -195,7 +195,7 @@ class Groups {
   // processes; `asked` is called with the number of each new wish of another process, on a thread
   // that must not wait. Any thread, at any time. Groups without a thread of their own tell nobody.
   virtual void AskForRecords(int64_t /*number*/) {}
-  virtual void OnAskForRecords(std::function<void(int64_t number)> /*asked*/) {}
+  virtual void OnAskForRecords(const std::function<void(int64_t number)>& /*asked*/) {}
   // True if a sum buffers the other members' shares in host memory: as many as there are members,
   // each of the size of the largest slice.
   virtual bool SumsTakeMemory() const { return false; }

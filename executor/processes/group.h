@@ -90,8 +90,8 @@ class ProcessGroups final : public Groups {
   absl::Status Agree(const absl::Status& status) override { return wires_->Agree(status); }
   void TellStates(const RankStates* states) override { wires_->TellStates(states); }
   void AskForRecords(int64_t number) override { wires_->AskForRecords(number); }
-  void OnAskForRecords(std::function<void(int64_t)> asked) override {
-    wires_->OnAskForRecords(std::move(asked));
+  void OnAskForRecords(const std::function<void(int64_t)>& asked) override {
+    wires_->OnAskForRecords(asked);
   }
 
  private:
