@@ -190,6 +190,7 @@ class HealedRun : public testing::Test {
     EXPECT_TRUE(ReadText(folder_ + "/kept/model.safetensors") ==
                 ReadText(absl::StrCat(folder_, "/", expected, "/kept/model.safetensors")))
         << what;
+    EXPECT_GT(FlightRecords(), 0) << "records of the loss stay\n" << what;
     *row = absl::StrJoin(killed, ", ");
     for (const Healed& one : healed) {
       absl::StrAppend(row, "; from step ", one.step, " on mesh.data ", one.data);
@@ -209,6 +210,15 @@ class HealedRun : public testing::Test {
       std::cout << data << " copies x 2 stages, " << processes << " processes: " << row << "\n";
       done += kills;
     }
+  }
+
+  int FlightRecords() const {
+    int records = 0;
+    for (const auto& file : fs::directory_iterator(folder_ + "/made")) {
+      const std::string name = file.path().filename().string();
+      records += absl::StartsWith(name, "flight-") && absl::EndsWith(name, ".timeline") ? 1 : 0;
+    }
+    return records;
   }
 
   int64_t Rows() const {

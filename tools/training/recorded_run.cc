@@ -25,17 +25,18 @@ namespace {
 
 class Recording {
  public:
-  Recording(const RunConfig& config, const RunFolders& folders, int process, RunMetrics::Warn warn)
+  Recording(const RunConfig& config, const RunFolders& folders, const Identity& identity,
+            RunMetrics::Warn warn)
       : config_(config),
         folders_(folders),
-        process_(process),
-        writes_(process == 0),
+        identity_(identity),
+        writes_(identity.process == 0),
         warn_(std::move(warn)),
-        asked_(folders.out, process),
+        asked_(folders.out, identity.process),
         signals_(SignalsOf(config, &asked_)) {}
 
   absl::Status Start(Trainer& trainer) {
-    if (trainer.world() != nullptr) name_ = trainer.world()->NameOfProcess(process_);
+    if (trainer.world() != nullptr) name_ = trainer.world()->NameOfProcess(identity_.process);
     ended_before_ = trainer.updates() >= config_.steps;
     if (writes_ && !folders_.save.empty())
       SL_RETURN_IF_ERROR(CheckSavable(folders_.save, config_.shape));
@@ -48,8 +49,9 @@ class Recording {
       asked_.Begin(trainer, &signals_);
       return absl::OkStatus();
     }
-    // The other results of a run that ended before are its own.
-    if (!ended_before_) SL_RETURN_IF_ERROR(SetResultsAside(folders_.out));
+    // The other results of a run that ended before are its own, as are the records of one that
+    // heals.
+    if (!ended_before_ && identity_.healed == 0) SL_RETURN_IF_ERROR(SetResultsAside(folders_.out));
     signals_.Begin();
     asked_.Begin(trainer, &signals_);
     SL_ASSIGN_OR_RETURN(LossFile losses,
@@ -93,7 +95,7 @@ class Recording {
     if (flight == nullptr) return error;
     const bool of_numbers = absl::IsOutOfRange(error) || !failed_here_.ok();
     if (of_numbers && !flight->HasUnfinished()) return error;
-    const auto files = WriteFlightRecords(folders_.out, process_, error, *flight);
+    const auto files = WriteFlightRecords(folders_.out, identity_.process, error, *flight);
     if (!files.ok()) {
       left_ = absl::StrCat("; no flight record: ", files.status().message());
     } else if (!files->empty()) {
@@ -185,7 +187,7 @@ class Recording {
 
   const RunConfig& config_;
   const RunFolders& folders_;
-  const int process_;
+  const Identity& identity_;
   const bool writes_;
   const RunMetrics::Warn warn_;
   std::string name_;                     // in messages, if there are several processes
@@ -220,7 +222,7 @@ absl::StatusOr<RecordedRun> TrainIntoFolders(
     const std::function<void(const TrainProgress&)>& report,
     const std::function<void(const std::string&)>& warn, const Heals& heals) {
   const bool first = identity.process == 0;
-  Recording recording(config, folders, identity.process, warn);
+  Recording recording(config, folders, identity, warn);
   TrainHooks hooks;
   hooks.held = heals.held;
   if (first) hooks.report = report;
