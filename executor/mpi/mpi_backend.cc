@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "executor/cpu/backend.h"
-#include "executor/cpu/kernel.h"
 #include "executor/mpi/mpi_wires.h"
+#include "executor/mpi/mpi_world.h"
+#include "executor/processes/backend.h"
 #include "schedlang/base/status.h"
 
 namespace stringline {
@@ -17,22 +17,19 @@ absl::Status CanUseMpi(const Identity& identity) {
                    ": mpirun and srun --mpi=pmix start some that it knows"));
 }
 
-absl::StatusOr<std::unique_ptr<Backend>> MpiBackend::Make(const TcpWorldSettings& world,
-                                                          const WireSettings& wires, int threads) {
-  auto backend = std::make_unique<MpiBackend>();
-  cpu::PrepareThread();
-  auto device = CpuDevice::Make(threads, cpu::PrepareThread);
-  TcpWorldSettings joined = world;
-  joined.trouble.Update(device.status());
-  SL_ASSIGN_OR_RETURN(auto there, MpiWorld::Join(joined));
-  backend->device_ = *std::move(device);
-  backend->groups_ = std::make_unique<ProcessGroups>(
-      backend->device_.get(),
-      std::make_unique<MpiWires>(backend->device_.get(), there.get(), wires, there->session()));
-  backend->world_ = std::move(there);
-  return std::unique_ptr<Backend>(std::move(backend));
+absl::StatusOr<std::unique_ptr<Backend>> MakeMpiBackend(const TcpWorldSettings& world,
+                                                        const WireSettings& wires, int threads) {
+  std::shared_ptr<mpi::Session> session;
+  const auto join =
+      [&](const TcpWorldSettings& settings) -> absl::StatusOr<std::unique_ptr<World>> {
+    SL_ASSIGN_OR_RETURN(auto there, MpiWorld::Join(settings));
+    session = there->session();
+    return std::unique_ptr<World>(std::move(there));
+  };
+  const auto new_wires = [&](CpuDevice* device, World* there) {
+    return std::make_unique<MpiWires>(device, there, wires, session);
+  };
+  return ProcessesBackend::MakeOver(world, threads, join, new_wires);
 }
-
-Kernels* MpiBackend::kernels() { return CpuKernels(); }
 
 }  // namespace stringline

@@ -18,17 +18,9 @@ namespace stringline {
 namespace {
 
 constexpr int64_t kFlushNs = 1'000 * kWorldMs;
-constexpr int64_t kTellWorkNs = 100 * kWorldMs;  // between two words of a process at work
 
 // A tag tells the kind of a text, and whether more of the text follows.
 int TagOf(FrameKind kind, bool more) { return 2 * static_cast<int>(kind) + (more ? 1 : 0); }
-
-// The failure of a process as it tells the others: of a lost one the message says itself which one
-// it is.
-absl::Status ToldBy(const std::string& name, const absl::Status& status) {
-  if (IsLost(status)) return status;
-  return absl::AbortedError(absl::StrCat(name, ": ", status.message()));
-}
 
 }  // namespace
 
@@ -63,7 +55,7 @@ absl::StatusOr<std::unique_ptr<MpiWorld>> MpiWorld::Join(const TcpWorldSettings&
   return world;
 }
 
-// All have the same texts, so all find the same difference.
+// The texts are the same in all processes, so all find the same difference.
 absl::Status MpiWorld::CompareHellos() {
   Hello own;
   own.process = process();

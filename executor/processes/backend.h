@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "executor/cpu/device.h"
 #include "executor/engine/backend.h"
@@ -12,6 +13,11 @@
 
 namespace stringline {
 
+// The ways of ProcessesBackend::MakeOver to join the others, and to make their wires.
+using JoinWorld =
+    absl::FunctionRef<absl::StatusOr<std::unique_ptr<World>>(const TcpWorldSettings&)>;
+using NewWires = absl::FunctionRef<std::unique_ptr<Wires>(CpuDevice* device, World* world)>;
+
 class ProcessesBackend final : public Backend {
  public:
   // Joins the other processes, which all do so.
@@ -19,6 +25,10 @@ class ProcessesBackend final : public Backend {
   // threads, which the others are told.
   static absl::StatusOr<std::unique_ptr<Backend>> Make(const TcpWorldSettings& world,
                                                        const WireSettings& wires, int threads);
+  // The same over something else than TCP (executor/mpi), with the errors of `join`.
+  static absl::StatusOr<std::unique_ptr<Backend>> MakeOver(const TcpWorldSettings& world,
+                                                           int threads, JoinWorld join,
+                                                           NewWires wires);
 
   Device* device() override { return device_.get(); }
   Groups* groups() override { return groups_.get(); }

@@ -70,7 +70,7 @@ class Healing {
   const Identity& identity() const { return identity_; }
   int times() const { return times_; }  // that the run has healed
 
-  // All processes tell each other where they listen. All call it, once they have joined.
+  // The processes tell each other where they listen. All of them call it, once they have joined.
   absl::Status Introduce(World* world);
 
   // Called when the run has lost a process and this process has left it: `held` are the steps whose

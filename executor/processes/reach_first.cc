@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "executor/engine/lost_process.h"
 #include "executor/processes/newcomers.h"
 #include "executor/processes/proof.h"
 #include "executor/processes/sockets.h"
@@ -16,6 +17,11 @@
 #include "schedlang/base/status.h"
 
 namespace stringline {
+
+absl::Status ToldBy(const std::string& name, const absl::Status& status) {
+  if (IsLost(status)) return status;
+  return absl::AbortedError(absl::StrCat(name, ": ", status.message()));
+}
 
 std::string FailBytes(const absl::Status& status, const std::vector<int>& late) {
   std::vector<std::string> parts = {absl::StrCat(static_cast<int>(status.code())),

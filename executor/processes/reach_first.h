@@ -27,6 +27,8 @@ struct TcpWorldSettings {
 inline constexpr int64_t kWorldMs = 1'000'000;
 // Other processes wait so much longer than process 0 does, so that process 0 says what is wrong.
 inline constexpr int64_t kWorldGraceNs = 2'000 * kWorldMs;
+// The time between two words of a process at work.
+inline constexpr int64_t kTellWorkNs = 100 * kWorldMs;
 
 // The contents of process 0's welcome.
 struct ReachedFirst {
@@ -40,6 +42,9 @@ struct ReachedFirst {
 absl::Status ReachFirst(const TcpWorldSettings& settings, const Hello& own, FrameSocket* socket,
                         ReachedFirst* first);
 
+// The failure of a process as it tells the others: of a lost one the message says itself which one
+// it is.
+absl::Status ToldBy(const std::string& name, const absl::Status& status);
 // A failure as process 0 tells it, with the processes that were late.
 std::string FailBytes(const absl::Status& status, const std::vector<int>& late = {});
 absl::Status ReadFail(const std::string& bytes, std::vector<int>* late = nullptr);

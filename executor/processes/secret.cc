@@ -100,7 +100,7 @@ absl::StatusOr<Secret> FindSecret(const Identity& identity,
   } else if (identity.source == "srun" && text_of(kSrunKey).size() >= kLeastSecretBytes) {
     with.secret = Secret(text_of(kSrunKey), kSrunKey);
   }
-  // Whoever joins over TCP asks again.
+  // A process that joins over TCP is asked again.
   if (!identity.knows_mpi) SL_RETURN_IF_ERROR(CheckSecret(with));
   return with.secret;
 }

@@ -49,7 +49,7 @@ std::string NewSecret();
 //   STRINGLINE_SECRET
 //   of mpirun's processes: Open MPI's 128 random bits for the job's transports
 //   of srun's: PMI_SHARED_SECRET, 64 random bits for the step, from Slurm's plugin mpi/cray_shasta
-// None without these, if process 0 is on the loopback, or there is only one process.
+// No secret without these, if process 0 is on the loopback, or there is only one process.
 // InvalidArgument: the secret is too short, or there is none and the run is not on the loopback.
 absl::StatusOr<Secret> FindSecret(const Identity& identity,
                                   absl::FunctionRef<const char*(const char* name)> environment);

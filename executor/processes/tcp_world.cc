@@ -22,14 +22,6 @@ namespace stringline {
 namespace {
 
 constexpr int64_t kFlushNs = 1'000 * kWorldMs;
-constexpr int64_t kTellWorkNs = 100 * kWorldMs;  // between two words of a process at work
-
-// The failure of a process as it tells the others: of a lost one the message says itself which one
-// it is.
-absl::Status ToldBy(const std::string& name, const absl::Status& status) {
-  if (IsLost(status)) return status;
-  return absl::AbortedError(absl::StrCat(name, ": ", status.message()));
-}
 
 // The processes that have not joined; "": none.
 std::string Missing(const std::vector<WorldPeer>& peers) {

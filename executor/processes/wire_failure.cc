@@ -43,7 +43,7 @@ std::chrono::milliseconds WireFailure::MostUntilSettled() const {
   return std::chrono::milliseconds(deadlines_.ask_ms + deadlines_.decide_ms * deciders);
 }
 
-// This process, if all before it are gone, or all are.
+// The own process, if all deciders before it are gone, or all are.
 int WireFailure::Decider() const {
   const auto there = [this](int p) {
     const WireConnection& connection = (*connections_)[p];

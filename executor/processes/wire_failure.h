@@ -43,7 +43,7 @@ class WireFailure {
   WireFailure(const ProcessNames* names, const WireDeadlines& deadlines, CpuDevice* device,
               std::deque<WireConnection>* connections, const WireLanes* lanes);
 
-  // All processes are known, and who of them decides.
+  // The processes are known, and these of them decide.
   void SetDeciders(std::vector<int> deciders) { deciders_ = std::move(deciders); }
   // The run's failure, once it is settled.
   const absl::Status& status() const { return settled_; }
@@ -96,7 +96,7 @@ class WireFailure {
   int told_ = -1;              // the process that decides, once told
   std::vector<int> deciders_;  // in their order; none before all processes are known
   std::vector<bool> silent_;   // by process: did not decide in time
-  // This process decides, and has asked all others.
+  // An inquiry: the own process decides, and has asked all others.
   struct Inquiry {
     bool begun = false;
     size_t done = 0;                                 // all before have answered, or cannot

@@ -10,7 +10,7 @@
 // that names both. A connection that closes without a word is a process that died. The first
 // surviving process decides on the failure, and every process ends with its status.
 //
-// What carries the frames may be something else than TCP: a derived class then opens the
+// Frames may be carried by something else than TCP: a derived class then opens the
 // connections and has a loop of its own (executor/mpi).
 //
 // One lock guards everything: the streams that wait (wire_waits.h), the lanes on which ends meet

@@ -24,6 +24,15 @@ Call CallOf(CallKind kind, int64_t bytes, int64_t name, int peer) {
   return call;
 }
 
+std::function<Work(std::function<void()>)> WorkOfThreads() {
+  return [kept = std::make_shared<std::deque<std::function<void()>>>()](auto run) {
+    const auto call = [](const void* self, int64_t, NativeStream) {
+      (*static_cast<const std::function<void()>*>(self))();
+    };
+    return Work{call, &kept->emplace_back(std::move(run)), 0};
+  };
+}
+
 GroupMembers::GroupMembers(GroupMachine machine, int count)
     : machine_(std::move(machine)), count_(count) {
   std::vector<int> ranks;

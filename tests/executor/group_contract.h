@@ -28,6 +28,8 @@ struct GroupMachine {
   // Makes work of the device from a function of the host.
   std::function<Work(std::function<void()>)> work_of;
 };
+// GroupMachine::work_of of a device whose streams call functions themselves.
+std::function<Work(std::function<void()>)> WorkOfThreads();
 using NewGroupMachine = std::function<GroupMachine()>;
 
 // A group of `count` members, each with a stream if it belongs to this process. Data are copied

@@ -62,12 +62,7 @@ GroupMachine NewMachine(int count, int threads) {
   machine.groups = std::make_unique<ThreadGroups>(device.get());
   machine.device = std::move(device);
   for (int m = 0; m < count; ++m) machine.local.push_back(m);
-  machine.work_of = [kept = std::make_shared<std::deque<std::function<void()>>>()](auto run) {
-    const auto call = [](const void* self, int64_t, NativeStream) {
-      (*static_cast<const std::function<void()>*>(self))();
-    };
-    return Work{call, &kept->emplace_back(std::move(run)), 0};
-  };
+  machine.work_of = WorkOfThreads();
   return machine;
 }
 

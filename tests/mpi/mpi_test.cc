@@ -44,7 +44,7 @@ bool HasMpirun() {
 struct Ended {
   int status = 0;
   std::string output;
-  // What the processes said, by process; empty: nothing.
+  // Texts of the processes, by process; empty: nothing was said.
   std::vector<std::string> said;
 };
 
@@ -103,12 +103,7 @@ GroupMachine NewMachine(MpiWorld* world, int threads, const WireSettings& settin
       device.get(), std::make_unique<MpiWires>(device.get(), world, settings, world->session()));
   machine.device = std::move(device);
   machine.local.assign(world->local().begin(), world->local().end());
-  machine.work_of = [kept = std::make_shared<std::deque<std::function<void()>>>()](auto run) {
-    const auto call = [](const void* self, int64_t, NativeStream) {
-      (*static_cast<const std::function<void()>*>(self))();
-    };
-    return Work{call, &kept->emplace_back(std::move(run)), 0};
-  };
+  machine.work_of = WorkOfThreads();
   return machine;
 }
 
@@ -199,7 +194,7 @@ TEST(MpiBody, DISABLED_Exchange) {
   }
   EXPECT_EQ((*world)->state(), absl::OkStatus());
   EXPECT_TRUE((*world)->FirstAnswers(10'000) || own == 0);
-  // All but process 0, which answers in the exchange, have asked.
+  // Process 0 answers in the exchange; all others have asked.
   if (own == 2) (*world)->Fail(absl::ResourceExhaustedError("the disk is full"));
   Say(world->get(), StatusText((*world)->Exchange("").status()));
 }
@@ -223,7 +218,7 @@ TEST(MpiBody, DISABLED_Trouble) {
       absl::StrCat("\n", kSaid, first ? 0 : 1, ": ", StatusText(world.status()), "\n").c_str());
 }
 
-// All wait for process 1, which does something else first.
+// Process 1 does something else first, and all others wait for it.
 void WaitForTheSecond(const std::function<void()>& instead) {
   const auto world = JoinHere();
   ASSERT_TRUE(world.ok()) << world.status();

@@ -63,12 +63,7 @@ GroupMachine NewMachine(World* world, int threads, const WireSettings& settings)
   machine.groups = std::make_unique<ProcessGroups>(device.get(), world, settings);
   machine.device = std::move(device);
   machine.local.assign(world->local().begin(), world->local().end());
-  machine.work_of = [kept = std::make_shared<std::deque<std::function<void()>>>()](auto run) {
-    const auto call = [](const void* self, int64_t, NativeStream) {
-      (*static_cast<const std::function<void()>*>(self))();
-    };
-    return Work{call, &kept->emplace_back(std::move(run)), 0};
-  };
+  machine.work_of = WorkOfThreads();
   return machine;
 }
 

@@ -171,7 +171,7 @@ struct Door {
     return state;
   }
 
-  // All bytes that a connection gets before its end.
+  // The bytes that a connection gets before its end.
   std::string Heard(int fd) {
     std::string heard;
     EXPECT_TRUE(Until([&] {

@@ -289,7 +289,7 @@ TEST(TcpWorld, ANameWithoutAnAddressIsSaid) {
   }
 }
 
-// Where all come over the loopback, it is the address of each, whatever process 0's name is.
+// The loopback is the address of each process if all come over it, whatever process 0's name is.
 TEST(TcpWorld, OnTheHostOfProcess0TheAddressIsThatHosts) {
   const auto said = RunAll(
       2, [](int, TcpWorldSettings* settings) { settings->identity.host = "127.1"; },

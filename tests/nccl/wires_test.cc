@@ -324,7 +324,7 @@ TEST(WireLanes, WorkIsLinearInWhatWaits) {
         all.lanes.ForWaitingEnds([&](const auto& end) { peers.push_back(end.peer); });
       }),
                 waiting);
-      // Of one lane the first waits for all.
+      // The first end of a lane waits for all others.
       const std::vector<int> order = {5, 3, 7};
       EXPECT_EQ(peers, std::vector<int>(order.begin(), order.begin() + std::min(waiting, 2) +
                                                            (waiting == 4 ? 1 : 0)));

@@ -32,17 +32,6 @@ using Names = std::vector<std::string>;
 
 bool IsLong() { return std::getenv("STRINGLINE_LONG") != nullptr; }
 
-// The children of a process.
-std::vector<pid_t> ChildrenOf(pid_t process) {
-  std::vector<pid_t> children;
-  const std::string path = absl::StrCat("/proc/", process, "/task/", process, "/children");
-  if (FILE* const file = fopen(path.c_str(), "r"); file != nullptr) {
-    for (int child = 0; fscanf(file, "%d", &child) == 1;) children.push_back(child);
-    (void)fclose(file);
-  }
-  return children;
-}
-
 class RunCheckpoint : public testing::Test {
  protected:
   RunCheckpoint() {

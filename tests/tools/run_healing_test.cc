@@ -31,16 +31,6 @@ using Held = std::vector<std::optional<std::vector<int64_t>>>;
 
 constexpr int kSteps = 120;
 
-std::vector<pid_t> ChildrenOf(pid_t process) {
-  std::vector<pid_t> children;
-  const std::string path = absl::StrCat("/proc/", process, "/task/", process, "/children");
-  if (FILE* const file = fopen(path.c_str(), "r"); file != nullptr) {
-    for (int child = 0; fscanf(file, "%d", &child) == 1;) children.push_back(child);
-    (void)fclose(file);
-  }
-  return children;
-}
-
 std::vector<std::string> NamesOf(size_t count) {
   std::vector<std::string> names;
   for (size_t p = 0; p < count; ++p) names.push_back(absl::StrCat("process ", p));

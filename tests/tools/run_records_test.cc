@@ -21,13 +21,8 @@ namespace {
 
 // A process that the parent has started; 0: none.
 pid_t ChildOf(pid_t parent, int number) {
-  std::istringstream children(
-      ReadText(absl::StrCat("/proc/", parent, "/task/", parent, "/children")));
-  pid_t child = 0;
-  for (int i = 0; i <= number; ++i) {
-    if (!(children >> child)) return 0;
-  }
-  return child;
+  const std::vector<pid_t> children = ChildrenOf(parent);
+  return number < static_cast<int>(children.size()) ? children[number] : 0;
 }
 
 constexpr const char* kOther = "P: 3, M: 4}\ndevice: cpu\ntimeout: 0s";
@@ -64,7 +59,7 @@ class RunRecords : public testing::Test {
     std::sort(names.begin(), names.end());
     return names;
   }
-  // Whether they are of these processes, one of each.
+  // True if the records are of these processes, one of each.
   bool AreOf(const std::vector<int>& processes, int number) const {
     const std::vector<std::string> names = Records(number);
     bool equal = names.size() == processes.size();

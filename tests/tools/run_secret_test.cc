@@ -42,13 +42,6 @@ std::string FileOf(int process, const char* name) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-std::vector<int> ProcessesOf(int launcher) {
-  std::vector<int> processes;
-  std::ifstream file(absl::StrCat("/proc/", launcher, "/task/", launcher, "/children"));
-  for (int process = 0; file >> process;) processes.push_back(process);
-  return processes;
-}
-
 // "" if the process has none.
 std::string SecretOf(int process) {
   for (const auto variable : absl::StrSplit(FileOf(process, "environ"), '\0')) {
@@ -91,7 +84,7 @@ TEST(RunSecret, TheLauncherMakesOneForEachRunAndRestartsKeepIt) {
     ASSERT_TRUE(launcher.WaitUntil([&] {
       return HasTrained(folder) && std::filesystem::exists(folder + "/kept/step-000020");
     }));
-    const std::vector<int> first = ProcessesOf(launcher.id());
+    const std::vector<int> first = ChildrenOf(launcher.id());
     ASSERT_EQ(first.size(), 2u);
     const std::string secret = SecretOf(first[0]);
     EXPECT_EQ(secret.size(), 64u);
@@ -104,7 +97,7 @@ TEST(RunSecret, TheLauncherMakesOneForEachRunAndRestartsKeepIt) {
     ASSERT_EQ(kill(first[1], SIGKILL), 0);
     std::vector<int> second;
     ASSERT_TRUE(launcher.WaitUntil([&] {
-      second = ProcessesOf(launcher.id());
+      second = ChildrenOf(launcher.id());
       return second.size() == 2 && second[0] != first[0] && !SecretOf(second[0]).empty() &&
              !SecretOf(second[1]).empty();
     }));
@@ -125,7 +118,7 @@ TEST(RunSecret, AGivenOneIsTakenAndShownNowhere) {
   std::filesystem::remove_all(folder + "/made");
   ToolProcess launcher(folder, Words("run run.yaml --out made --json --verbose --processes 2"));
   ASSERT_TRUE(launcher.WaitUntil([&] { return HasTrained(folder); }));
-  const std::vector<int> processes = ProcessesOf(launcher.id());
+  const std::vector<int> processes = ChildrenOf(launcher.id());
   ASSERT_EQ(processes.size(), 2u);
   for (const int process : processes) EXPECT_EQ(SecretOf(process), secret);
   // The other writes a flight record.

@@ -7,7 +7,10 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdio>
 #include <thread>
+
+#include "absl/strings/str_cat.h"
 
 namespace stringline {
 namespace {
@@ -25,6 +28,16 @@ void ListenToSignals(const std::vector<int>& ignored) {
 }
 
 }  // namespace
+
+std::vector<pid_t> ChildrenOf(pid_t process) {
+  std::vector<pid_t> children;
+  const std::string path = absl::StrCat("/proc/", process, "/task/", process, "/children");
+  if (FILE* const file = fopen(path.c_str(), "r"); file != nullptr) {
+    for (int child = 0; fscanf(file, "%d", &child) == 1;) children.push_back(child);
+    (void)fclose(file);
+  }
+  return children;
+}
 
 ToolProcess::ToolProcess(const std::string& folder, const std::vector<std::string>& args,
                          const std::vector<int>& ignored)

@@ -1,6 +1,8 @@
 // The tool as a process of its own, which can be sent signals.
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
 #include <string>
 #include <vector>
@@ -8,6 +10,9 @@
 #include "tests/tools/tool_run.h"
 
 namespace stringline {
+
+// The processes that a process has started and that have not ended.
+std::vector<pid_t> ChildrenOf(pid_t process);
 
 class ToolProcess {
  public:

@@ -96,7 +96,7 @@ int64_t PeersOf(int process, int processes, const NotedGroups& groups) {
   return std::count(all.begin(), all.end(), true);
 }
 
-// Of a process in a step, in one direction: the sums of results, of squares, and of wishes.
+// A process's bytes in a step, in one direction: the sums of results, of squares, and of wishes.
 int64_t BytesOfStep() {
   int64_t bytes = 0;
   for (const int words : {SharedFigures::kResultWords, SharedFigures::kSquareWords, kWishWords}) {

@@ -57,7 +57,7 @@ void AskedRecords::Ask(const SignalCall& call) {
   const int64_t number = NumberOf(call);
   if (number == 0) return;
   number_ = number;
-  // Of a wish that all get, the number alone.
+  // A signal to this process alone is handed on; a parent gives its wish to all.
   if (call.from == SignalCall::From::kSignal) trainer_->groups()->AskForRecords(number);
   const auto files = WriteAskedRecords(folder_, process_, number, *flight);
   if (!files.ok()) {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "executor/mpi/mpi_backend.h"
+#include "executor/mpi/mpi_world.h"
 #include "executor/processes/backend.h"
 #include "schedlang/base/status.h"
 #ifdef STRINGLINE_HAS_CUDA
@@ -100,7 +101,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeThreads(const RunConfig& config, co
   WireSettings wires;
   wires.wait_ms = WaitMs(config);
   wires.link = config.link;
-  return mpi ? MpiBackend::Make(world, wires, threads)
+  return mpi ? MakeMpiBackend(world, wires, threads)
              : ProcessesBackend::Make(world, wires, threads);
 }
 

@@ -38,7 +38,7 @@ struct Child {
 
 // The signals that are passed on; one that this process was told to ignore, as by nohup, is not.
 constexpr int kPassedOn[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
-// These ask for a checkpoint, or for records, and end nothing.
+// Signals that ask for a checkpoint, or for records, and end nothing.
 bool IsWish(int number) { return number == SIGUSR1 || number == SIGUSR2; }
 
 // A wish for records says its number, and that all processes get it.
@@ -84,7 +84,7 @@ absl::StatusOr<int> FreePort() {
   _exit(127);
 }
 
-// This process's environment with another secret, "STRINGLINE_SECRET=…".
+// The environment of this process with another secret, "STRINGLINE_SECRET=…".
 std::vector<char*> EnvironmentWith(std::string* secret) {
   std::vector<char*> variables;
   for (char** one = environ; *one != nullptr; ++one) {
