@@ -154,21 +154,33 @@ std::vector<Case> AllCases(std::mt19937* random) {
   return cases;
 }
 
-// A free port outside the system's range for automatic ports.
-int NextPort() {
-  static int next = 10'000 + getpid() % 2'000 * 10;
-  for (;;) {
-    next = next >= 32'000 ? 10'000 : next + 1;
-    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+// A port outside the system's range for automatic ports, which no other test takes meanwhile: its
+// socket is bound alone, and is then ready to share the port with the one that listens.
+class HeldPort {
+ public:
+  HeldPort() {
+    static int next = 10'000 + getpid() % 2'000 * 10;
     sockaddr_in address = {};
     address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<uint16_t>(next));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const bool there = bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
-    (void)close(fd);
-    if (there) return next;
+    do {
+      next = next >= 32'000 ? 10'000 : next + 1;
+      address.sin_port = htons(static_cast<uint16_t>(next));
+    } while (bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0);
+    number_ = next;
+    const int on = 1;
+    (void)setsockopt(fd_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   }
-}
+  ~HeldPort() { (void)close(fd_); }
+  HeldPort(const HeldPort&) = delete;
+  HeldPort& operator=(const HeldPort&) = delete;
+
+  int number() const { return number_; }
+
+ private:
+  const int fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int number_ = 0;
+};
 
 // The processes of one run, with its fault.
 class FaultyProcesses {
@@ -176,12 +188,12 @@ class FaultyProcesses {
   // With strangers, process 0 is alone with them for a while.
   explicit FaultyProcesses(const Case& of, int strangers = 0)
       : case_(of),
-        folder_(absl::StrCat(testing::TempDir(), "/stringline-faults-", getpid(), "-", NextPort())),
-        port_(NextPort()) {
+        folder_(absl::StrCat(testing::TempDir(), "/stringline-faults-", getpid(), "-",
+                             port_.number())) {
     fs::remove_all(folder_);
     fs::create_directories(folder_);
     EXPECT_EQ(pipe2(ended_, O_CLOEXEC), 0);
-    if (strangers > 0) strangers_ = std::make_unique<Strangers>(strangers, port_);
+    if (strangers > 0) strangers_ = std::make_unique<Strangers>(strangers, port_.number());
     processes_ = std::make_unique<Processes>(of.run->processes, [this](int p) { return Run(p); });
     for (const int end : ended_) (void)close(end);
   }
@@ -209,7 +221,7 @@ class FaultyProcesses {
     world.identity.process = p;
     world.identity.processes = run.processes;
     world.identity.host = "127.0.0.1";
-    world.identity.port = port_;
+    world.identity.port = port_.number();
     world.identity.nonce = folder_;
     world.identity.secret = Secret("the secret of all these runs", "this test");
     world.ranks = RanksOf(run);
@@ -288,8 +300,8 @@ class FaultyProcesses {
   }
 
   const Case case_;
+  const HeldPort port_;
   const std::string folder_;
-  const int port_;
   std::unique_ptr<Strangers> strangers_;
   int ended_[2] = {-1, -1};  // a pipe with a byte of each ended process
   std::unique_ptr<Processes> processes_;

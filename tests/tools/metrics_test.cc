@@ -18,6 +18,7 @@
 #include "schedlang/ask/session.h"
 #include "tests/tools/prepared_run.h"
 #include "tests/tools/tool_run.h"
+#include "tools/gpu/processes.h"
 #include "tools/io/json.h"
 #include "tools/metrics/event_file.h"
 #include "tools/metrics/scrape_endpoint.h"
@@ -230,18 +231,6 @@ TEST(Metrics, EventsAreThoseOfTensorBoard) {
 }
 
 // A port that is free at the moment.
-int FreePort() {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  socklen_t size = sizeof(address);
-  EXPECT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  close(fd);
-  return ntohs(address.sin_port);
-}
-
 std::string Fetched(int port) {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address = {};
