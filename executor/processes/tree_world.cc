@@ -85,6 +85,11 @@ absl::StatusOr<std::string> TreeWorld::MeetWith(absl::string_view mine, bool to_
       to_all);
 }
 
+int64_t TreeWorld::BytesOfSum(const TreePlace& place, int64_t numbers) {
+  const auto neighbours = static_cast<int64_t>(place.children.size()) + (place.parent < 0 ? 0 : 1);
+  return neighbours * (kFrameHeaderBytes + numbers * static_cast<int64_t>(sizeof(uint64_t)));
+}
+
 absl::Status TreeWorld::Sum(absl::Span<uint64_t> numbers) {
   if (processes_ == 1) return absl::OkStatus();
   const size_t bytes = numbers.size() * sizeof(uint64_t);

@@ -37,6 +37,9 @@ class TreeWorld : public World {
   absl::Span<const int> local() const final { return local_; }
   int processes() const final { return processes_; }
   int process() const final { return place_.block.first; }
+  // The bytes that a process receives in a sum of so many numbers, and sends.
+  static int64_t BytesOfSum(const TreePlace& place, int64_t numbers);
+
   std::string NameOfRank(int rank) const final;
   std::string NameOfProcess(int process) const final;
   absl::StatusOr<std::vector<std::string>> Exchange(absl::string_view mine) final;

@@ -1,6 +1,9 @@
 // Worlds of real processes with a tree between them: what they sum up and exchange, whom they name
 // when one in the tree dies or stands still, and the bytes that process 0 moves.
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -269,6 +272,80 @@ TEST(TreeWorld, AFailureIsTheSameEverywhere) {
     });
     for (const std::string& one : said) {
       EXPECT_EQ(one, absl::StrCat("ABORTED: rank ", failing, " here: the GPU is gone"));
+    }
+  }
+}
+
+struct Moved {
+  int64_t received = 0, sent = 0;
+};
+
+// The bytes that all connections of this process have moved, as the system counts them.
+Moved BytesMoved() {
+  Moved moved;
+  for (int fd = 3; fd < 1000; ++fd) {
+    tcp_info info = {};
+    socklen_t size = sizeof(info);
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) continue;
+    moved.received += static_cast<int64_t>(info.tcpi_bytes_received);
+    moved.sent += static_cast<int64_t>(info.tcpi_bytes_sent);
+  }
+  return moved;
+}
+
+// The meeting of a test's processes before or after they count: nobody goes on before all have.
+class Barrier {
+ public:
+  Barrier() { EXPECT_EQ(pipe(ends_), 0); }
+  void Come() {
+    char byte = 0;
+    Leave();
+    EXPECT_EQ(read(ends_[0], &byte, 1), 0);
+  }
+  void Leave() { (void)close(ends_[1]); }
+
+ private:
+  int ends_[2] = {-1, -1};
+};
+
+// In sums, a process moves numbers for its neighbours in the tree alone; in exchanges process 0
+// hands the texts to its children alone.
+TEST(TreeWorld, BytesAreThoseOfNeighbours) {
+  constexpr int kMany = 40, kSums = 10, kText = 100;
+  constexpr int64_t kNumbers = 143;
+  for (const int fan_out : {2, 8}) {
+    const int port = FreePort();
+    Barrier before, between, after;
+    Processes all(kMany, [&](int p) -> std::string {
+      TcpWorldSettings settings = SettingsOf(p, kMany, port);
+      settings.fan_out = fan_out;
+      const auto world = TcpWorld::Join(settings);
+      if (!world.ok()) return StatusText(world.status());
+      before.Come();
+      const Moved at_first = BytesMoved();
+      between.Come();
+      std::vector<uint64_t> numbers(kNumbers, 1);
+      for (int i = 0; i < kSums; ++i) {
+        if (!(*world)->Sum(absl::MakeSpan(numbers)).ok()) return "no sum";
+      }
+      if (!(*world)->Exchange(std::string(kText, 'x')).ok()) return "no exchange";
+      const Moved at_last = BytesMoved();
+      after.Come();
+      return absl::StrCat(at_last.received - at_first.received, " ", at_last.sent - at_first.sent);
+    });
+    for (Barrier* const barrier : {&before, &between, &after}) barrier->Leave();
+    const auto said = all.Wait();
+    for (int p = 0; p < kMany; ++p) {
+      const TreePlace place = PlaceInTree(p, kMany, fan_out);
+      const auto children = static_cast<int64_t>(place.children.size());
+      const int64_t sums = kSums * TreeWorld::BytesOfSum(place, kNumbers);
+      const int64_t own = place.block.size() * (4 + kText), whole = kMany * (4 + kText);
+      const int64_t up = children * 16 + own - (4 + kText);
+      const int64_t above = p == 0 ? 0 : 16 + whole, given = p == 0 ? 0 : 16 + own;
+      EXPECT_EQ(said[p],
+                absl::StrCat(sums + up + above, " ", sums + given + children * (16 + whole)))
+          << p;
+      EXPECT_LE(children, fan_out);
     }
   }
 }
