@@ -3,7 +3,6 @@
 #include "executor/processes/tree_world.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -36,9 +35,8 @@ TreeWorld::TreeWorld(const Shape& shape, int64_t wait_ms)
       ranks_(shape.ranks > 0 ? shape.ranks : shape.processes),
       local_(RanksOf(shape.process, ranks_, processes_)),
       hosts_(static_cast<size_t>(processes_), shape.host),
-      wait_ms_(wait_ms) {
-  meeting_.gave.resize(place_.children.size());
-}
+      wait_ms_(wait_ms),
+      meeting_(&place_) {}
 
 std::string TreeWorld::NameOfRank(int rank) const {
   return absl::StrCat("rank ", rank, " on ", hosts_[ProcessOf(rank, ranks_, processes_)]);
@@ -48,7 +46,7 @@ std::string TreeWorld::NameOfProcess(int process) const {
   return NameOfBlock(process, hosts_[process], ranks_, processes_);
 }
 
-std::string TreeWorld::Goodbye() const { return absl::StrCat(meeting_.completed); }
+std::string TreeWorld::Goodbye() const { return absl::StrCat(meeting_.completed()); }
 
 // Meetings.
 
@@ -112,43 +110,35 @@ absl::Status TreeWorld::Sum(absl::Span<uint64_t> numbers) {
 absl::StatusOr<std::string> TreeWorld::Meet(Joining join, bool to_all) {
   if (processes_ == 1) return *join({});
   SL_RETURN_IF_ERROR(failure_);
-  ++meeting_.number;
-  meeting_.phase = Phase::kUp;
+  meeting_.Begin();
   WaitAnew();
   for (const int process : std::exchange(asked_.by, {})) Send(process, FrameKind::kWaiting, "");
-  if (asked_.of == meeting_.number) TellWhereIAm();
+  if (asked_.of == meeting_.number()) TellWhereIAm();
   std::optional<std::string> all = GoUp(join);
   // A result that came before a failure comes to all.
   if (all.has_value()) HandDown(first() && !to_all ? "" : *all);
-  meeting_.phase = Phase::kApart;
+  meeting_.End();
   if (!all.has_value()) return failure_;
   return *std::move(all);
 }
 
 std::optional<std::string> TreeWorld::GoUp(Joining join) {
-  AwaitUntil([this] {
-    return std::all_of(meeting_.gave.begin(), meeting_.gave.end(),
-                       [](const auto& part) { return part.has_value(); });
-  });
+  AwaitUntil([this] { return meeting_.all_gave(); });
   if (!failure_.ok()) return std::nullopt;
-  std::vector<std::string> parts;
-  for (auto& part : meeting_.gave) parts.push_back(*std::exchange(part, std::nullopt));
-  std::optional<std::string> joined = join(std::move(parts));
+  std::optional<std::string> joined = join(meeting_.TakeParts());
   if (!joined.has_value()) (void)Unreadable();
   if (!joined.has_value() || first()) return joined;
-  meeting_.phase = Phase::kAbove;
   AwaitUntil([this] { return Reaches(place_.parent); });
   if (!failure_.ok()) return std::nullopt;
   Send(place_.parent, FrameKind::kGive, *joined);
-  AwaitUntil([this] { return meeting_.above.has_value(); });
-  return std::exchange(meeting_.above, std::nullopt);
+  AwaitUntil([this] { return meeting_.has_result(); });
+  return meeting_.TakeResult();
 }
 
 // A process does other things only when its children can have what is theirs.
 void TreeWorld::HandDown(absl::string_view bytes) {
-  meeting_.phase = Phase::kDown;
+  meeting_.BeginDown();
   for (const ProcessBlock& child : place_.children) Send(child.first, FrameKind::kAll, bytes);
-  meeting_.completed = meeting_.number;
   const auto unsent = [this](const ProcessBlock& child) { return HasUnsent(child.first); };
   const auto sent = [&] {
     return std::none_of(place_.children.begin(), place_.children.end(), unsent);
@@ -222,16 +212,10 @@ bool TreeWorld::FirstAnswers(int64_t most_ms) {
 
 void TreeWorld::Handle(int peer, FrameKind kind, std::string bytes) {
   if (peer == 0) times_.first_heard_ns = NowNs();
-  const bool waits = meeting_.phase != Phase::kApart;
-  const auto child = std::find_if(place_.children.begin(), place_.children.end(),
-                                  [peer](const ProcessBlock& of) { return of.first == peer; });
-  const size_t index = child - place_.children.begin();
-  if (kind == FrameKind::kGive && child != place_.children.end() && !meeting_.gave[index]) {
-    meeting_.gave[index] = std::move(bytes);
-  } else if (kind == FrameKind::kAll && peer == place_.parent && meeting_.phase == Phase::kAbove &&
-             !meeting_.above) {
-    meeting_.above = std::move(bytes);
-  } else if (kind == FrameKind::kWaiting) {
+  const bool waits = meeting_.under_way();
+  if (kind == FrameKind::kGive && meeting_.Give(peer, std::move(bytes))) return;
+  if (kind == FrameKind::kAll && meeting_.TellResult(peer, std::move(bytes))) return;
+  if (kind == FrameKind::kWaiting) {
     if (waits) WaitAnew();
     if (first()) Send(peer, FrameKind::kWaiting, "");
   } else if (kind == FrameKind::kAwaited) {
@@ -242,7 +226,8 @@ void TreeWorld::Handle(int peer, FrameKind kind, std::string bytes) {
     if (waits) WaitAnew();
     TellWhereIAm();
   } else if (kind == FrameKind::kAnswer && first()) {
-    HearAnswer(peer, bytes);
+    std::optional<TreeAnswer> answer = DecodeTreeAnswer(bytes);
+    if (answer.has_value()) asked_.answers.Add(peer, *std::move(answer));
   } else if (kind == FrameKind::kFail) {
     std::vector<int> late;
     const absl::Status told = AsTold(ReadFail(bytes, &late));
@@ -311,85 +296,40 @@ void TreeWorld::Check() {
 
 // No process leaves a meeting in which it is before process 0 has everything.
 void TreeWorld::CheckLeft() {
-  if (left_.empty() || meeting_.phase == Phase::kDown) return;
+  if (left_.empty() || meeting_.phase() == TreeMeeting::Phase::kDown) return;
   const auto ended = [this](int process) {
     return AsLost(absl::UnavailableError(
         absl::StrCat(NameOfProcess(process), " has ended its run, and the others go on")));
   };
   if (first()) return SetFailure(ended(*left_.begin()));
-  if (left_.count(0) > 0 && first_completed_ < meeting_.number) return SetFailure(ended(0));
-  for (const int process : Awaited()) {
+  if (left_.count(0) > 0 && first_completed_ < meeting_.number()) return SetFailure(ended(0));
+  for (const int process : meeting_.Awaited()) {
     if (process != 0 && left_.count(process) > 0) Suspect(ended(process));
   }
 }
 
-// The neighbours from which something has to come now.
-std::vector<int> TreeWorld::Awaited() const {
-  if (meeting_.phase == Phase::kAbove) return {place_.parent};
-  std::vector<int> awaited;
-  for (size_t c = 0; meeting_.phase == Phase::kUp && c < place_.children.size(); ++c) {
-    if (!meeting_.gave[c]) awaited.push_back(place_.children[c].first);
-  }
-  return awaited;
-}
-
 void TreeWorld::Ask() {
   asked_.done = true;
-  const std::string number = absl::StrCat(meeting_.number);
+  const std::string number = absl::StrCat(meeting_.number());
   if (!first()) {
     Send(place_.parent, FrameKind::kAwaited, number);
     if (place_.parent != 0) Send(0, FrameKind::kAwaited, number);
     return;
   }
-  asked_.answers.clear();
-  for (size_t c = 0; meeting_.phase == Phase::kUp && c < place_.children.size(); ++c) {
-    const ProcessBlock& block = place_.children[c];
-    if (meeting_.gave[c] || block.size() == 1) continue;  // a child without children tells enough
+  asked_.answers.Clear();
+  if (meeting_.phase() != TreeMeeting::Phase::kUp) return;
+  for (const ProcessBlock& block : meeting_.Missing()) {
     for (int p = block.first; p < block.end; ++p) Send(p, FrameKind::kAsk, number);
   }
 }
 
 void TreeWorld::TellWhereIAm() {
-  std::vector<std::string> parts = {absl::StrCat(meeting_.number),
-                                    absl::StrCat(meeting_.phase != Phase::kApart ? 1 : 0)};
-  for (const int process : Awaited()) parts.push_back(absl::StrCat(process));
-  Send(0, FrameKind::kAnswer, Pack(parts));
-}
-
-void TreeWorld::HearAnswer(int peer, absl::string_view bytes) {
-  const auto parts = Unpack(bytes);
-  Answer answer;
-  int under_way = 0;
-  if (!parts.has_value() || parts->size() < 2 || !absl::SimpleAtoi((*parts)[0], &answer.meeting) ||
-      !absl::SimpleAtoi((*parts)[1], &under_way)) {
-    return;
-  }
-  answer.under_way = under_way != 0;
-  for (size_t i = 2; i < parts->size(); ++i) {
-    int process = 0;
-    if (absl::SimpleAtoi((*parts)[i], &process)) answer.awaits.push_back(process);
-  }
-  asked_.answers[peer] = std::move(answer);
-}
-
-std::vector<int> TreeWorld::MissingProcesses() const {
-  std::vector<int> missing;
-  for (size_t c = 0; c < place_.children.size(); ++c) {
-    const ProcessBlock& block = place_.children[c];
-    for (int p = block.first; p < block.end && !meeting_.gave[c]; ++p) missing.push_back(p);
-  }
-  return missing;
-}
-
-// A process that still waits in the meeting before is held up by another.
-bool TreeWorld::IsLate(int process) const {
-  const auto answer = asked_.answers.find(process);
-  if (answer == asked_.answers.end()) return true;
-  return answer->second.meeting < meeting_.number && !answer->second.under_way;
+  Send(0, FrameKind::kAnswer,
+       Encode(TreeAnswer{meeting_.number(), meeting_.under_way(), meeting_.Awaited()}));
 }
 
 void TreeWorld::CheckDeadline() {
-  if (meeting_.phase == Phase::kDown) {
+  if (meeting_.phase() == TreeMeeting::Phase::kDown) {
     std::vector<int> slow;
     for (const ProcessBlock& child : place_.children) {
       if (HasUnsent(child.first)) slow.push_back(child.first);
@@ -401,12 +341,14 @@ void TreeWorld::CheckDeadline() {
 }
 
 void TreeWorld::JudgeMissing() {
-  const std::vector<int> missing = MissingProcesses();
   std::vector<int> late;
-  std::copy_if(missing.begin(), missing.end(), std::back_inserter(late),
-               [this](int process) { return IsLate(process); });
+  for (const ProcessBlock& block : meeting_.Missing()) {
+    for (int p = block.first; p < block.end; ++p) {
+      if (asked_.answers.IsLate(p, meeting_.number())) late.push_back(p);
+    }
+  }
   if (!late.empty()) return FailLate(std::move(late));
-  if (++asked_.rounds > kMostRounds) return SetFailure(DescribeSevered(missing));
+  if (++asked_.rounds > kMostRounds) return SetFailure(DescribeMissing());
   Ask();
   times_.until_ns = NowNs() + AnswerNs(wait_ms_);
 }
@@ -419,21 +361,19 @@ void TreeWorld::FailLate(std::vector<int> late) {
 }
 
 // All are there, and yet something is missing: a child's part that its parent waits for.
-absl::Status TreeWorld::DescribeSevered(absl::Span<const int> missing) const {
-  std::map<int, Answer> answers = asked_.answers;
-  answers[0].awaits = Awaited();
-  for (const auto& [process, of] : answers) {
-    for (const int child : of.awaits) {
-      const auto answer = answers.find(child);
-      if (answer == answers.end() || answer->second.awaits != std::vector<int>{process}) continue;
-      return AsLost(absl::DeadlineExceededError(absl::StrCat(
-          "what ", NameOfProcess(child), " gave did not come to ", NameOfProcess(process),
-          " within ", SecondsOf(wait_ms_), ", though both answer: nothing passes between them")));
-    }
+absl::Status TreeWorld::DescribeMissing() {
+  asked_.answers.Add(0, {meeting_.number(), true, meeting_.Awaited()});
+  const auto severed = asked_.answers.Severed();
+  const std::string within = absl::StrCat(" within ", SecondsOf(wait_ms_));
+  if (!severed.has_value()) {
+    return AsLost(absl::DeadlineExceededError(
+        absl::StrCat("what ", NameOfProcess(meeting_.Missing().front().first),
+                     " and others gave did not come", within, ", though all are there")));
   }
+  const auto [parent, child] = *severed;
   return AsLost(absl::DeadlineExceededError(
-      absl::StrCat("what ", NameOfProcess(missing.front()), " and ", missing.size() - 1,
-                   " others gave did not come within ", SecondsOf(wait_ms_))));
+      absl::StrCat("what ", NameOfProcess(child), " gave did not come to ", NameOfProcess(parent),
+                   within, ", though both answer: nothing passes between them")));
 }
 
 }  // namespace stringline

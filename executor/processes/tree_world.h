@@ -17,7 +17,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -28,6 +27,8 @@
 #include "executor/engine/world.h"
 #include "executor/processes/frames.h"
 #include "executor/processes/process_tree.h"
+#include "executor/processes/tree_answers.h"
+#include "executor/processes/tree_meeting.h"
 
 namespace stringline {
 
@@ -88,13 +89,6 @@ class TreeWorld : public World {
   std::string Goodbye() const;
 
  private:
-  // The answer of a process that is asked where it is.
-  struct Answer {
-    int64_t meeting = 0;  // the last to which it came
-    bool under_way = false;
-    std::vector<int> awaits;
-  };
-  enum class Phase : uint8_t { kApart, kUp, kAbove, kDown };
   // Makes one text of this process's part and its children's, in this order; nothing if these
   // cannot be read.
   using Joining = absl::FunctionRef<std::optional<std::string>(std::vector<std::string> parts)>;
@@ -118,26 +112,16 @@ class TreeWorld : public World {
 
   void Ask();
   void TellWhereIAm();
-  void HearAnswer(int peer, absl::string_view bytes);
-  std::vector<int> Awaited() const;
-  // In process 0: those of whom nothing came.
-  std::vector<int> MissingProcesses() const;
-  bool IsLate(int process) const;
   void JudgeMissing();
   void FailLate(std::vector<int> late);
-  absl::Status DescribeSevered(absl::Span<const int> missing) const;
+  absl::Status DescribeMissing();
 
   const TreePlace place_;
   const int processes_, ranks_;
   const std::vector<int> local_;
   std::vector<std::string> hosts_;  // by process
   int64_t wait_ms_;
-  struct {
-    int64_t number = 0, completed = 0;
-    Phase phase = Phase::kApart;
-    std::vector<std::optional<std::string>> gave;  // by child
-    std::optional<std::string> above;
-  } meeting_;
+  TreeMeeting meeting_;
   struct {
     int64_t until_ns = 0;  // the deadline of the meeting
     int64_t ask_ns = 0;
@@ -150,7 +134,7 @@ class TreeWorld : public World {
     int64_t of = 0;      // the meeting after which process 0 has asked
     std::set<int> by;    // others that wait for this process to come
     bool works = false;  // and are told that it works
-    std::map<int, Answer> answers;
+    TreeAnswers answers;
   } asked_;
   struct {
     absl::Status status;

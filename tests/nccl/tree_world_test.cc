@@ -1,5 +1,7 @@
 // Worlds of real processes with a tree between them: what they sum up and exchange, whom they name
 // when one in the tree dies or stands still, and the bytes that process 0 moves.
+#include "executor/processes/tree_world.h"
+
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -7,8 +9,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
 #include <random>
+#include <thread>
 
 #include "absl/base/casts.h"
 #include "absl/strings/match.h"
@@ -16,6 +23,7 @@
 #include "executor/engine/exact_sum.h"
 #include "executor/engine/lost_process.h"
 #include "executor/processes/process_tree.h"
+#include "executor/processes/sockets.h"
 #include "gtest/gtest.h"
 #include "schedlang/base/clock.h"
 #include "tests/nccl/status_text.h"
@@ -377,6 +385,82 @@ TEST(TreeWorld, WhoTellsThatItWorksIsWaitedFor) {
       return StatusText(world->Sum({}));
     });
     EXPECT_EQ(said, std::vector<std::string>(kSeven, "OK")) << busy;
+  }
+}
+
+// Worlds on threads, whose words are put into each other's boxes; none comes from one of two
+// neighbours to the other.
+struct PostOffice {
+  std::mutex mutex;
+  std::condition_variable came;
+  struct Word {
+    int from = 0;
+    FrameKind kind = FrameKind::kBye;
+    std::string bytes;
+  };
+  std::vector<std::deque<Word>> boxes;  // by process
+  std::pair<int, int> severed = {-1, -1};
+};
+
+class PostedWorld final : public TreeWorld {
+ public:
+  PostedWorld(PostOffice* office, int process, int64_t wait_ms)
+      : TreeWorld({process, static_cast<int>(office->boxes.size()), 0, 2, HostName()}, wait_ms),
+        office_(*office) {}
+
+ private:
+  void Send(int process, FrameKind kind, absl::string_view bytes) override {
+    const std::lock_guard lock(office_.mutex);
+    const int own = this->process();
+    if (std::minmax(own, process) == std::minmax(office_.severed.first, office_.severed.second)) {
+      return;
+    }
+    office_.boxes[process].push_back({own, kind, std::string(bytes)});
+    office_.came.notify_all();
+  }
+  bool HasUnsent(int /*process*/) const override { return false; }
+  void Look(int64_t most_ns) override {
+    std::deque<PostOffice::Word> words;
+    {
+      std::unique_lock lock(office_.mutex);
+      std::deque<PostOffice::Word>& box = office_.boxes[process()];
+      office_.came.wait_for(lock, std::chrono::nanoseconds(std::max<int64_t>(most_ns, 0)),
+                            [&] { return !box.empty(); });
+      words.swap(box);
+    }
+    for (PostOffice::Word& word : words) Handle(word.from, word.kind, std::move(word.bytes));
+  }
+
+  PostOffice& office_;
+};
+
+// All are there, and a part does not come: no process is late, and both ends are named.
+TEST(TreeWorld, WhereNothingPassesBetweenTwoBothAreNamed) {
+  for (const auto& [parent, child] : {std::pair(1, 2), {0, 4}, {4, 6}}) {
+    PostOffice office;
+    office.boxes.resize(kSeven);
+    office.severed = {parent, child};
+    std::vector<std::string> said(kSeven);
+    std::vector<std::thread> threads;
+    for (int p = 0; p < kSeven; ++p) {
+      threads.emplace_back([&, p] {
+        PostedWorld world(&office, p, /*wait_ms=*/500);
+        said[p] = StatusText(world.Sum({}));
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (int p = 0; p < kSeven; ++p) {
+      // Process 0 has no other way to a child of its own.
+      if (parent == 0) {
+        EXPECT_TRUE(absl::StartsWith(said[p], "DEADLINE_EXCEEDED: rank ")) << said[p];
+        continue;
+      }
+      EXPECT_EQ(said[p],
+                absl::StrCat("DEADLINE_EXCEEDED: what rank ", child, " here gave did not come to ",
+                             "rank ", parent,
+                             " here within 0.5 s, though both answer: nothing passes between them"))
+          << p;
+    }
   }
 }
 

@@ -13,8 +13,8 @@
 //   depth     of the tree: the children's parents between the last process and process 0
 //   bytes     a step's sums over the hosts, received: by process 0, by the process with the most
 //             children, by one without; as many are sent
-//   start     bytes of names and addresses sent before the first step: by process 0, by the first
-//             of its children
+//   start     bytes of names and addresses sent before the first step: by process 0, by the other
+//             with the most children
 //
 // Every fourth process, but at most a few hundred, is counted.
 #include <algorithm>
@@ -124,12 +124,13 @@ int64_t BytesOfTexts(int processes) {
 
 void CountTree(int processes) {
   const TreePlace first = PlaceInTree(0, processes, kTreeFanOut);
-  const TreePlace inner = PlaceInTree(first.children.front().first, processes, kTreeFanOut);
+  TreePlace widest;
   const TreePlace leaf = PlaceInTree(processes - 1, processes, kTreeFanOut);
   int depth = 0, most = 0;
   for (int p = 1; p < processes; ++p) {
     const TreePlace place = PlaceInTree(p, processes, kTreeFanOut);
     most = std::max(most, 1 + (place.parent > 0) + static_cast<int>(place.children.size()));
+    if (place.children.size() > widest.children.size()) widest = place;
   }
   for (TreePlace at = leaf; at.parent >= 0; ++depth) {
     at = PlaceInTree(at.parent, processes, kTreeFanOut);
@@ -138,9 +139,9 @@ void CountTree(int processes) {
   const int64_t texts = BytesOfTexts(processes);
   std::cout << absl::StreamFormat(
       "   hosts %6d, %d   depth %d   bytes of a step %6d, %6d, %d   start %9d, %9d\n",
-      processes - 1, most, depth, BytesOfStep(first), BytesOfStep(inner), BytesOfStep(leaf),
+      processes - 1, most, depth, BytesOfStep(first), BytesOfStep(widest), BytesOfStep(leaf),
       texts * static_cast<int64_t>(first.children.size()),
-      texts * static_cast<int64_t>(inner.children.size()));
+      texts * static_cast<int64_t>(widest.children.size()));
 }
 
 void Count(int stages, int processes) {
