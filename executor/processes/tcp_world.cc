@@ -196,7 +196,7 @@ std::string TcpWorld::OwnAddressInPeers() const {
 // All.
 
 absl::Status TcpWorld::MeetFirst() {
-  // Belongs to the start: a short deadline of meetings does not hold yet.
+  // The first meeting is part of the start: a short deadline does not hold yet.
   SetWaitMs(std::max(settings_.exchange_ms, settings_.tell_ms));
   if (!first()) {
     links_.emplace(&settings_.identity, place());

@@ -21,7 +21,7 @@ namespace stringline {
 
 class TreeLinks {
  public:
-  // Of a process other than 0. `identity` outlives the object.
+  // The links of a process other than 0. `identity` outlives the object.
   TreeLinks(const Identity* identity, const TreePlace& place);
 
   // Listens there, if the process has children, and returns what process 0 has to know; nothing for

@@ -64,12 +64,12 @@ class TreeWorld : public World {
   // Words to process 0, from it, and between neighbours. Does not wait; nothing without a
   // connection.
   virtual void Send(int process, FrameKind kind, absl::string_view bytes) = 0;
-  // Some of what was sent there is still under way.
+  // True while something that was sent there is still under way.
   virtual bool HasUnsent(int process) const = 0;
   virtual bool Reaches(int /*parent*/) const { return true; }
   // Reads and writes what is ready, after a wait of at most so long for something.
   virtual void Look(int64_t most_ns) = 0;
-  // Something is awaited from now on.
+  // The beginning of a wait.
   virtual void BeginsToWait() {}
 
   void Handle(int peer, FrameKind kind, std::string bytes);

@@ -245,7 +245,7 @@ TEST(TreeWorld, WhoStandsStillInATreeIsNamedByAll) {
   }
 }
 
-// Who ends its run early is named, wherever in the tree it is.
+// A process that ends its run early is named, wherever in the tree it is.
 TEST(TreeWorld, WhoEndsEarlyInATreeIsNamed) {
   for (const int early : kPlaces) {
     const auto said = RunAll(kSeven, Tree(2), [early](World* world) {
