@@ -6,6 +6,7 @@
 #include "executor/checkpoint/checkpoints.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -23,8 +24,6 @@ namespace stringline {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr char kWritten = 'w', kVisible = 'v', kFailed = 'f';
 
 std::string In(const std::string& folder, const char* name) {
   return (fs::path(folder) / name).string();
@@ -192,43 +191,60 @@ absl::Status Checkpoints::CopyState() {
   return absl::OkStatus();
 }
 
-std::string Checkpoints::Report() {
-  if (phase_ == Phase::kNone || !job_->done()) return "";
-  const absl::Status result = job_->Wait();
-  if (!result.ok()) return absl::StrCat(std::string(1, kFailed), result.message());
-  if (phase_ == Phase::kPublishing) return process() == 0 ? std::string(1, kVisible) : "";
-  told_ = true;
-  PackedNumbers sums;
-  sums.AddAll<uint64_t>(sums_);
-  return std::string(1, kWritten) + sums.bytes();
+Checkpoints::News Checkpoints::Report() {
+  News news;
+  if (phase_ == Phase::kNone || !job_->done()) return news;
+  if (!job_->Wait().ok()) {
+    news.failed = 1;
+  } else if (phase_ == Phase::kPublishing) {
+    news.visible = process() == 0 ? 1 : 0;
+  } else {
+    told_ = true;
+    news.written = 1;
+  }
+  return news;
 }
 
-absl::Status Checkpoints::Hear(absl::Span<const std::string> reports) {
+absl::Status Checkpoints::Hear(const News& all) {
   if (phase_ == Phase::kNone) return absl::OkStatus();
-  const World* const world = trainer_->world();
-  for (size_t p = 0; p < reports.size(); ++p) {
-    if (reports[p].empty() || reports[p][0] != kFailed) continue;
-    return absl::UnavailableError(absl::StrCat(
-        "the checkpoint of step ", state_.step, ": ",
-        world == nullptr ? "" : absl::StrCat(world->NameOfProcess(static_cast<int>(p)), ": "),
-        reports[p].substr(1)));
-  }
+  if (all.failed > 0) return FirstFailure();
   if (phase_ == Phase::kPublishing) {
-    if (reports[0].empty()) return absl::OkStatus();
+    if (all.visible == 0) return absl::OkStatus();
     newest_ = (fs::path(wish_.folder) / NameOfCheckpoint(state_.step)).string();
     phase_ = Phase::kNone;
     return absl::OkStatus();
   }
-  if (std::any_of(reports.begin(), reports.end(), [](const auto& one) { return one.empty(); })) {
+  const World* const world = trainer_->world();
+  if (all.written < static_cast<uint64_t>(world == nullptr ? 1 : world->processes())) {
     return absl::OkStatus();
   }
   phase_ = Phase::kPublishing;
-  if (process() != 0) return absl::OkStatus();
-  std::vector<uint64_t> sums(layout_.files.size());
-  for (const std::string& report : reports) {
-    NumberReader numbers(absl::string_view(report).substr(1));
-    for (uint64_t& sum : sums) sum += numbers.Take<uint64_t>();
+  return SumFiles();
+}
+
+// The failure of the first process that has one, told to all.
+absl::Status Checkpoints::FirstFailure() {
+  const absl::Status mine = job_->done() ? job_->Wait() : absl::OkStatus();
+  SL_ASSIGN_OR_RETURN(const std::vector<std::string> told,
+                      Exchange(mine.ok() ? "" : absl::StrCat("1", mine.message())));
+  const World* const world = trainer_->world();
+  const auto first =
+      std::find_if(told.begin(), told.end(), [](const std::string& one) { return !one.empty(); });
+  SL_CHECK(first != told.end()) << "a checkpoint failed, and nobody says how";
+  return absl::UnavailableError(absl::StrCat(
+      "the checkpoint of step ", state_.step, ": ",
+      world == nullptr
+          ? ""
+          : absl::StrCat(world->NameOfProcess(static_cast<int>(first - told.begin())), ": "),
+      first->substr(1)));
+}
+
+absl::Status Checkpoints::SumFiles() {
+  std::vector<uint64_t> sums = sums_;
+  if (World* const world = trainer_->world()) {
+    SL_RETURN_IF_ERROR(world->Sum(absl::MakeSpan(sums)));
   }
+  if (process() != 0) return absl::OkStatus();
   for (size_t f = 0; f < layout_.files.size(); ++f) {
     const StateFile& file = layout_.files[f];
     const std::string header = HeaderOf(file, state_);
@@ -253,8 +269,12 @@ absl::Status Checkpoints::Publish() {
 absl::Status Checkpoints::Finish() {
   while (phase_ != Phase::kNone) {
     (void)job_->Wait();  // Report tells
-    SL_ASSIGN_OR_RETURN(const std::vector<std::string> reports, Exchange(Report()));
-    SL_RETURN_IF_ERROR(Hear(reports));
+    const News mine = Report();
+    std::array<uint64_t, 3> all = {mine.failed, mine.written, mine.visible};
+    if (World* const world = trainer_->world()) {
+      SL_RETURN_IF_ERROR(world->Sum(absl::MakeSpan(all)));
+    }
+    SL_RETURN_IF_ERROR(Hear({all[0], all[1], all[2]}));
   }
   return absl::OkStatus();
 }

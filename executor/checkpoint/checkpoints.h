@@ -2,9 +2,9 @@
 //
 //   Take      copies this process's share of the state, and returns
 //   beside    a thread writes the copy into this process's files and forces them to the disk
-//   Report    gives each process's news, at the end of each step, until all have written
-//   Hear      then process 0 writes config, index and state.json, renames the folder and removes
-//             the oldest ones, beside the training too
+//   Report    gives each process's news, at the end of each step: numbers, which are summed up
+//   Hear      when all have written, process 0 writes config, index and state.json, renames the
+//             folder and removes the oldest ones, beside the training too
 //
 // All processes call Take, Report and Hear after the same steps. A process that has reported its
 // files as written leaves the folder to process 0; before this report it removes the folder if the
@@ -56,10 +56,15 @@ class Checkpoints {
   }
   // Waits first until the checkpoint before is on the disk. Called between steps.
   absl::Status Take(int64_t step, const StepHistory& history);
-  // Report: the news for the other processes, "" for none. Hear: the news of all, by process; an
-  // error ends the run: a checkpoint could not be written.
-  std::string Report();
-  absl::Status Hear(absl::Span<const std::string> reports);
+  // A process's news, each 0 or 1; of all processes their sums.
+  struct News {
+    uint64_t failed = 0;   // could not write
+    uint64_t written = 0;  // its files are on the disk
+    uint64_t visible = 0;  // of process 0: the folder has its name
+  };
+  News Report();
+  // Hears the news of all; an error ends the run: a checkpoint could not be written.
+  absl::Status Hear(const News& all);
   // Waits until the last checkpoint taken is whole.
   absl::Status Finish();
 
@@ -82,6 +87,9 @@ class Checkpoints {
   double BytesOfRanks() const;  // in host memory, of this process
   absl::Status CopyState();
   absl::Status Publish();
+  // After all have written: process 0 gets the sums of all files, and publishes.
+  absl::Status SumFiles();
+  absl::Status FirstFailure();
   absl::StatusOr<std::vector<std::string>> Exchange(const std::string& mine);
   int process() const;
   std::string Unfinished() const;

@@ -89,14 +89,26 @@ std::vector<std::string> UnpackTexts(const std::string& bytes) {
   return texts;
 }
 
-// Told to the others: a fault; or "", the sum over state.json, by which all have read the same one,
-// and the sums of this process's part.
+// Told to process 0: a fault; or "", and the sum over state.json, by which all have read the same
+// one.
 std::string PackPart(const absl::StatusOr<ReadPart>& part) {
   if (!part.ok()) return PackTexts({std::string(part.status().message())});
-  PackedNumbers sums;
-  sums.Add(SumOfText(Print(part->state)));
-  sums.AddAll<uint64_t>(part->sums);
-  return PackTexts({"", sums.bytes()});
+  PackedNumbers sum;
+  sum.Add(SumOfText(Print(part->state)));
+  return PackTexts({"", sum.bytes()});
+}
+
+// The first fault that processes told; "" if there is none.
+std::string FirstFault(const std::string& folder, const World& world,
+                       const std::vector<std::string>& all) {
+  for (size_t p = 0; p < all.size(); ++p) {
+    const std::string name = world.NameOfProcess(static_cast<int>(p));
+    const std::vector<std::string> told = UnpackTexts(all[p]);
+    if (told.size() == 1) return p == 0 ? told[0] : absl::StrCat(name, ": ", told[0]);
+    if (told == UnpackTexts(all[0])) continue;
+    return absl::StrCat(StateFileOf(folder), ": ", name, " reads another one than process 0");
+  }
+  return "";
 }
 
 // The fault of a checkpoint, of which each process reads a part; "" for a whole one. An error is
@@ -105,24 +117,12 @@ absl::StatusOr<std::string> FaultOf(const std::string& folder, World* world) {
   if (world == nullptr) return std::string(CheckWhole(folder, nullptr).message());
   const absl::StatusOr<ReadPart> part =
       CheckPart(folder, world->process(), world->processes(), world);
-  SL_ASSIGN_OR_RETURN(const std::vector<std::string> all, world->Exchange(PackPart(part)));
-  std::vector<uint64_t> sums;
-  uint64_t text = 0;
-  for (size_t p = 0; p < all.size(); ++p) {
-    const std::string name = world->NameOfProcess(static_cast<int>(p));
-    const std::vector<std::string> told = UnpackTexts(all[p]);
-    if (told.size() == 1) return p == 0 ? told[0] : absl::StrCat(name, ": ", told[0]);
-    NumberReader numbers(told[1]);
-    const auto state = numbers.Take<uint64_t>();
-    if (p == 0) text = state;
-    if (state != text) {
-      return absl::StrCat(StateFileOf(folder), ": ", name, " reads another one than process 0");
-    }
-    for (size_t f = 0; !numbers.done(); ++f) {
-      if (sums.size() <= f) sums.push_back(0);
-      sums[f] += numbers.Take<uint64_t>();
-    }
-  }
+  SL_ASSIGN_OR_RETURN(const std::vector<std::string> told, world->GiveToFirst(PackPart(part)));
+  const std::string found = IsFirst(world) ? FirstFault(folder, *world, told) : "";
+  SL_ASSIGN_OR_RETURN(const std::vector<std::string> all, world->Exchange(found));
+  if (!all.front().empty()) return all.front();
+  std::vector<uint64_t> sums = part->sums;
+  SL_RETURN_IF_ERROR(world->Sum(absl::MakeSpan(sums)));
   return std::string(CheckSums(folder, part->state, sums).message());
 }
 

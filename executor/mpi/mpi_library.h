@@ -57,7 +57,6 @@ constexpr int kMostVersionText = 256;
   X(Test, (Request * request, int* flag, Status* status))                                          \
   X(Testsome, (int count, Request* requests, int* done, int* indices, Status* statuses))           \
   X(Cancel, (Request * request))                                                                   \
-  X(Ibcast, (void* data, int count, Type type, int root, Comm comm, Request* request))             \
   X(Barrier, (Comm comm))                                                                          \
   X(Allreduce, (const void* from, void* to, int count, Type type, Op op, Comm comm))               \
   X(Reduce_scatter_block, (const void* from, void* to, int count, Type type, Op op, Comm comm))    \

@@ -19,17 +19,22 @@ namespace stringline {
 enum class FrameKind : uint8_t {
   kHello = 1,  // identity and settings of the process
   kReject,     // a text: you are not of this run
-  kWelcome,    // the hosts of all processes
-  kGive,       // this process's part of an exchange
-  kAll,        // the parts of all processes
-  kWaiting,    // your part has arrived, others are missing; to process 0: I am at work, which it
-               // answers with the same
-  kFail,       // a status code and a text: the run has failed
-  kBye,        // I have ended my run
+  kWelcome,    // the address of process 0; all have joined
+  kListens,    // to process 0: the place where I wait for my children of the tree
+  kParent,     // from process 0: that place of the parent
+  kGive,       // to a parent: the parts of this process and those behind it
+  kAll,        // from a parent: the parts of all processes, or their sum
+  kWaiting,  // I am in this meeting, or at work; to process 0: I am at work, which it answers with
+             // the same
+  kAwaited,  // I wait for you in this meeting, and will not for long
+  kAsk,      // from process 0: where are you?
+  kAnswer,   // I have come to so many meetings, and wait for these processes
+  kFail,     // a status code and a text: the run has failed
+  kBye,      // I have ended my run, after so many meetings
 };
-constexpr int kFrameKinds = 8;
+constexpr int kFrameKinds = 13;
 constexpr int64_t kFrameHeaderBytes = 16;
-constexpr int64_t kMostFrameBytes = int64_t{1} << 28;
+constexpr int64_t kMostFrameBytes = int64_t{1} << 32;
 constexpr int64_t kMostHelloBytes = int64_t{1} << 20;
 
 struct Frame {

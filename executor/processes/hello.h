@@ -24,7 +24,7 @@ struct Hello {
   std::string trouble;  // the reason if this process cannot run and joins only to report; "": none
   ConfigLines config;   // sorted
 
-  static constexpr int kProtocol = 3;
+  static constexpr int kProtocol = 4;
 };
 
 // For a hello of another protocol only `protocol` is read.

@@ -85,7 +85,7 @@ absl::Status ProveSecret(const Secret& secret, int process, int fd, int64_t dead
 
 // A connection that closes without a frame did not reach process 0, or process 0 has ended.
 absl::Status TalkOnce(const TcpWorldSettings& settings, const Hello& own, int fd,
-                      FrameSocket* to_first, ReachedFirst* first, Talk* talk) {
+                      FrameSocket* to_first, std::string* address, Talk* talk) {
   FrameSocket& socket = *to_first;
   const int64_t deadline_ns = JoinUntil(settings) + kWorldGraceNs;
   SL_RETURN_IF_ERROR(
@@ -98,14 +98,10 @@ absl::Status TalkOnce(const TcpWorldSettings& settings, const Hello& own, int fd
       *talk = Talk::kRefused;
       if (frame->kind == FrameKind::kReject) return absl::FailedPreconditionError(frame->bytes);
       if (frame->kind == FrameKind::kFail) return ReadFail(frame->bytes);
-      auto told = Unpack(frame->bytes);
-      if (frame->kind != FrameKind::kWelcome || !told.has_value() ||
-          told->size() != static_cast<size_t>(own.processes) + 1) {
+      if (frame->kind != FrameKind::kWelcome) {
         return absl::InternalError("process 0 answers with something else than a welcome");
       }
-      first->address = std::move(told->back());
-      told->pop_back();
-      first->hosts = *std::move(told);
+      *address = frame->bytes;
       *talk = Talk::kWelcome;
       return absl::OkStatus();
     }
@@ -134,7 +130,7 @@ absl::Status NotProven(const Identity& identity, const Hello& own) {
 }  // namespace
 
 absl::Status ReachFirst(const TcpWorldSettings& settings, const Hello& own, FrameSocket* socket,
-                        ReachedFirst* first) {
+                        std::string* address) {
   const Identity& identity = settings.identity;
   const int64_t deadline_ns = JoinUntil(settings);
   std::string why = "nobody answered";
@@ -143,7 +139,7 @@ absl::Status ReachFirst(const TcpWorldSettings& settings, const Hello& own, Fram
     const absl::StatusOr<int> fd = ConnectTo(identity.host, identity.port, deadline_ns);
     if (fd.ok()) {
       Talk talk = Talk::kLost;
-      absl::Status status = TalkOnce(settings, own, *fd, socket, first, &talk);
+      absl::Status status = TalkOnce(settings, own, *fd, socket, address, &talk);
       if (talk == Talk::kWelcome) return absl::OkStatus();
       if (talk == Talk::kRefused) return status;
       refusals = talk == Talk::kNotProven ? refusals + 1 : 0;

@@ -9,6 +9,7 @@
 #include "executor/processes/frames.h"
 #include "executor/processes/hello.h"
 #include "executor/processes/identity.h"
+#include "executor/processes/process_tree.h"
 
 namespace stringline {
 
@@ -22,6 +23,7 @@ struct TcpWorldSettings {
   absl::Status trouble;
   int64_t tell_ms = 5'000;
   int64_t exchange_ms = 600'000;  // from when process 0 comes to an exchange until all have
+  int fan_out = kTreeFanOut;      // children of a process in the tree, at most; the same for all
 };
 
 inline constexpr int64_t kWorldMs = 1'000'000;
@@ -30,17 +32,11 @@ inline constexpr int64_t kWorldGraceNs = 2'000 * kWorldMs;
 // The time between two words of a process at work.
 inline constexpr int64_t kTellWorkNs = 100 * kWorldMs;
 
-// The contents of process 0's welcome.
-struct ReachedFirst {
-  std::vector<std::string> hosts;  // by process
-  std::string address;             // of process 0, for other hosts
-};
-
 // Connects to process 0, proves the secret, says hello and waits for the welcome: then `socket` is
-// the connection. Errors as TcpWorld::Join; after an error `socket` may still be open, to tell
-// process 0.
+// the connection, and `address` that of process 0 for other hosts. Errors as TcpWorld::Join; after
+// an error `socket` may still be open, to tell process 0.
 absl::Status ReachFirst(const TcpWorldSettings& settings, const Hello& own, FrameSocket* socket,
-                        ReachedFirst* first);
+                        std::string* address);
 
 // The failure of a process as it tells the others: of a lost one the message says itself which one
 // it is.

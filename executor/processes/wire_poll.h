@@ -21,6 +21,8 @@ class WirePoll {
   WirePoll& operator=(const WirePoll&) = delete;
 
   absl::Status Open();
+  // Readable while something is ready.
+  int fd() const { return fd_; }
   // Ends a wait, from any thread.
   WakeEvent* wake() { return &wake_; }
   // From any thread: from now on a wait ends at these events of the socket (EPOLLIN, EPOLLOUT), and

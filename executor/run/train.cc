@@ -163,25 +163,20 @@ class Run {
   }
 
   // Called after the step: true if any process wants a checkpoint here, or to end the run, which is
-  // then stopped. The processes' reports about a checkpoint travel only if there are some.
+  // then stopped. The news of a checkpoint travel along.
   absl::StatusOr<bool> AsksForCheckpoint() {
-    std::string report;
-    if (start_.checkpoints != nullptr) report = start_.checkpoints->Report();
-    // The numbers of processes that ask to end, that ask for a checkpoint, and that report.
-    std::array<uint64_t, 3> asked = {hooks_.stop && hooks_.stop(),
-                                     hooks_.checkpoint && hooks_.checkpoint(), !report.empty()};
+    Checkpoints::News news;
+    if (start_.checkpoints != nullptr) news = start_.checkpoints->Report();
+    // The numbers of processes that ask to end, that ask for a checkpoint, and that have news.
+    std::array<uint64_t, kWishWords> asked = {hooks_.stop && hooks_.stop(),
+                                              hooks_.checkpoint && hooks_.checkpoint(), news.failed,
+                                              news.written, news.visible};
     World* const world = trainer_->world();
     if (world != nullptr) SL_RETURN_IF_ERROR(world->Sum(absl::MakeSpan(asked)));
-    const auto [stop, checkpoint, reports] = asked;
+    const auto [stop, checkpoint, failed, written, visible] = asked;
     result_.stopped = result_.stopped || stop > 0;
     if (start_.checkpoints != nullptr) {
-      std::vector<std::string> told(world == nullptr ? 1 : world->processes());
-      if (world == nullptr) {
-        told[0] = report;
-      } else if (reports > 0) {
-        SL_ASSIGN_OR_RETURN(told, world->Exchange(report));
-      }
-      SL_RETURN_IF_ERROR(start_.checkpoints->Hear(told));
+      SL_RETURN_IF_ERROR(start_.checkpoints->Hear({failed, written, visible}));
     }
     return stop > 0 || checkpoint > 0;
   }

@@ -27,6 +27,10 @@ namespace stringline {
 class HeldState;
 class Trainer;
 
+// The numbers that the processes of a run sum up after a step: wishes to end, and for a checkpoint,
+// and the news of one under way.
+inline constexpr int kWishWords = 5;
+
 // The results of a step.
 struct TrainStep {
   int64_t step = 0;      // from 1

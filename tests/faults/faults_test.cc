@@ -227,6 +227,7 @@ class FaultyProcesses {
     world.ranks = RanksOf(run);
     world.config = {{"learning_rate", case_.kind == Kind::kConfig && IsFaulty(p) ? "2" : "1"}};
     world.exchange_ms = waits ? kShortMs : kLongMs;
+    world.fan_out = 1 + (static_cast<int>(case_.action) + case_.rank) % 3;  // chains, and trees
     WireSettings wires;
     wires.wait_ms = world.exchange_ms;
     wires.ask_ms = 700;

@@ -78,10 +78,10 @@ TEST_F(FramesTest, AnythingElseEndsTheConnection) {
 
 TEST_F(FramesTest, ALengthIsNotBelieved) {
   std::string header = BytesOf(FrameKind::kGive, "");
-  header[8 + 4] = 1;  // 4 GiB
+  header[8 + 5] = 1;  // 1 TiB
   Send(header);
   EXPECT_FALSE(other_.Read(kMostFrameBytes, &why_));
-  EXPECT_EQ(why_, "a frame of 4294967296 bytes came; at most 268435456 are taken");
+  EXPECT_EQ(why_, "a frame of 1099511627776 bytes came; at most 4294967296 are taken");
 }
 
 // The limit itself is still a frame; one byte more is none.
@@ -97,14 +97,14 @@ TEST_F(FramesTest, TheLargestFrameIsTaken) {
   // A header of the largest length is waited for.
   SetUp();
   std::string header = BytesOf(FrameKind::kGive, "");
-  header[8 + 3] = kMostFrameBytes >> 24;
+  header[8 + 4] = kMostFrameBytes >> 32;
   Send(header);
   EXPECT_TRUE(other_.Read(kMostFrameBytes, &why_)) << why_;
   SetUp();
   header[8] = 1;
   Send(header);
   EXPECT_FALSE(other_.Read(kMostFrameBytes, &why_));
-  EXPECT_EQ(why_, "a frame of 268435457 bytes came; at most 268435456 are taken");
+  EXPECT_EQ(why_, "a frame of 4294967297 bytes came; at most 4294967296 are taken");
 }
 
 TEST_F(FramesTest, AFrameBeforeTheEndIsHeard) {

@@ -8,8 +8,13 @@
 //
 //   peers     connections for messages and collectives: of process 0, of the process with the most,
 //             and of the median of the processes that do not decide on failures
-//   hosts     connections of the world: process 0 has one to each
-//   bytes     a step's exchanges between the hosts, in one direction: of process 0, of any other
+//   hosts     connections of the world: of process 0, one to each; of another one at most, to
+//             process 0, its parent and each child
+//   depth     of the tree: the children's parents between the last process and process 0
+//   bytes     a step's sums over the hosts, received: by process 0, by the process with the most
+//             children, by one without; as many are sent
+//   start     bytes of names and addresses sent before the first step: by process 0, by the other
+//             with the most children
 //
 // Every fourth process, but at most a few hundred, is counted.
 #include <algorithm>
@@ -24,9 +29,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "executor/engine/message_groups.h"
-#include "executor/processes/frames.h"
 #include "executor/processes/process_names.h"
+#include "executor/processes/process_tree.h"
+#include "executor/processes/tree_world.h"
 #include "executor/processes/wire_peers.h"
+#include "executor/run/train.h"
 #include "executor/training/replicas.h"
 #include "executor/training/shared_figures.h"
 #include "schedlang/base/sl_check.h"
@@ -37,7 +44,6 @@ namespace {
 
 constexpr int kProcessesOfHost = 8;
 constexpr int kMostCounted = 300;
-constexpr int kWishWords = 3;  // a step's wishes to end, for a checkpoint, and reports
 
 // Notes the groups of a training, which are never used.
 class NotedGroups final : public Groups {
@@ -96,13 +102,46 @@ int64_t PeersOf(int process, int processes, const NotedGroups& groups) {
   return std::count(all.begin(), all.end(), true);
 }
 
-// A process's bytes in a step, in one direction: the sums of results, of squares, and of wishes.
-int64_t BytesOfStep() {
+// The bytes that a process receives in a step: the sums of results, of squares, and of wishes.
+int64_t BytesOfStep(const TreePlace& place) {
   int64_t bytes = 0;
   for (const int words : {SharedFigures::kResultWords, SharedFigures::kSquareWords, kWishWords}) {
-    bytes += kFrameHeaderBytes + words * static_cast<int64_t>(sizeof(uint64_t));
+    bytes += TreeWorld::BytesOfSum(place, words);
   }
   return bytes;
+}
+
+// The bytes of texts of all: names of hosts, and addresses of ranks (wire_connect.cc).
+int64_t BytesOfTexts(int processes) {
+  constexpr int64_t kPacked = 4, kAddress = 4 * sizeof(int32_t) + sizeof("10.11.12.13") - 1;
+  int64_t bytes = 0;
+  for (int p = 0; p < processes; ++p) {
+    const auto name = static_cast<int64_t>(absl::StrCat("host", p / kProcessesOfHost).size());
+    bytes += 2 * kPacked + 2 * name + kAddress;
+  }
+  return bytes;
+}
+
+void CountTree(int processes) {
+  const TreePlace first = PlaceInTree(0, processes, kTreeFanOut);
+  TreePlace widest;
+  const TreePlace leaf = PlaceInTree(processes - 1, processes, kTreeFanOut);
+  int depth = 0, most = 0;
+  for (int p = 1; p < processes; ++p) {
+    const TreePlace place = PlaceInTree(p, processes, kTreeFanOut);
+    most = std::max(most, 1 + (place.parent > 0) + static_cast<int>(place.children.size()));
+    if (place.children.size() > widest.children.size()) widest = place;
+  }
+  for (TreePlace at = leaf; at.parent >= 0; ++depth) {
+    at = PlaceInTree(at.parent, processes, kTreeFanOut);
+  }
+  // All texts come up once, but its own, and go down once for each child.
+  const int64_t texts = BytesOfTexts(processes);
+  std::cout << absl::StreamFormat(
+      "   hosts %6d, %d   depth %d   bytes of a step %6d, %6d, %d   start %9d, %9d\n",
+      processes - 1, most, depth, BytesOfStep(first), BytesOfStep(widest), BytesOfStep(leaf),
+      texts * static_cast<int64_t>(first.children.size()),
+      texts * static_cast<int64_t>(widest.children.size()));
 }
 
 void Count(int stages, int processes) {
@@ -120,10 +159,9 @@ void Count(int stages, int processes) {
     if (p % kProcessesOfHost != 0 || p > 2 * kProcessesOfHost) others.push_back(peers);
   }
   std::nth_element(others.begin(), others.begin() + others.size() / 2, others.end());
-  std::cout << absl::StreamFormat(
-      "N %6d   peers %6d, most %6d, median %6d   hosts %6d, 1   bytes of a step %9d, %d\n",
-      processes, first, most, others[others.size() / 2], processes - 1,
-      BytesOfStep() * (processes - 1), BytesOfStep());
+  std::cout << absl::StreamFormat("N %6d   peers %6d, most %6d, median %6d", processes, first, most,
+                                  others[others.size() / 2]);
+  CountTree(processes);
 }
 
 }  // namespace

@@ -1,0 +1,24 @@
+// Real processes over the loopback that share a world, for tests.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "executor/processes/tcp_world.h"
+
+namespace stringline {
+
+TcpWorldSettings SettingsOf(int process, int processes, int port);
+
+// The texts of all processes after a join with changed settings and a call of `then`.
+using Change = std::function<void(int process, TcpWorldSettings*)>;
+using Then = std::function<std::string(World* world)>;
+std::vector<std::string> RunAll(int processes, const Change& change, const Then& then);
+
+void SleepMs(int64_t ms);
+// "from 0, from 1, …", or an error.
+std::string ExchangeOnce(World* world);
+
+}  // namespace stringline
