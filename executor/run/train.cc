@@ -172,6 +172,7 @@ class Run {
                                      hooks_.checkpoint && hooks_.checkpoint(), !report.empty()};
     World* const world = trainer_->world();
     if (world != nullptr) SL_RETURN_IF_ERROR(world->Sum(absl::MakeSpan(asked)));
+    if (hooks_.held != nullptr) hooks_.held->NoteMeeting();
     const auto [stop, checkpoint, reports] = asked;
     result_.stopped = result_.stopped || stop > 0;
     if (start_.checkpoints != nullptr) {

@@ -22,7 +22,9 @@
 #include "executor/engine/link.h"
 #include "executor/engine/lost_process.h"
 #include "executor/engine/repeated_step.h"
+#include "executor/processes/heal_decision.h"
 #include "executor/processes/identity.h"
+#include "executor/processes/member_parcels.h"
 #include "executor/run/run_config.h"
 #include "executor/run/sample_file.h"
 #include "executor/run/train.h"
@@ -676,11 +678,6 @@ absl::Status CheckHeals(const RunConfig& config, int processes) {
     return absl::InvalidArgumentError(
         "heal: the run is a single process, without which nobody goes on; --processes would help");
   }
-  if (config.sharding != Sharding::kNone) {
-    return absl::InvalidArgumentError(
-        "heal: with 'sharding' a lost process takes the only copy of its share of the state along; "
-        "'sharding: none', or --restarts with checkpoints, would help");
-  }
   RunConfig one = config;
   const absl::Status fewer = UseFewerCopies(1, &one);
   if (!fewer.ok()) return absl::InvalidArgumentError(absl::StrCat("heal: ", fewer.message()));
@@ -691,28 +688,35 @@ absl::Status CheckHeals(const RunConfig& config, int processes) {
 int TrainAndHeal(const RunConfig& config, RunPlans plans, const RunFolders& folders,
                  const Identity& identity, bool verbose, const Output& output) {
   constexpr int64_t kForeverMs = int64_t{1} << 40;
-  Healing healing(identity);
-  HeldState held;
+  const int64_t wait_ms =
+      config.timeout_ns > 0 ? std::max<int64_t>(config.timeout_ns / 1'000'000, 1) : kForeverMs;
+  Healing healing(identity, /*returns=*/false);
+  MemberParcels parcels(&healing, wait_ms);
+  HeldState held(&parcels);
   RunConfig now = config;
   while (true) {
+    const int processes = healing.identity().processes;
+    held.SetLayout(healing.identity().healed, ProcessesOfUnit(now.mesh.data, processes));
+    held.NoteMeeting();
     const absl::StatusOr<int> ended =
         TrainAndReport(now, plans, folders, healing.identity(), {&healing, &held}, verbose, output);
     if (ended.ok()) return *ended;
-    const int64_t wait_ms = config.timeout_ns > 0 ? config.timeout_ns / 1'000'000 : kForeverMs;
     const absl::StatusOr<HealedPlace> place =
-        healing.Meet(held.steps(), now.mesh.data, std::max<int64_t>(wait_ms, 1));
+        healing.Meet({held.versions(), now.mesh.data, wait_ms, held.met_ns()});
     if (!place.ok()) {
       Fail(output, absl::StrCat(ended.status().message(),
                                 "; the others cannot go on: ", place.status().message()));
       return kLost;
     }
+    held.HandOver(place->age, place->gives_to, place->takes_from);
     if (place->process < 0) {
       output.err << "stringline: this process leaves the run: " << place->told << "\n";
       return kLeft;
     }
+    healing.Enter(*place);
     std::ostream& told = output.json ? output.err : output.out;
     if (place->process == 0) told << place->told << "\n" << std::flush;
-    held.GoOnFrom(place->step);
+    held.GoOnFrom(place->age);
     now = config;
     const absl::Status fewer = UseFewerCopies(place->data, &now);
     if (!fewer.ok()) return Fail(output, fewer.message());
