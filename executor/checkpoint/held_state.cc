@@ -238,7 +238,8 @@ void HeldState::HandOver(const Age& age, int to, const std::vector<int>& from) {
 }
 
 void HeldState::GoOnFrom(const Age& age) {
-  while (!copies_.empty() && copies_.front().age() > age) copies_.pop_front();
+  const auto other = [&age](const Copy& copy) { return copy.age() != age; };
+  copies_.erase(std::remove_if(copies_.begin(), copies_.end(), other), copies_.end());
   going_ = age;
   goes_on_ = true;
 }

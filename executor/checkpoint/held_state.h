@@ -46,8 +46,10 @@ class HeldState {
   // that goes on takes over those of the processes in `from`.
   void HandOver(const Age& age, int to, const std::vector<int>& from);
 
-  // The run goes on from a version, of which this process may hold nothing: newer ones are dropped.
+  // The run goes on from a version, of which this process may hold nothing: others are dropped.
   void GoOnFrom(const Age& age);
+  // This process holds nothing any more.
+  void Drop() { copies_.clear(); }
   // True from GoOnFrom until Restore.
   bool goes_on() const { return goes_on_; }
 

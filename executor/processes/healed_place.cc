@@ -9,17 +9,21 @@
 namespace stringline {
 namespace {
 
-constexpr size_t kPlaceParts = 8;  // before those of the members
+constexpr size_t kPlaceParts = 9;  // before those of the members
 constexpr size_t kMemberParts = 3;
 
 }  // namespace
 
 std::string Pack(const HealedPlace& place) {
-  std::vector<std::string> parts = {
-      absl::StrCat(place.process),    absl::StrCat(place.data),
-      absl::StrCat(place.times),      absl::StrCat(place.age.first),
-      absl::StrCat(place.age.second), place.told,
-      absl::StrCat(place.gives_to),   absl::StrJoin(place.takes_from, ",")};
+  std::vector<std::string> parts = {absl::StrCat(place.process),
+                                    absl::StrCat(place.data),
+                                    absl::StrCat(place.times),
+                                    absl::StrCat(place.age.first),
+                                    absl::StrCat(place.age.second),
+                                    place.told,
+                                    absl::StrCat(place.gives_to),
+                                    absl::StrJoin(place.takes_from, ","),
+                                    place.nonce};
   for (const HealMember& member : place.members) {
     for (const std::string& part : {member.name, member.host, absl::StrCat(member.port)}) {
       parts.push_back(part);
@@ -41,6 +45,7 @@ std::optional<HealedPlace> ReadHealedPlace(absl::string_view bytes) {
     return std::nullopt;
   }
   place.told = (*parts)[5];
+  place.nonce = (*parts)[8];
   for (const absl::string_view one : absl::StrSplit((*parts)[7], ',', absl::SkipEmpty())) {
     if (!absl::SimpleAtoi(one, &place.takes_from.emplace_back())) return std::nullopt;
   }

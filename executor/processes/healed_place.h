@@ -24,6 +24,7 @@ struct HealedPlace {
   int process = -1;             // in the run as it goes on; -1: this process leaves
   int data = 0;                 // copies of the pipeline from now on
   int times = 0;                // that the run has changed its processes
+  std::string nonce;            // of the run from now on
   std::pair<int, int64_t> age;  // the version of the state from which it goes on (HeldVersion)
   std::string told;  // "process 1 with ranks 2, 3 on gpu1 was lost: copies 0, 2 of 4 go on …"
   std::vector<HealMember> members;  // the processes from now on; the first is process 0

@@ -107,8 +107,8 @@ void Healing::Enter(const HealedPlace& place) {
   identity_.port = place.members[0].port;
   identity_.listeners.clear();
   if (place.process == 0 && identity_.processes > 1) identity_.listeners = Listeners();
-  // The run under its new processes; one that comes back was told its name with the decision.
-  for (; identity_.healed < place.times; ++identity_.healed) identity_.nonce += "+";
+  identity_.healed = place.times;
+  identity_.nonce = place.nonce;
   members_ = place.members;
 }
 
@@ -194,6 +194,7 @@ absl::StatusOr<HealedPlace> Healing::Tell(const HealDecision& decision,
   HealedPlace place;
   place.data = decision.data;
   place.times = identity_.healed + 1;
+  place.nonce = absl::StrCat(identity_.nonce, "+");
   place.age = decision.age;
   place.told = decision.told;
   for (const int member : decision.members) place.members.push_back(members_[member]);

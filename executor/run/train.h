@@ -26,6 +26,7 @@ namespace stringline {
 
 class HeldState;
 class Trainer;
+class World;
 
 // The results of a step.
 struct TrainStep {
@@ -77,6 +78,11 @@ struct TrainHooks {
   std::function<bool()> stop;
   // Asked with it: true takes a checkpoint behind this step, if the run takes some.
   std::function<bool()> checkpoint;
+  // Asked with it where the state is held: true ends this part of the run, which goes on with other
+  // processes (`change`).
+  std::function<bool()> grows;
+  // Once in all processes, if any has answered so: they agree on how the run goes on.
+  std::function<absl::Status(int64_t step, World* world)> change;
   // Once, after an error of a step or of a hook; returns the error to report instead.
   std::function<absl::Status(const absl::Status& error, Trainer& trainer)> failed;
   // Once, after the last step, also where `stop` ended the run; not after an error.
@@ -112,6 +118,7 @@ struct TrainResult {
   // run.
   int64_t steps = 0;
   bool stopped = false;
+  bool changes = false;  // the run goes on with other processes (TrainHooks::change)
   // False: a checkpoint of the last step was resumed, and only saved.
   bool trained() const { return steps > resumed.step; }
   int64_t params = 0;

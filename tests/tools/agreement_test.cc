@@ -118,6 +118,7 @@ File BaseOf(const std::string& kind) {
 const Keys kOther = {
     {"train.log_every", "7"},
     {"heal.every", "3"},
+    {"heal.return", "true"},
     {"metrics.every", "5"},
     {"schedule.M", "8"},
     {"model.layers", "6"},
