@@ -223,19 +223,21 @@ class HealedRun : public testing::Test {
     return from;
   }
 
-  // Kills processes of a run, at most `kills` at different times, and compares it.
+  // Kills processes of a run, at most `kills` at different times, and compares it. Where processes
+  // come back, the next kill waits until all have.
   void KillAndCompare(int processes, int kills, std::mt19937* random, std::string* row) {
     fs::remove_all(folder_ + "/made");
     fs::remove_all(folder_ + "/kept");
     fs::remove_all(folder_ + "/ckpt");
-    ToolProcess run(
-        folder_, Words(absl::StrCat("run run.yaml --out made --save kept --link 500us --processes ",
-                                    processes)));
+    ToolProcess run(folder_,
+                    Words(absl::StrCat("run run.yaml --out made --save kept --link ",
+                                       returns_ ? "3ms" : "500us", " --processes ", processes)));
     std::vector<std::string> killed;
     int64_t rows = 0;
     for (int k = 0; k < kills; ++k) {
-      rows += 1 + static_cast<int64_t>((*random)() % (kSteps * 8 / 10 / kills));
-      ASSERT_TRUE(run.WaitUntil([&] { return Rows() > rows; }));
+      rows += 1 + static_cast<int64_t>((*random)() % (kSteps * (returns_ ? 3 : 8) / 10 / kills));
+      ASSERT_TRUE(
+          run.WaitUntil([&] { return Rows() > rows && (!returns_ || k == 0 || Back() > 0); }));
       std::this_thread::sleep_for(std::chrono::microseconds((*random)() % 5000));
       const std::vector<pid_t> children = ChildrenOf(run.id());
       if (children.empty()) break;
@@ -247,16 +249,8 @@ class HealedRun : public testing::Test {
     const std::string what =
         absl::StrCat(absl::StrJoin(killed, ", "), "\n", answer.out, answer.err);
     ASSERT_EQ(answer.status, 0) << what;
-    std::vector<Healed> healed;
-    const std::regex line("cop(?:y|ies) ([0-9, ]+) of [0-9]+ go(?:es)? on from step ([0-9]+)");
-    for (std::sregex_iterator at(answer.out.begin(), answer.out.end(), line), end; at != end;
-         ++at) {
-      const std::string copies = (*at)[1];
-      Healed healing;
-      ASSERT_TRUE(absl::SimpleAtoi((*at)[2].str(), &healing.step));
-      healing.data = 1 + static_cast<int>(std::count(copies.begin(), copies.end(), ','));
-      healed.push_back(healing);
-    }
+    const std::vector<Healed> healed = ReadHealed(answer.out);
+    for (const Healed& one : healed) returned_ += one.data == data_ ? 1 : 0;
     *row = "it had ended before the kill";
     if (healed.empty() && answer.status == 0) return;
     const std::string expected = Resumed(healed);
@@ -273,14 +267,37 @@ class HealedRun : public testing::Test {
     }
   }
 
+  static std::vector<Healed> ReadHealed(const std::string& out) {
+    std::vector<Healed> healed;
+    const std::regex line("cop(?:y|ies) ([0-9, ]+) of [0-9]+ go(?:es)? on from step ([0-9]+)");
+    for (std::sregex_iterator at(out.begin(), out.end(), line), end; at != end; ++at) {
+      const std::string copies = (*at)[1];
+      Healed healing;
+      EXPECT_TRUE(absl::SimpleAtoi((*at)[2].str(), &healing.step));
+      healing.data = 1 + static_cast<int>(std::count(copies.begin(), copies.end(), ','));
+      healed.push_back(healing);
+    }
+    return healed;
+  }
+
+  // The times that the run under way is whole again, so far; none unless it is so now.
+  int Back() const {
+    const std::vector<Healed> healed = ReadHealed(ReadText(folder_ + "/said.out"));
+    return !healed.empty() && healed.back().data == data_ ? static_cast<int>(healed.size()) : 0;
+  }
+
   // Kills `count` times in all and prints a table.
   void KillMany(int data, int processes, int count, const std::string& more = "") {
     const auto seed = static_cast<uint32_t>(std::random_device()());
     std::cout << "seed " << seed << "\n";
     std::mt19937 random(seed);
-    Prepare(
-        data, kSteps,
-        absl::StrCat(more, "heal: {every: 1}\ncheckpoint: {every: 7, folder: ckpt, keep: 2}\n"));
+    Prepare(data, kSteps,
+            absl::StrCat(more, "heal: {every: 1", returns_ ? ", return: true" : "",
+                         "}\ncheckpoint: {every: 7, folder: ckpt, keep: 2}\n"));
+    if (!model_.empty()) {
+      const std::string text = ReadText(folder_ + "/run.yaml");
+      WriteText(folder_ + "/run.yaml", std::regex_replace(text, std::regex("model:.*"), model_));
+    }
     for (int done = 0; done < count;) {
       const int kills = data == 4 && count - done > 1 ? 1 + static_cast<int>(random() % 2) : 1;
       std::string row;
@@ -310,6 +327,9 @@ class HealedRun : public testing::Test {
 
   std::string folder_;
   int data_ = 0;
+  std::string model_;     // the line of the run file; "": PrepareRun's
+  bool returns_ = false;  // lost processes come back
+  int returned_ = 0;      // times that all were there again
 
  private:
   // The folder of a part of the reference, with a checkpoint of every step.
@@ -317,7 +337,7 @@ class HealedRun : public testing::Test {
     const std::string folder = absl::StrCat("part", data_, "_", key);
     if (!parts_.insert(folder).second) return folder;
     std::string text = ReadText(folder_ + "/run.yaml");
-    text = std::regex_replace(text, std::regex("heal:.*\n"), "");
+    text = std::regex_replace(text, std::regex("(heal|metrics):.*\n"), "");
     text = std::regex_replace(
         text, std::regex("checkpoint:.*\n"),
         absl::StrCat("checkpoint: {every: 1, folder: ", folder, "/ckpt, keep: 1000}\n"));
@@ -335,6 +355,34 @@ class HealedRun : public testing::Test {
 TEST_F(HealedRun, AFewKillsOfTwoCopies) { KillMany(2, 4, 2); }
 TEST_F(HealedRun, AFewKillsOfFourCopies) { KillMany(4, 8, 3); }
 TEST_F(HealedRun, ProcessesOfWholeCopies) { KillMany(4, 2, 1); }
+TEST_F(HealedRun, LostProcessesComeBack) {
+  returns_ = true;
+  // Where the machine is so busy that none came back before the end, once more.
+  for (int run = 0; run < 5 && returned_ == 0; ++run) KillMany(4, 4, 1);
+  EXPECT_GT(returned_, 0);
+}
+TEST_F(HealedRun, LostProcessesComeBackToShares) {
+  returns_ = true;
+  for (int run = 0; run < 5 && returned_ == 0; ++run) KillMany(2, 4, 1, "sharding: parameters\n");
+  EXPECT_GT(returned_, 0);
+}
+TEST_F(HealedRun, ExpertsInBf16WithMetricsAndEvaluations) {
+  model_ =
+      "model: {kind: moe, layers: 2, width: 16, heads: 2, context: 8, hidden: 24, experts: 4, "
+      "top_k: 2, expert_hidden: 8, aux_coefficient: 0.01, balance_rate: 0.001, scores: sigmoid}";
+  KillMany(2, 4, 1,
+           "precision: bf16\nsharding: optimizer\nmetrics: {every: 5}\n"
+           "evaluate: {every: 10, text: words.txt}\n");
+  // Every fifth step is noted once.
+  const std::string metrics = ReadText(folder_ + "/made/metrics.jsonl");
+  std::vector<int> steps, expected;
+  const std::regex step("^\\{\"step\":([0-9]+)", std::regex::multiline);
+  for (std::sregex_iterator at(metrics.begin(), metrics.end(), step), end; at != end; ++at) {
+    ASSERT_TRUE(absl::SimpleAtoi((*at)[1].str(), &steps.emplace_back()));
+  }
+  for (int i = 5; i <= kSteps; i += 5) expected.push_back(i);
+  EXPECT_EQ(steps, expected) << metrics.substr(0, 300);
+}
 TEST_F(HealedRun, SharesOfTheOptimizer) { KillMany(2, 4, 1, "sharding: optimizer\n"); }
 TEST_F(HealedRun, SharesOfGradients) { KillMany(4, 4, 1, "sharding: gradients\n"); }
 TEST_F(HealedRun, SharesOfParameters) { KillMany(4, 8, 1, "sharding: parameters\n"); }
@@ -344,6 +392,18 @@ TEST_F(Kills, HundredOfTwoAndOfFourCopies) {
   KillMany(2, 4, 30);
   KillMany(4, 8, 50);
   KillMany(4, 4, 20);
+}
+TEST_F(Kills, ThirtyOfSharedState) {
+  KillMany(2, 4, 8, "sharding: optimizer\n");
+  KillMany(4, 8, 12, "sharding: gradients\n");
+  KillMany(4, 4, 10, "sharding: parameters\n");
+}
+TEST_F(Kills, ThirtyWithReturns) {
+  returns_ = true;
+  KillMany(2, 4, 8);
+  KillMany(4, 8, 12, "sharding: optimizer\n");
+  KillMany(4, 4, 10, "sharding: parameters\n");
+  EXPECT_GT(returned_, 10);
 }
 
 // Both copies lose a process at once: nobody can go on, and a restart does.
