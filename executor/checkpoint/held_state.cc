@@ -1,5 +1,5 @@
-// A version is given back in three parts: all processes count what they lack, and where anything
-// lacks they exchange the places of their values, from which each knows what it gives and gets.
+// The processes count the values that they lack. Where any lacks some, they exchange the places of
+// their values, from which each knows what it gives and what it gets; then the values move.
 #include "executor/checkpoint/held_state.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// A process that comes back sends its settings and its own address as its hello, and waits for a
+// frame: its place in the larger run, a refusal, or the end of the run.
 #include "executor/processes/return_door.h"
 
 #include <poll.h>

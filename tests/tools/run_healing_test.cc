@@ -2,12 +2,14 @@
 // those of a run on the full mesh whose checkpoint of that step is resumed on the smaller mesh.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
+#include <memory>
 #include <random>
 #include <regex>
 #include <set>
@@ -19,6 +21,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "executor/processes/heal_decision.h"
+#include "executor/processes/sockets.h"
 #include "tests/tools/prepared_run.h"
 #include "tests/tools/tool_process.h"
 #include "tests/tools/tool_run.h"
@@ -426,6 +429,60 @@ TEST_F(HealedRun, TheLossOfAllCopiesEndsTheRunOrStartsItAgain) {
       EXPECT_TRUE(absl::StrContains(answer.err, "no copy of the pipeline is whole")) << answer.err;
     }
   }
+}
+
+// Of four copies with shares of their own two are lost at once: others keep the shares of both, or
+// one kept the other's.
+TEST_F(HealedRun, TwoLostCopiesAreNoNeighbours) {
+  Prepare(4, 2000, "sharding: optimizer\nheal: {every: 1}\n");
+  for (const bool neighbours : {false, true}) {
+    fs::remove_all(folder_ + "/made");
+    ToolProcess run(folder_, Words("run run.yaml --out made --processes 4 --steps 200"));
+    ASSERT_TRUE(run.WaitUntil([&] { return Rows() > 20; }));
+    const std::vector<pid_t> children = ChildrenOf(run.id());
+    ASSERT_EQ(children.size(), 4u);
+    for (const size_t which : {size_t{1}, size_t{neighbours ? 2u : 3u}}) {
+      ::kill(children[which], SIGKILL);
+    }
+    const Answer answer = run.Wait();
+    EXPECT_EQ(answer.status, neighbours ? 3 : 0) << answer.out << answer.err;
+    if (neighbours) {
+      EXPECT_TRUE(std::regex_search(
+          answer.err, std::regex("rank.* kept the share of rank.* of the state, so the state is "
+                                 "lost with both; --restarts with checkpoints would help")))
+          << answer.err;
+    } else {
+      EXPECT_TRUE(absl::StrContains(answer.out, "copies 0, 2 of 4 go on from step ")) << answer.out;
+    }
+  }
+}
+
+// A process that is stopped, while the other is at its end, does not go on by itself.
+TEST_F(Kills, OneThatStoodStillEnds) {
+  Prepare(2, 200, "timeout: 3s\nheal: {every: 1}\n");
+  std::vector<std::unique_ptr<ToolProcess>> runs;
+  const absl::StatusOr<std::vector<int>> port = ListenOn("127.0.0.1", 0);
+  ASSERT_TRUE(port.ok()) << port.status();
+  const int number = PortOf(port->front());
+  (void)close(port->front());
+  for (int p = 0; p < 2; ++p) {
+    const std::string folder = absl::StrCat(folder_, "/of", p);
+    fs::create_directories(folder);
+    runs.push_back(std::make_unique<ToolProcess>(
+        folder, Words(absl::StrCat("run ../run.yaml --out ../made --link 5ms --rank ", p,
+                                   " --ranks 2 --local-rank ", p, " --master 127.0.0.1:", number,
+                                   " --run-id still"))));
+  }
+  ASSERT_TRUE(runs[0]->WaitUntil([&] { return Rows() > 5; }));
+  runs[1]->Signal(SIGSTOP);
+  const Answer first = runs[0]->Wait();
+  EXPECT_EQ(first.status, 0) << first.err;
+  EXPECT_TRUE(absl::StrContains(first.out, "copy 0 of 2 goes on from step ")) << first.out;
+  runs[1]->Signal(SIGCONT);
+  const Answer second = runs[1]->Wait();
+  EXPECT_EQ(second.status, 3);
+  EXPECT_TRUE(absl::StrContains(second.err, "this process stood still for longer than 'timeout'"))
+      << second.err;
 }
 
 TEST_F(HealedRun, IsRefusedWhereNobodyCouldGoOn) {
