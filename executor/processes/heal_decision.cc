@@ -89,6 +89,12 @@ std::string WhyNoState(const FoundProcesses& found, int of_unit) {
                         " of the state, so the state is lost with both; --restarts with "
                         "checkpoints would help");
   }
+  // Shares that several copies had, such as those of groups that mesh.shard makes.
+  for (const auto& versions : found.held) {
+    if (!versions.has_value() || versions->empty() || versions->front().shares <= of_unit) continue;
+    return ": the others do not hold all shares of the state of one step; --restarts with "
+           "checkpoints would help";
+  }
   return " before the others held the state of the same step";
 }
 
