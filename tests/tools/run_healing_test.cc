@@ -448,7 +448,7 @@ TEST_F(HealedRun, TwoLostCopiesAreNoNeighbours) {
     EXPECT_EQ(answer.status, neighbours ? 3 : 0) << answer.out << answer.err;
     if (neighbours) {
       EXPECT_TRUE(std::regex_search(
-          answer.err, std::regex("rank.* kept the share of rank.* of the state, so the state is "
+          answer.err, std::regex("process.* kept the share of process.* of the state, so the state is "
                                  "lost with both; --restarts with checkpoints would help")))
           << answer.err;
     } else {
