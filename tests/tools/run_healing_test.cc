@@ -448,8 +448,9 @@ TEST_F(HealedRun, TwoLostCopiesAreNoNeighbours) {
     EXPECT_EQ(answer.status, neighbours ? 3 : 0) << answer.out << answer.err;
     if (neighbours) {
       EXPECT_TRUE(std::regex_search(
-          answer.err, std::regex("process.* kept the share of process.* of the state, so the state is "
-                                 "lost with both; --restarts with checkpoints would help")))
+          answer.err,
+          std::regex("process.* kept the share of process.* of the state, so the state is "
+                     "lost with both; --restarts with checkpoints would help")))
           << answer.err;
     } else {
       EXPECT_TRUE(absl::StrContains(answer.out, "copies 0, 2 of 4 go on from step ")) << answer.out;
