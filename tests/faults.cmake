@@ -18,6 +18,11 @@ stringline_test(healing_test
 add_dependencies(healing_test stringline)
 target_compile_definitions(healing_test PRIVATE STRINGLINE_TOOL="$<TARGET_FILE:stringline>")
 
+# The launcher of processes, with the test's own program as the process.
+stringline_test(local_processes_test
+  SOURCES tools/local_processes_test.cc
+  LIBRARIES stringline_tool)
+
 # A thousand faults of real runs, and 200 kills in their saves (tests/faults/TABLE.md).
 add_test(NAME faults_judge
   COMMAND python3 ${CMAKE_CURRENT_SOURCE_DIR}/faults/judge.py $<TARGET_FILE:stringline>

@@ -91,7 +91,8 @@
 // the newest (checkpoint/README.md).
 //
 // `heal` may be left out: {every: 1} keeps the state in memory after every so many steps, and where
-// a process is lost the copies of `mesh.data` without it go on (processes/healing.h).
+// a process is lost the copies of `mesh.data` without it go on (processes/healing.h). With
+// {every: 1, return: true} lost processes may come back (processes/return_door.h).
 //
 // `metrics` may be left out: {every: 10, file: metrics.jsonl, prometheus: 9400, tensorboard: DIR}
 // notes loss, speed, and each rank's times and waits after every so many steps and after the last
@@ -203,6 +204,7 @@ struct RunConfig {
   std::string resume;         // not of the file: a checkpoint, a folder of them, or kResumeAuto;
                               // "": the run begins with its first step
   bool elastic = false;       // elastic, default false
+  bool heal_return = false;   // heal.return
   int64_t heal_every = 0;     // heal.every; 0 (no section): the loss of a process ends the run
 
   DeviceKind device = DeviceKind::kAuto;           // device, default auto

@@ -117,7 +117,7 @@ class Run {
     SL_RETURN_IF_ERROR(copies_.Compare(start_.resumed.step));
     SL_RETURN_IF_ERROR(HoldState(/*due=*/true));
     start_ns_ = reported_ns_ = NowNs();
-    while (result_.steps < config_.steps && !result_.stopped) {
+    while (result_.steps < config_.steps && !result_.stopped && !result_.changes) {
       SL_RETURN_IF_ERROR(RunPlan(result_.steps));
       result_.steps += trainer_->plan().steps;
       SL_RETURN_IF_ERROR(HoldState(/*due=*/false));
@@ -132,6 +132,7 @@ class Run {
       SL_RETURN_IF_ERROR(HoldState(due));
       if (due) SL_RETURN_IF_ERROR(start_.checkpoints->Take(result_.steps, history_));
     }
+    if (result_.changes) return ChangeProcesses();
     // A process lost in the last update leaves no whole model: then no final result is written.
     if (World* const world = trainer_->world()) SL_RETURN_IF_ERROR(world->Sum({}));
     result_.elapsed_s = static_cast<double>(NowNs() - start_ns_) * 1e-9;
@@ -155,6 +156,13 @@ class Run {
     return std::move(result_);
   }
 
+  // The run goes on with other processes, which take the state of this step from memory.
+  absl::StatusOr<TrainResult> ChangeProcesses() {
+    if (start_.checkpoints != nullptr) SL_RETURN_IF_ERROR(start_.checkpoints->Finish());
+    SL_RETURN_IF_ERROR(hooks_.change(result_.steps, trainer_->world()));
+    return std::move(result_);
+  }
+
   // Keeps the state for the case that a process is lost.
   absl::Status HoldState(bool due) {
     if (config_.heal_every == 0 || hooks_.held == nullptr) return absl::OkStatus();
@@ -167,14 +175,21 @@ class Run {
   absl::StatusOr<bool> AsksForCheckpoint() {
     Checkpoints::News news;
     if (start_.checkpoints != nullptr) news = start_.checkpoints->Report();
-    // The numbers of processes that ask to end, that ask for a checkpoint, and that have news.
+    const bool held = config_.heal_every > 0 && result_.steps % config_.heal_every == 0;
+    // The numbers of processes that ask to end, that ask for a checkpoint, that have news, and that
+    // ask for more processes.
     std::array<uint64_t, kWishWords> asked = {hooks_.stop && hooks_.stop(),
-                                              hooks_.checkpoint && hooks_.checkpoint(), news.failed,
-                                              news.written, news.visible};
+                                              hooks_.checkpoint && hooks_.checkpoint(),
+                                              news.failed,
+                                              news.written,
+                                              news.visible,
+                                              held && hooks_.grows && hooks_.grows()};
     World* const world = trainer_->world();
     if (world != nullptr) SL_RETURN_IF_ERROR(world->Sum(absl::MakeSpan(asked)));
-    const auto [stop, checkpoint, failed, written, visible] = asked;
+    if (hooks_.held != nullptr) hooks_.held->NoteMeeting();
+    const auto [stop, checkpoint, failed, written, visible, grows] = asked;
     result_.stopped = result_.stopped || stop > 0;
+    result_.changes = grows > 0 && !result_.stopped;
     if (start_.checkpoints != nullptr) {
       SL_RETURN_IF_ERROR(start_.checkpoints->Hear({failed, written, visible}));
     }

@@ -26,10 +26,12 @@ namespace stringline {
 
 class HeldState;
 class Trainer;
+class World;
 
-// The numbers that the processes of a run sum up after a step: wishes to end, and for a checkpoint,
+// The numbers that the processes of a run sum up after a step: wishes to end, for a checkpoint and
+// for more processes,
 // and the news of one under way.
-inline constexpr int kWishWords = 5;
+inline constexpr int kWishWords = 6;
 
 // The results of a step.
 struct TrainStep {
@@ -81,6 +83,11 @@ struct TrainHooks {
   std::function<bool()> stop;
   // Asked with it: true takes a checkpoint behind this step, if the run takes some.
   std::function<bool()> checkpoint;
+  // Asked with it where the state is held: true ends this part of the run, which goes on with other
+  // processes (`change`).
+  std::function<bool()> grows;
+  // Once in all processes, if any has answered so: they agree on how the run goes on.
+  std::function<absl::Status(int64_t step, World* world)> change;
   // Once, after an error of a step or of a hook; returns the error to report instead.
   std::function<absl::Status(const absl::Status& error, Trainer& trainer)> failed;
   // Once, after the last step, also where `stop` ended the run; not after an error.
@@ -116,6 +123,7 @@ struct TrainResult {
   // run.
   int64_t steps = 0;
   bool stopped = false;
+  bool changes = false;  // the run goes on with other processes (TrainHooks::change)
   // False: a checkpoint of the last step was resumed, and only saved.
   bool trained() const { return steps > resumed.step; }
   int64_t params = 0;

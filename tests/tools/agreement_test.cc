@@ -91,6 +91,7 @@ File BaseOf(const std::string& kind) {
                {"train", {{"steps", "6"}, {"learning_rate", "0.125"}}},
                {"mesh", {{"data", "4"}}},
                {"checkpoint", {{"every", "5"}, {"folder", "c"}}},
+               {"heal", {{"every", "2"}}},
                {"evaluate", {{"every", "2"}, {"tokens", "t.bin"}, {"dtype", "uint16"}}},
                {"nccl", {}}};
   file["model"] = {{"layers", "4"}, {"width", "16"}, {"heads", "4"}, {"context", "8"}};
@@ -118,6 +119,7 @@ File BaseOf(const std::string& kind) {
 const Keys kOther = {
     {"train.log_every", "7"},
     {"heal.every", "3"},
+    {"heal.return", "true"},
     {"metrics.every", "5"},
     {"schedule.M", "8"},
     {"model.layers", "6"},

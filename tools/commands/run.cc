@@ -37,7 +37,9 @@
 #include "tools/io/json.h"
 #include "tools/io/requests.h"
 #include "tools/io/stop_signals.h"
+#include "tools/training/agreement.h"
 #include "tools/training/choose_backend.h"
+#include "tools/training/healing_run.h"
 #include "tools/training/local_processes.h"
 #include "tools/training/recorded_run.h"
 #include "tools/training/restarts.h"
@@ -494,10 +496,12 @@ struct RunPlans {
   std::optional<Plan> of_evaluations;
 };
 
-// The exit status; where processes of a run that heals have lost each other, the error.
-absl::StatusOr<int> TrainAndReport(const RunConfig& config, const RunPlans& plans,
-                                   const RunFolders& folders, const Identity& identity,
-                                   const Heals& heals, bool verbose, const Output& output) {
+// The exit status, or nothing where the run goes on with other processes; where processes of a run
+// that heals have lost each other, the error.
+absl::StatusOr<std::optional<int>> TrainAndReport(const RunConfig& config, const RunPlans& plans,
+                                                  const RunFolders& folders,
+                                                  const Identity& identity, const Heals& heals,
+                                                  bool verbose, const Output& output) {
   const Plan& plan = plans.plan;
   const IgnoredSignal file_limit(SIGXFSZ);  // a write past the limit is an error, not the end
   const absl::StatusOr<LoadedData> loaded = LoadedData::Load(config.data, config.shape);
@@ -541,6 +545,7 @@ absl::StatusOr<int> TrainAndReport(const RunConfig& config, const RunPlans& plan
     const int status = Fail(output, run.status().message());
     return IsLost(run.status()) ? kLost : status;
   }
+  if (run->result.changes) return std::optional<int>();
   const bool stopped = run->result.stopped;
   if (!first) {
     // The first process tells.
@@ -666,60 +671,22 @@ int OpenPlans(const RunConfig& config, bool again, const Output& output, RunPlan
   return kOk;
 }
 
-// Refuses 'heal' where no process could go on without another.
-absl::Status CheckHeals(const RunConfig& config, int processes) {
-  if (config.mesh.data == 1) {
-    return absl::InvalidArgumentError(
-        "heal: the run has a single copy of the pipeline; mesh.data would make more");
-  }
-  if (processes == 1) {
-    return absl::InvalidArgumentError(
-        "heal: the run is a single process, without which nobody goes on; --processes would help");
-  }
-  if (config.sharding != Sharding::kNone) {
-    return absl::InvalidArgumentError(
-        "heal: with 'sharding' a lost process takes the only copy of its share of the state along; "
-        "'sharding: none', or --restarts with checkpoints, would help");
-  }
-  RunConfig one = config;
-  const absl::Status fewer = UseFewerCopies(1, &one);
-  if (!fewer.ok()) return absl::InvalidArgumentError(absl::StrCat("heal: ", fewer.message()));
-  return CheckHealable(config.mesh.data, processes);
-}
-
-// Trains with those that are left, whenever the run loses processes and copies are whole.
+// Trains until the run's end, whatever processes it loses, or gets back.
 int TrainAndHeal(const RunConfig& config, RunPlans plans, const RunFolders& folders,
-                 const Identity& identity, bool verbose, const Output& output) {
-  constexpr int64_t kForeverMs = int64_t{1} << 40;
-  Healing healing(identity);
-  HeldState held;
-  RunConfig now = config;
-  while (true) {
-    const absl::StatusOr<int> ended =
-        TrainAndReport(now, plans, folders, healing.identity(), {&healing, &held}, verbose, output);
-    if (ended.ok()) return *ended;
-    const int64_t wait_ms = config.timeout_ns > 0 ? config.timeout_ns / 1'000'000 : kForeverMs;
-    const absl::StatusOr<HealedPlace> place =
-        healing.Meet(held.steps(), now.mesh.data, std::max<int64_t>(wait_ms, 1));
-    if (!place.ok()) {
-      Fail(output, absl::StrCat(ended.status().message(),
-                                "; the others cannot go on: ", place.status().message()));
-      return kLost;
-    }
-    if (place->process < 0) {
-      output.err << "stringline: this process leaves the run: " << place->told << "\n";
-      return kLeft;
-    }
-    std::ostream& told = output.json ? output.err : output.out;
-    if (place->process == 0) told << place->told << "\n" << std::flush;
-    held.GoOnFrom(place->step);
-    now = config;
-    const absl::Status fewer = UseFewerCopies(place->data, &now);
-    if (!fewer.ok()) return Fail(output, fewer.message());
-    if (const int status = OpenPlans(now, /*again=*/false, output, &plans); status != kOk) {
-      return status;
-    }
+                 const Identity& identity, const Flags& flags, const Output& output) {
+  const absl::Status heals = CheckHeals(config, identity.processes);
+  if (!heals.ok()) return Fail(output, heals.message());
+  ConfigLines agreement;
+  if (config.heal_return) {
+    const Plan* const evaluation = plans.of_evaluations ? &*plans.of_evaluations : nullptr;
+    agreement = AgreementOf(config, plans.plan, folders, evaluation);
   }
+  PartOfRun part;
+  part.plan = [&](const RunConfig& now) { return OpenPlans(now, /*again=*/false, output, &plans); };
+  part.train = [&](const RunConfig& now, const Identity& as, const Heals& with) {
+    return TrainAndReport(now, plans, folders, as, with, flags.verbose, output);
+  };
+  return TrainAndHeal(config, identity, agreement, flags.comes_back, part, output);
 }
 
 }  // namespace
@@ -729,10 +696,15 @@ int RunTraining(const Flags& flags, const Output& output) {
   const bool starts_others = flags.processes > 1 || flags.restarts > 0;
   const absl::StatusOr<RunConfig> config = LoadConfig(flags);
   if (!config.ok()) return Fail(output, config.status().message());
+  if (flags.comes_back && !config->heal_return) {
+    return Fail(output, absl::StrCat("--return: ", flags.file,
+                                     " says no heal: {return: true}, so its run takes no process "
+                                     "back"));
+  }
   if (starts_others && flags.restarts == 0) {
     const absl::StatusOr<LocalRun> run =
         RunLocalProcesses(flags.processes, ArgumentsOfEach(flags), SecretForProcesses(),
-                          /*holds_output=*/false, config->heal_every > 0);
+                          LocalSettingsOf(*config, /*holds_output=*/false));
     return run.ok() ? EndOf(*run, output) : Fail(output, run.status().message());
   }
   if (starts_others) {
@@ -751,11 +723,9 @@ int RunTraining(const Flags& flags, const Output& output) {
                              flags.verbose, output);
   }
   if (config->heal_every > 0) {
-    const absl::Status heals = CheckHeals(*config, identity->processes);
-    if (!heals.ok()) return Fail(output, heals.message());
-    return TrainAndHeal(*config, std::move(plans), folders, *identity, flags.verbose, output);
+    return TrainAndHeal(*config, std::move(plans), folders, *identity, flags, output);
   }
-  return *TrainAndReport(*config, plans, folders, *identity, {}, flags.verbose, output);
+  return **TrainAndReport(*config, plans, folders, *identity, {}, flags.verbose, output);
 }
 
 }  // namespace stringline

@@ -248,6 +248,12 @@ void DeclareTrainingOptions(CLI::App& app, Flags& flags) {
   app.add_flag("--verbose", flags.verbose,
                "Also print which algorithms of the GPU's libraries were chosen, by size");
   DeclareProcessOptions(app, flags);
+  CLI::Option* returns = app.add_flag(
+      "--return", flags.comes_back,
+      "Come back as a lost process of a run with heal: {return: true} that goes on without it; the "
+      "rest of the command is that with which this process was started");
+  for (const char* const starts : {"--processes", "--restarts"}) returns->excludes(starts);
+  returns->excludes(evaluate);
 }
 
 void DeclareRehearsalOptions(CLI::App& app, Flags& flags) {

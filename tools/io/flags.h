@@ -78,6 +78,7 @@ struct Flags {
   std::vector<std::string> arguments;   // all of them, as written, for other processes
   std::string master;                   // --master HOST:PORT
   std::string run_id;                   // --run-id
+  bool comes_back = false;              // --return
   std::string message;                  // --message 1MB
   std::string svg;                      // --svg OUT.svg
   std::string picture;                  // --picture OUT.pdf

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -28,6 +29,7 @@ namespace stringline {
 namespace {
 
 struct Child {
+  int process = 0;  // its number
   pid_t pid = -1;
   int output = -1;  // standard output; of the first process if held, and of all others
   int errors = -1;  // standard error; of all processes but the first
@@ -109,22 +111,85 @@ std::string TakeText(int file) {
   return text;
 }
 
+// The times that a process is started again.
+constexpr int kMostReturns = 10;
+
 // True if the others of a run that heals may go on: a signal ended the process, or it left.
 bool MayGoOnWithout(const Child& child) {
   return WIFSIGNALED(child.status) || WEXITSTATUS(child.status) == kLeft;
 }
 
+// The way in which the processes of a run are started.
+class Starter {
+ public:
+  Starter(int count, std::vector<std::string> arguments, const std::string& secret, int port,
+          const LocalRunSettings& settings)
+      : count_(count),
+        arguments_(std::move(arguments)),
+        port_(port),
+        settings_(settings),
+        with_secret_(absl::StrCat(kSecretName, "=", secret)),
+        environment_(EnvironmentWith(&with_secret_)) {}
+  Starter(const Starter&) = delete;
+  Starter& operator=(const Starter&) = delete;
+
+  absl::StatusOr<Child> Start(int process, bool comes_back) {
+    std::vector<std::string> words = {"stringline"};
+    words.insert(words.end(), arguments_.begin(), arguments_.end());
+    for (const std::string& word :
+         {std::string("--rank"), absl::StrCat(process), std::string("--ranks"),
+          absl::StrCat(count_), std::string("--local-rank"), absl::StrCat(process),
+          std::string("--master"), absl::StrCat("127.0.0.1:", port_), std::string("--run-id"),
+          run_id_}) {
+      words.push_back(word);
+    }
+    if (comes_back) words.push_back("--return");
+    std::vector<char*> pointers;
+    for (std::string& word : words) pointers.push_back(word.data());
+    pointers.push_back(nullptr);
+    Child child = {.process = process};
+    if (process > 0 || comes_back) child.errors = memfd_create("errors", MFD_CLOEXEC);
+    if ((process > 0 && !settings_.heals) || settings_.holds_output) {
+      child.output = memfd_create("output", MFD_CLOEXEC);
+    }
+    child.pid = fork();
+    if (child.pid == 0) Become(parent_, child, pointers.data(), environment_.data());
+    if (child.pid > 0) return child;
+    return absl::ResourceExhaustedError(absl::StrCat("--processes: process ", process,
+                                                     " cannot be started: ", std::strerror(errno)));
+  }
+  const LocalRunSettings& settings() const { return settings_; }
+
+ private:
+  const int count_;
+  const std::vector<std::string> arguments_;
+  const int port_;
+  const LocalRunSettings settings_;
+  std::string with_secret_;
+  const std::vector<char*> environment_;
+  const pid_t parent_ = getpid();
+  const std::string run_id_ = absl::StrCat(parent_, "@", NowNs());
+};
+
+// Starts the process of a child that has ended once more, if it was lost and not too often before.
+void StartAgain(const Child& ended, Starter* starter, std::vector<Child>* children) {
+  const auto starts = std::count_if(children->begin(), children->end(), [&](const Child& child) {
+    return child.process == ended.process;
+  });
+  if (!WIFSIGNALED(ended.status) || starts > kMostReturns) return;
+  absl::StatusOr<Child> child = starter->Start(ended.process, /*comes_back=*/true);
+  if (child.ok()) children->push_back(*child);
+}
+
 // Waits until all processes have ended, and passes signals on. Returns true if a signal came.
-bool WaitForAll(std::vector<Child>* children, const sigset_t& signals, bool heals) {
+bool WaitForAll(std::vector<Child>* children, const sigset_t& signals, Starter* starter) {
   constexpr int64_t kGraceNs = 10'000'000'000;
-  // A process that hung while the others went on to the end hangs still.
-  constexpr int64_t kEndNs = 60'000'000'000;
-  size_t left = children->size();
-  const auto count = static_cast<int>(children->size());
+  const LocalRunSettings& settings = starter->settings();
+  int ended = 0;
   bool stopped = false;
   int records = 0;      // wishes so far
   int64_t kill_ns = 0;  // the time to kill the remaining processes; 0: not set
-  while (left > 0) {
+  while (ended < static_cast<int>(children->size())) {
     siginfo_t came;
     const timespec second = {1, 0};
     const int number = sigtimedwait(&signals, &came, &second);
@@ -132,35 +197,41 @@ bool WaitForAll(std::vector<Child>* children, const sigset_t& signals, bool heal
     stopped = stopped || (passed_on && !IsWish(number));
     if (number == SIGUSR2) ++records;
     const bool late = kill_ns > 0 && NowNs() > kill_ns;
+    std::vector<Child> lost;
     for (Child& child : *children) {
       if (child.pid <= 0) continue;
       if (passed_on) PassOn(number, records, child.pid);
-      const bool ended = waitpid(child.pid, &child.status, WNOHANG) == child.pid;
-      if (!ended && late) {
+      const bool ends = waitpid(child.pid, &child.status, WNOHANG) == child.pid;
+      if (!ends && late) {
         child.killed = true;
         (void)kill(child.pid, SIGKILL);
       }
-      if (!ended) continue;
+      if (!ends) continue;
       child.pid = -1;
-      child.order = count - static_cast<int>(left--);
-      if (kill_ns > 0 || (heals ? MayGoOnWithout(child) : child.status == 0)) continue;
-      kill_ns = NowNs() + (child.status == 0 ? kEndNs : kGraceNs);
+      child.order = ended++;
+      lost.push_back(child);
+      // Of a run that heals, a process that reached its end is no reason to end others at once.
+      if (kill_ns > 0 || (settings.heals ? MayGoOnWithout(child) : child.status == 0)) continue;
+      kill_ns = NowNs() + (child.status == 0 ? settings.end_ns : kGraceNs);
     }
+    const bool goes_on = ended < static_cast<int>(children->size());
+    if (!settings.returns || !goes_on || stopped || kill_ns > 0) continue;
+    for (const Child& child : lost) StartAgain(child, starter, children);
   }
   return stopped;
 }
 
 // The processes that a signal ended, and whether others lost them without one.
 void FindLost(const std::vector<Child>& children, LocalRun* run) {
-  std::vector<int> by_order(children.size());
-  for (size_t p = 0; p < children.size(); ++p) by_order[children[p].order] = static_cast<int>(p);
+  std::vector<const Child*> by_order(children.size());
+  for (const Child& child : children) by_order[child.order] = &child;
   bool own_error = false;
   for (const bool killed : {false, true}) {
-    for (const int p : by_order) {
-      const Child& child = children[p];
+    for (const Child* const one : by_order) {
+      const Child& child = *one;
       if (child.killed != killed) continue;
       if (WIFSIGNALED(child.status)) {
-        run->lost.push_back({p, WTERMSIG(child.status)});
+        run->lost.push_back({child.process, WTERMSIG(child.status)});
         run->killed_late += killed ? 1 : 0;
       } else if (WEXITSTATUS(child.status) == kLost) {
         run->severed = true;
@@ -240,63 +311,37 @@ std::string PrintLost(const LocalRun& run) {
 }
 
 absl::StatusOr<LocalRun> RunLocalProcesses(int count, const std::vector<std::string>& arguments,
-                                           const std::string& secret, bool holds_output,
-                                           bool heals) {
+                                           const std::string& secret,
+                                           const LocalRunSettings& settings) {
   SL_RETURN_IF_ERROR(RaiseOpenFiles(2 * count, absl::StrCat("what ", count, " processes print")));
   SL_ASSIGN_OR_RETURN(const int port, FreePort());
   const sigset_t signals = WaitedSignalsOfParent();
   sigset_t before;
   (void)sigprocmask(SIG_BLOCK, &signals, &before);
   std::cout.flush();
-  std::vector<Child> children(static_cast<size_t>(count));
+  Starter starter(count, arguments, secret, port, settings);
+  std::vector<Child> children;
   absl::Status started;
-  const pid_t parent = getpid();
-  const std::string run_id = absl::StrCat(parent, "@", NowNs());
-  std::string with_secret = absl::StrCat(kSecretName, "=", secret);
-  const std::vector<char*> environment = EnvironmentWith(&with_secret);
   for (int p = 0; p < count && started.ok(); ++p) {
-    std::vector<std::string> words = {"stringline"};
-    words.insert(words.end(), arguments.begin(), arguments.end());
-    for (const std::string& word :
-         {std::string("--rank"), absl::StrCat(p), std::string("--ranks"), absl::StrCat(count),
-          std::string("--local-rank"), absl::StrCat(p), std::string("--master"),
-          absl::StrCat("127.0.0.1:", port), std::string("--run-id"), run_id}) {
-      words.push_back(word);
-    }
-    std::vector<char*> pointers;
-    for (std::string& word : words) pointers.push_back(word.data());
-    pointers.push_back(nullptr);
-    if (p > 0) children[p].errors = memfd_create("errors", MFD_CLOEXEC);
-    if ((p > 0 && !heals) || holds_output) children[p].output = memfd_create("output", MFD_CLOEXEC);
-    children[p].pid = fork();
-    if (children[p].pid == 0) {
-      Become(parent, children[p], pointers.data(), environment.data());
-    }
-    if (children[p].pid < 0) {
-      started = absl::ResourceExhaustedError(
-          absl::StrCat("--processes: process ", p, " cannot be started: ", std::strerror(errno)));
-    }
+    absl::StatusOr<Child> child = starter.Start(p, /*comes_back=*/false);
+    started = child.status();
+    if (started.ok()) children.push_back(*child);
   }
-  if (!started.ok()) {
-    for (const Child& child : children) {
-      if (child.pid > 0) (void)kill(child.pid, SIGKILL);
-    }
-    children.erase(std::remove_if(children.begin(), children.end(),
-                                  [](const Child& child) { return child.pid < 0; }),
-                   children.end());
+  for (const Child& child : children) {
+    if (!started.ok()) (void)kill(child.pid, SIGKILL);
   }
   LocalRun run;
-  run.stopped = WaitForAll(&children, signals, heals);
+  run.stopped = WaitForAll(&children, signals, &starter);
   (void)sigprocmask(SIG_SETMASK, &before, nullptr);
   SL_RETURN_IF_ERROR(started);
   FindLost(children, &run);
-  if (heals) {
+  if (settings.heals) {
     run.status = StatusOfHealing(children);
     run.healed = run.status == 0 && !run.lost.empty();
     TakeOutputsOfHealing(children, &run);
   } else {
     run.status = ExitStatusOf(children[0].status);
-    TakeOutputs(children, holds_output, &run);
+    TakeOutputs(children, settings.holds_output, &run);
   }
   return run;
 }

@@ -32,6 +32,15 @@ std::string SecretForProcesses();
 // "process 1 was lost (SIGKILL)"; "the processes have lost each other".
 std::string PrintLost(const LocalRun& run);
 
+struct LocalRunSettings {
+  bool holds_output = false;
+  bool heals = false;
+  bool returns = false;  // processes that a run that heals has lost come back
+  // The time that a process has to end after another has reached the run's end, where the others
+  // may have gone on without one that hangs.
+  int64_t end_ns = 60'000'000'000;
+};
+
 // Starts this program `count` times, with `arguments` and the number of each process, and waits for
 // all. They get the run's secret in their environment. The output of the first process is printed;
 // of the others only an error, on either stream, that the first process did not live to print.
@@ -41,11 +50,12 @@ std::string PrintLost(const LocalRun& run);
 // When a process has ended in an error, any process that is still running ten seconds later is
 // killed: the error can no longer reach it. Where the run `heals`, others go on when a signal has
 // ended a process, any process may print, and the status is that of the last one to end, of those
-// that did not leave (kLeft) and were not killed here; one that is still running a minute after
-// another has reached the end is killed. With `holds_output` standard output is kept until all
+// that did not leave (kLeft) and were not killed here; one that is still running `end_ns` after
+// another has reached the end is killed. Where processes come back, one that a signal ended is
+// started again with --return, a few times. With `holds_output` standard output is kept until all
 // have ended.
 absl::StatusOr<LocalRun> RunLocalProcesses(int count, const std::vector<std::string>& arguments,
-                                           const std::string& secret, bool holds_output,
-                                           bool heals = false);
+                                           const std::string& secret,
+                                           const LocalRunSettings& settings);
 
 }  // namespace stringline

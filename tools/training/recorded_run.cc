@@ -40,7 +40,8 @@ class Recording {
     ended_before_ = trainer.updates() >= config_.steps;
     if (writes_ && !folders_.save.empty())
       SL_RETURN_IF_ERROR(CheckSavable(folders_.save, config_.shape));
-    if (!folders_.load.empty()) {
+    // A run that goes on has its parameters from memory.
+    if (!folders_.load.empty() && identity_.healed == 0) {
       SL_RETURN_IF_ERROR(
           LoadModelFolder(folders_.load, config_.shape, PlacesOf(trainer).all(), trainer.world()));
     }
@@ -225,6 +226,8 @@ absl::StatusOr<RecordedRun> TrainIntoFolders(
   Recording recording(config, folders, identity, warn);
   TrainHooks hooks;
   hooks.held = heals.held;
+  hooks.grows = heals.grows;
+  hooks.change = heals.change;
   if (first) hooks.report = report;
   hooks.start = [&](Trainer& trainer) {
     SL_RETURN_IF_ERROR(recording.Start(trainer));
@@ -252,12 +255,19 @@ absl::StatusOr<RecordedRun> TrainIntoFolders(
   if (heals.healing != nullptr && *backend != nullptr) {
     SL_RETURN_IF_ERROR(heals.healing->Introduce((*backend)->world()));
   }
+  if (heals.door != nullptr && first) {
+    const absl::Status open = heals.door->Open();
+    if (!open.ok() && identity.healed == 0) {
+      warn(absl::StrCat("no lost process can come back: ", open.message()));
+    }
+  }
   absl::StatusOr<TrainResult> result =
       Train(config, plan, data, hooks, *std::move(backend), evaluation);
   if (!result.ok()) {
     recording.DropNoLosses();
     return recording.Describe(result.status());
   }
+  if (result->changes) return RecordedRun{.result = *std::move(result)};
   absl::StatusOr<RecordedRun> run = recording.Finish(*std::move(result));
   if (!run.ok()) return recording.Describe(run.status());
   return run;

@@ -9,6 +9,7 @@
 #include "executor/checkpoint/held_state.h"
 #include "executor/processes/healing.h"
 #include "executor/processes/identity.h"
+#include "executor/processes/return_door.h"
 #include "executor/run/run_config.h"
 #include "executor/run/train.h"
 #include "schedlang/plan/plan.h"
@@ -29,6 +30,9 @@ struct RecordedRun {
 struct Heals {
   Healing* healing = nullptr;
   HeldState* held = nullptr;
+  ReturnDoor* door = nullptr;  // where processes may come back
+  std::function<bool()> grows;
+  std::function<absl::Status(int64_t step, World* world)> change;
 };
 
 // Trains. TryFolder must have tried the folders. `begin` is called after all checks, before the

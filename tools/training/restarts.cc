@@ -43,6 +43,11 @@ std::vector<LocalRun::Lost> LostAlone(const LocalRun& run) {
 
 }  // namespace
 
+LocalRunSettings LocalSettingsOf(const RunConfig& config, bool holds_output) {
+  return {
+      .holds_output = holds_output, .heals = config.heal_every > 0, .returns = config.heal_return};
+}
+
 std::vector<std::string> ArgumentsOfEach(const Flags& flags) {
   std::vector<std::string> arguments = {"run"};
   arguments.insert(arguments.end(), flags.arguments.begin(), flags.arguments.end());
@@ -99,7 +104,7 @@ absl::StatusOr<int> RunWithRestarts(const Flags& flags, const RunConfig& config,
   const std::string secret = SecretForProcesses();
   for (int restart = 0;; ++restart) {
     SL_ASSIGN_OR_RETURN(const LocalRun run, RunLocalProcesses(processes, arguments, secret,
-                                                              flags.json, config.heal_every > 0));
+                                                              LocalSettingsOf(config, flags.json)));
     if (!run.MayStartAgain() || run.stopped || restart == flags.restarts) return EndOf(run, output);
     std::string where = "the start";
     const auto found = config.checkpoint.every > 0 ? FindCheckpoints(config.checkpoint.folder)

@@ -14,6 +14,7 @@
 
 namespace stringline {
 
+LocalRunSettings LocalSettingsOf(const RunConfig& config, bool holds_output);
 // The command line of each process that --processes or --restarts starts.
 std::vector<std::string> ArgumentsOfEach(const Flags& flags);
 
