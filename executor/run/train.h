@@ -29,8 +29,7 @@ class Trainer;
 class World;
 
 // The numbers that the processes of a run sum up after a step: wishes to end, for a checkpoint and
-// for more processes,
-// and the news of one under way.
+// for more processes, and the news of a checkpoint under way.
 inline constexpr int kWishWords = 6;
 
 // The results of a step.
