@@ -1,3 +1,5 @@
+// Messages in both directions are looked at in turns, since MPI has no wait for both; what they say
+// is the tree's business.
 #include "executor/mpi/mpi_world.h"
 
 #include <algorithm>

@@ -10,7 +10,6 @@
 #include "absl/strings/str_join.h"
 #include "executor/engine/lost_process.h"
 #include "executor/engine/packed_numbers.h"
-#include "executor/processes/rank_blocks.h"
 #include "executor/processes/reach_first.h"
 #include "schedlang/base/clock.h"
 #include "schedlang/base/status.h"
@@ -24,6 +23,24 @@ constexpr int64_t kMostAnswerMs = 2'000;
 constexpr int kMostRounds = 3;
 // Process 0 has so long to say what went wrong.
 constexpr int64_t kWordOfFirstNs = 1'000 * kWorldMs;
+
+// The ranks of processes: blocks one behind the other, as even as possible.
+int FirstRankOf(int process, int ranks, int processes) {
+  return static_cast<int>(int64_t{process} * ranks / processes);
+}
+
+std::vector<int> RanksOf(int process, int ranks, int processes) {
+  std::vector<int> of;
+  const int end = FirstRankOf(process + 1, ranks, processes);
+  for (int rank = FirstRankOf(process, ranks, processes); rank < end; ++rank) of.push_back(rank);
+  return of;
+}
+
+int ProcessOf(int rank, int ranks, int processes) {
+  int process = 0;
+  while (FirstRankOf(process + 1, ranks, processes) <= rank) ++process;
+  return process;
+}
 
 int64_t AnswerNs(int64_t wait_ms) { return std::min(wait_ms / 2, kMostAnswerMs) * kWorldMs; }
 
@@ -43,7 +60,10 @@ std::string TreeWorld::NameOfRank(int rank) const {
 }
 
 std::string TreeWorld::NameOfProcess(int process) const {
-  return NameOfBlock(process, hosts_[process], ranks_, processes_);
+  const std::string on = absl::StrCat(" on ", hosts_[process]);
+  const std::vector<int> block = RanksOf(process, ranks_, processes_);
+  if (block.size() == 1) return absl::StrCat("rank ", block[0], on);
+  return absl::StrCat("process ", process, " with ranks ", absl::StrJoin(block, ", "), on);
 }
 
 std::string TreeWorld::Goodbye() const { return absl::StrCat(meeting_.completed()); }
