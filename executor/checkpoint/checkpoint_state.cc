@@ -22,6 +22,7 @@ constexpr const char* kFormat = "stringline checkpoint 2";
 constexpr const char* kFormatWithoutSums = "stringline checkpoint 1";
 constexpr absl::string_view kEnd = "\n}\n";
 constexpr const char* kDeterministic = "deterministic";
+constexpr const char* kValidations = "validations";
 constexpr int kDeepest = 4;
 
 struct Key {
@@ -91,6 +92,23 @@ absl::Status TakeModel(const nlohmann::json& tree, CheckpointState* state) {
   if (model == nullptr || !model->is_object()) return WrongKey("model", "no object");
   for (const auto& [name, value] : model->items()) {
     SL_RETURN_IF_ERROR(Take(value, "model", &state->model[name]));
+  }
+  return absl::OkStatus();
+}
+
+// Steps with their losses; none in the text of a run that does not evaluate.
+absl::Status TakeValidations(const nlohmann::json& tree, CheckpointState* state) {
+  const nlohmann::json* const found = Find(tree, kValidations);
+  if (found == nullptr) return absl::OkStatus();
+  if (!found->is_array()) return WrongKey(kValidations, "no list");
+  for (const nlohmann::json& one : *found) {
+    if (!one.is_array() || one.size() != 2 || !one[1].is_number()) {
+      return WrongKey(kValidations, "no list of steps with losses");
+    }
+    int64_t step = 0;
+    SL_RETURN_IF_ERROR(Take(one[0], kValidations, &step));
+    if (step > state->step) return WrongKey(kValidations, "of a step that is not done");
+    state->history.validations_nats[step] = one[1].get<double>();
   }
   return absl::OkStatus();
 }
@@ -174,6 +192,9 @@ std::string Print(const CheckpointState& state) {
     tree[key] = value;
     return absl::OkStatus();
   });
+  for (const auto& [step, nats] : state.history.validations_nats) {
+    tree[kValidations].push_back({step, nats});
+  }
   if (!state.deterministic) tree[kDeterministic] = false;
   tree["model"] = state.model;
   for (const auto& [name, file] : state.files) {
@@ -202,6 +223,7 @@ absl::StatusOr<CheckpointState> ParseCheckpointState(absl::string_view text) {
     if (!found->is_boolean()) return WrongKey(kDeterministic, "neither true nor false");
     state.deterministic = found->get<bool>();
   }
+  SL_RETURN_IF_ERROR(TakeValidations(tree, &state));
   SL_RETURN_IF_ERROR(TakeModel(tree, &state));
   SL_RETURN_IF_ERROR(TakeFiles(tree, &state));
   const auto steps = static_cast<size_t>(state.step);

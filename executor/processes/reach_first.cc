@@ -97,7 +97,7 @@ absl::Status TalkOnce(const TcpWorldSettings& settings, const Hello& own, int fd
     if (const std::optional<Frame> frame = socket.Take(); frame.has_value()) {
       *talk = Talk::kRefused;
       if (frame->kind == FrameKind::kReject) return absl::FailedPreconditionError(frame->bytes);
-      if (frame->kind == FrameKind::kFail) return ReadFail(frame->bytes);
+      if (frame->kind == FrameKind::kFail) return AsTold(ReadFail(frame->bytes));
       auto told = Unpack(frame->bytes);
       if (frame->kind != FrameKind::kWelcome || !told.has_value() ||
           told->size() != static_cast<size_t>(own.processes) + 1) {

@@ -165,7 +165,7 @@ absl::Status Wires::Agree(const absl::Status& status) {
         {absl::AbortedError(absl::StrCat(names_.NameOf(names_.own()), ": ", status.message()))});
     return status;
   }
-  if (!failure_.WaitUntilSettled(lock, kSoon)) failure_.Notice({status, -1, world_->late()});
+  if (!failure_.WaitUntilSettled(lock, kSoon)) failure_.Notice({status, -1, -1, world_->late()});
   (void)failure_.WaitUntilSettled(lock, failure_.MostUntilSettled());
   return failure_.settled() ? failure_.status() : status;
 }

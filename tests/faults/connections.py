@@ -37,6 +37,12 @@ def between(a, b):
         return []
 
 
+def is_at(process, file, port):
+    """True if an end of the connection is at this port."""
+    own, other, _ = sockets_of(process).get(file, ("", "", ""))
+    return f":{port:04X}" in (own[-5:], other[-5:])
+
+
 def cut(process, files):
     """Shuts these connections down, as a network that fails. Returns how many."""
     libc = ctypes.CDLL(None, use_errno=True)

@@ -95,7 +95,10 @@ class Judge:
         folder = self.root / f"{sort}-{number}"
         try:
             case = Case(self.tool, self.source, folder, self.truths, kind, chance, self.asked.mutant)
-            return case.judge()
+            line = case.judge()
+            if line is None and os.environ.get("JUDGE_OVER"):
+                print("over:", kind, case.run.shape.name, case.run.count, flush=True)
+            return line
         except Exception:
             traceback.print_exc()
             where = [kind.fault, kind.start, kind.phase, "", 0, ""]

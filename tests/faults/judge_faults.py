@@ -50,7 +50,7 @@ class Case:
         shapes = [shape for shape in SHAPES if self.fits(shape)]
         self.run = Run(tool, source, folder, random.choice(shapes), kind.phase, random)
         self.run.heals = kind.start == "heal"
-        self.began, self.mounted = 0, False
+        self.began, self.mounted, self.ends = 0, False, set()
 
     def fits(self, shape):
         kind = self.kind
@@ -156,11 +156,15 @@ class Case:
             return ""
         if fault in ("SIGUSR2", "SIGTERM", "SIGUSR1", "SIGHUP"):
             os.kill(victim, getattr(signal, fault))
+            os.kill(victim, signal.SIGCONT)
             return ""
         raise ValueError(fault)
 
     def cut(self):
-        """A connection of the victim is cut, or both. Returns as `harm`; None: it has none."""
+        """A connection for messages is cut, and perhaps the one by which all meet. Returns as `harm`.
+
+        None: the victim has no connection. Before there are any for messages the other one is cut.
+        """
         run, ids = self.run, self.run.ids()
         if len(ids) != run.count:
             return None
@@ -169,15 +173,22 @@ class Case:
         if not peers:
             return None
         other = self.random.choice(sorted(peers))
-        files = peers[other]
-        if len(files) > 1 and self.random.random() < 0.5:
-            files = [self.random.choice(files)]
+        first = {file for file in peers[other] if connections.is_at(ids[run.victim], file, run.first_port())}
+        files = [file for file in peers[other] if file not in first]
+        joining = not files
+        if joining or self.random.random() < 0.5:
+            files += first
         self.whom = f"processes {run.victim}, {other}"
         self.began = time.monotonic()
         if connections.cut(ids[run.victim], files) == 0:
             return None
+        os.kill(ids[run.victim], signal.SIGCONT)
         a, b = self.name(self.blamed()), self.name(other)
-        return f"^the connection between (?:{a} and {b}|{b} and {a}) (?:broke|was cut)"
+        between = f"the connection between (?:{a} and {b}|{b} and {a}) broke"
+        self.ends = {run.victim, other}
+        if joining:  # these alone know of each other, or process 0 of all
+            return f"^(?:{a}|{b}) died, or ended without a word: |^{between}"
+        return f"; or only {between}, which no third process" if run.count == 2 else f"^{between}"
 
     # Runs of processes that are started by hand. Each returns False if it does not count.
 
@@ -222,9 +233,14 @@ class Case:
         else:
             if self.was_over(fault):
                 return False
-            of = [p for p in range(run.count) if run.children[p]] if fault == "cut" else self.others()
+            of = list(everyone) if fault == "cut" else self.others()
             self.ended(of, [3])
-            self.told(of, pattern)
+            if fault == "cut" and run.count == 2:
+                for p in of:  # each names the other
+                    self.told([p], pattern)
+            else:
+                joining = pattern.startswith("^(")
+                self.told([p for p in of if p not in self.ends or not p or not joining], pattern)
         self.records_are_whole()
         if all(child is not None and child.returncode == 0 for child in run.children):
             self.unharmed()
@@ -400,9 +416,9 @@ class Case:
         self.seconds = None
         text = (run.folder / "err-parent").read_text()
         self.said = next((x for x in text.splitlines() if newest.name in x), text[:300])
-        wanted = before.name if not self.mutant else newest.name + " instead"
-        if run.parent.returncode != 0 or not re.search(f"{newest.name}.*{wanted}", self.said, re.DOTALL):
-            self.wrong.append(f"status {run.parent.returncode}, does not name {newest.name} and {before.name}: {text}")
+        wanted = f"not whole and is passed over: ckpt/{before.name if self.mutant else newest.name}"
+        if run.parent.returncode != 0 or wanted not in self.said or path.name not in self.said:
+            self.wrong.append(f"status {run.parent.returncode}, does not name {newest.name}/{path.name}: {text}")
         self.unharmed()
         return True
 
@@ -452,9 +468,11 @@ class Case:
         self.said = " / ".join(x[len("stringline: ") :] for x in lines)
         signal_ = {"SIGKILL": "SIGKILL", "SIGSEGV": "SIGSEGV"}.get(fault)
         lost = rf"process {self.blamed()} was lost \({signal_}\)" if signal_ else "lost each other"
+        if fault == "stop":  # the parent kills it ten seconds after the others have ended
+            lost += rf"|process {self.blamed()} was lost \(SIGKILL\)"
         named = any(re.search(pattern, x[len("stringline: ") :]) for x in lines)
         if again:
-            if not re.search(rf"{lost}; starting again from .*restart 1 of 1", text):
+            if not re.search(rf"(?:{lost}); starting again from .*restart 1 of 1", text):
                 self.wrong.append(f"does not start again, or does not say why: {text}")
             if run.parent.returncode != 0:
                 self.wrong.append(f"the run ended with {run.parent.returncode}: {text}")
@@ -563,7 +581,7 @@ KINDS = [
     *[Kind("SIGSEGV", phase, weight=2) for phase in ("connect", *PHASES)],
     *[Kind("stop", phase, weight=3) for phase in PHASES],
     *[Kind("pause", phase, weight=3) for phase in ("connect", *PHASES)],
-    *[Kind("cut", phase, weight=6) for phase in ("connect", *PHASES)],
+    *[Kind("cut", phase, weight=6) for phase in PHASES],
     *[Kind("SIGUSR2", phase) for phase in PHASES],
     *[Kind(fault, phase) for fault in ("SIGTERM", "SIGHUP", "SIGUSR1") for phase in ("steps", "save", "evaluation")],
     *[Kind(fault, phase, "restarts") for fault in ("SIGKILL", "SIGSEGV", "stop", "cut") for phase in PHASES[2:]],

@@ -251,6 +251,13 @@ class Run:
         except OSError:
             return []
 
+    def first_port(self):
+        """The port at which process 0 gathers the others."""
+        if self.parent is None:
+            return self.port
+        command = pathlib.Path(f"/proc/{self.ids()[0]}/cmdline").read_bytes().decode()
+        return int(command.split("--master\0" + "127.0.0.1:")[1].split("\0")[0])
+
     def lives(self):
         watched = self.parent or self.children[self.victim]
         return watched.poll() is None
