@@ -23,6 +23,7 @@ constexpr const char* kFormatWithoutSums = "stringline checkpoint 1";
 constexpr absl::string_view kEnd = "\n}\n";
 constexpr const char* kDeterministic = "deterministic";
 constexpr const char* kValidations = "validations";
+constexpr const char* kTexts = "texts";
 constexpr int kDeepest = 4;
 
 struct Key {
@@ -134,6 +135,18 @@ absl::Status TakeFiles(const nlohmann::json& tree, CheckpointState* state) {
   return absl::OkStatus();
 }
 
+// Checkpoints of before the version that wrote them have none.
+absl::Status TakeTexts(const nlohmann::json& tree, CheckpointState* state) {
+  const nlohmann::json* const texts = Find(tree, kTexts);
+  if (texts == nullptr) return absl::OkStatus();
+  if (!texts->is_object()) return WrongKey(kTexts, "no object");
+  for (const auto& [name, value] : texts->items()) {
+    if (name.find('/') != std::string::npos) return WrongKey(kTexts, "not of this folder");
+    SL_RETURN_IF_ERROR(TakeSum(value, kTexts, &state->texts[name]));
+  }
+  return absl::OkStatus();
+}
+
 template <typename State, typename History, typename Visit>
 absl::Status ForEveryKey(State& state, History& history, Visit visit) {
   for (const Key& key : kKeys) {
@@ -201,6 +214,7 @@ std::string Print(const CheckpointState& state) {
     tree["files"][name] = {{"bytes", file.bytes}, {"sum", PrintSum(file.sum)}};
     if (file.header) tree["files"][name]["header"] = PrintSum(*file.header);
   }
+  for (const auto& [name, sum] : state.texts) tree[kTexts][name] = PrintSum(sum);
   // A line for every key.
   std::string text = "{";
   for (const auto& [key, value] : tree.items()) {
@@ -226,6 +240,7 @@ absl::StatusOr<CheckpointState> ParseCheckpointState(absl::string_view text) {
   SL_RETURN_IF_ERROR(TakeValidations(tree, &state));
   SL_RETURN_IF_ERROR(TakeModel(tree, &state));
   SL_RETURN_IF_ERROR(TakeFiles(tree, &state));
+  SL_RETURN_IF_ERROR(TakeTexts(tree, &state));
   const auto steps = static_cast<size_t>(state.step);
   for (const auto* const of :
        {&state.history.losses_nats, &state.history.grad_norms, &state.history.learning_rates}) {

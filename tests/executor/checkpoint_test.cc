@@ -429,6 +429,18 @@ TEST_F(BrokenCheckpoint, AValueThatChanged) {
   ExpectSkipped(absl::StrCat(shard, ": holds other values than were written"));
 }
 
+// Only programs that take the folder for a model read them.
+TEST_F(BrokenCheckpoint, ATextThatChanged) {
+  for (const char* const name : {"config.json", "model.safetensors.index.json"}) {
+    const std::string path = PathOf(name), text = Read(path);
+    std::string other = text;
+    other[text.size() / 2] ^= 1;
+    Write(path, other);
+    ExpectSkipped(path + ": holds another text than was written");
+    Write(path, text);
+  }
+}
+
 // A seed with another bit is the seed of another run.
 TEST_F(BrokenCheckpoint, ASeedThatChanged) {
   std::string text = Read(PathOf("state.json"));

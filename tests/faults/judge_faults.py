@@ -207,7 +207,7 @@ class Case:
         run.start_all(["--resume", "auto"] if run.phase == "load" else [], held=held)
         if not run.await_moment():
             return False
-        pattern = self.cut() if fault == "cut" else self.harm(fault)
+        pattern = self.cut() if fault == "cut connection" else self.harm(fault)
         if pattern is None:
             return False
         run.start_held() if pattern == "" else None
@@ -233,9 +233,9 @@ class Case:
         else:
             if self.was_over(fault):
                 return False
-            of = list(everyone) if fault == "cut" else self.others()
+            of = list(everyone) if fault == "cut connection" else self.others()
             self.ended(of, [3])
-            if fault == "cut" and run.count == 2:
+            if fault == "cut connection" and run.count == 2:
                 for p in of:  # each names the other
                     self.told([p], pattern)
             else:
@@ -440,7 +440,7 @@ class Case:
         if len(run.ids()) != run.count or not self.alive(run.ids()[run.victim]):
             return False
         victim = run.ids()[run.victim]
-        pattern = self.cut() if fault == "cut" else self.harm(fault)
+        pattern = self.cut() if fault == "cut connection" else self.harm(fault)
         if pattern is None:
             return False
         self.await_told(run.folder / "err-parent")
@@ -481,7 +481,9 @@ class Case:
         if not named and not (signal_ and re.search(lost, text)):
             self.wrong.append(f"does not name {self.whom}: {text}")
         expected = 3 if run.victim or not signal_ else 128 + getattr(signal, fault)
-        if run.parent.returncode not in (expected, 128 + getattr(signal, signal_ or "SIGKILL")):
+        # Who waits for a process that died before it joined is killed by the parent.
+        late = 128 + signal.SIGKILL if run.phase == "connect" else expected
+        if run.parent.returncode not in (expected, late, 128 + getattr(signal, signal_ or "SIGKILL")):
             self.wrong.append(f"the parent ended with {run.parent.returncode}: {text}")
         self.records_are_whole()
         self.resumed()
@@ -581,10 +583,10 @@ KINDS = [
     *[Kind("SIGSEGV", phase, weight=2) for phase in ("connect", *PHASES)],
     *[Kind("stop", phase, weight=3) for phase in PHASES],
     *[Kind("pause", phase, weight=3) for phase in ("connect", *PHASES)],
-    *[Kind("cut", phase, weight=6) for phase in PHASES],
+    *[Kind("cut connection", phase, weight=6) for phase in PHASES],
     *[Kind("SIGUSR2", phase) for phase in PHASES],
     *[Kind(fault, phase) for fault in ("SIGTERM", "SIGHUP", "SIGUSR1") for phase in ("steps", "save", "evaluation")],
-    *[Kind(fault, phase, "restarts") for fault in ("SIGKILL", "SIGSEGV", "stop", "cut") for phase in PHASES[2:]],
+    *[Kind(fault, phase, "restarts") for fault in ("SIGKILL", "SIGSEGV", "stop", "cut connection") for phase in PHASES[2:]],
     *[Kind(fault, "connect", "parent") for fault in ("SIGKILL", "SIGSEGV")],
     *[Kind("SIGKILL", phase, "heal", 3) for phase in ("steps", "backward", "sums", "exchange", "save")],
     Kind("setting", "connect", weight=14),

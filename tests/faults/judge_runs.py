@@ -255,8 +255,12 @@ class Run:
         """The port at which process 0 gathers the others."""
         if self.parent is None:
             return self.port
-        command = pathlib.Path(f"/proc/{self.ids()[0]}/cmdline").read_bytes().decode()
-        return int(command.split("--master\0" + "127.0.0.1:")[1].split("\0")[0])
+        ids = self.ids() or [0]
+        try:
+            words = pathlib.Path(f"/proc/{ids[0]}/cmdline").read_bytes().decode().split("\0")
+            return int(words[words.index("--master") + 1].split(":")[1])
+        except (OSError, ValueError):
+            return 0
 
     def lives(self):
         watched = self.parent or self.children[self.victim]
