@@ -39,7 +39,10 @@ def between(a, b):
 
 def is_at(process, file, port):
     """True if an end of the connection is at this port."""
-    own, other, _ = sockets_of(process).get(file, ("", "", ""))
+    try:
+        own, other, _ = sockets_of(process).get(file, ("", "", ""))
+    except OSError:
+        return False
     return f":{port:04X}" in (own[-5:], other[-5:])
 
 
@@ -47,7 +50,10 @@ def cut(process, files):
     """Shuts these connections down, as a network that fails. Returns how many."""
     libc = ctypes.CDLL(None, use_errno=True)
     done = 0
-    of = os.pidfd_open(process)
+    try:
+        of = os.pidfd_open(process)
+    except OSError:
+        return 0
     try:
         for file in files:
             lent = libc.syscall(PIDFD_GETFD, of, file, 0)

@@ -105,22 +105,33 @@ class Judge:
             return [*where, "no", "", f"the judge failed: {sys.exc_info()[1]}", ""]
 
     def run(self, sort, wanted, table, flush):
-        kinds, number, done = self.kinds(sort), 0, 0
-        while kinds and done < wanted:
-            batch = range(number, number + min(wanted - done, 60))
-            number += len(batch)
-            with concurrent.futures.ThreadPoolExecutor(self.asked.jobs) as pool:
-                for line in pool.map(lambda n: self.one(kinds[n % len(kinds)], sort, n), batch):
-                    if line is None:
-                        self.over += 1
-                        continue
-                    done += 1
-                    table.writerow(line)
-                    if line[6] == "no":
-                        self.wrong += 1
-                        print(*line[:6], line[8], flush=True)
-            flush()
-            print(f"{sort}: {done} of {wanted}, {self.wrong} wrong", flush=True)
+        """Cases until so many were judged; some runs are over before their fault."""
+        kinds, number, done, running = self.kinds(sort), 0, 0, set()
+        with concurrent.futures.ThreadPoolExecutor(self.asked.jobs) as pool:
+            while kinds and (done < wanted or running):
+                while len(running) < min(self.asked.jobs, wanted - done):
+                    running.add(pool.submit(self.one, kinds[number % len(kinds)], sort, number))
+                    number += 1
+                if not running:
+                    break
+                first = concurrent.futures.FIRST_COMPLETED
+                ended, running = concurrent.futures.wait(running, return_when=first)
+                for line in [case.result() for case in ended]:
+                    done += self.note(line, table)
+                    if line is not None and done % 50 == 0:
+                        flush()
+                        print(f"{sort}: {done} of {wanted}, {self.wrong} wrong", flush=True)
+
+    def note(self, line, table):
+        """Returns 1 if the case counts."""
+        if line is None:
+            self.over += 1
+            return 0
+        table.writerow(line)
+        if line[6] == "no":
+            self.wrong += 1
+            print(*line[:6], line[8], flush=True)
+        return 1
 
 
 def main():

@@ -586,7 +586,11 @@ KINDS = [
     *[Kind("cut connection", phase, weight=6) for phase in PHASES],
     *[Kind("SIGUSR2", phase) for phase in PHASES],
     *[Kind(fault, phase) for fault in ("SIGTERM", "SIGHUP", "SIGUSR1") for phase in ("steps", "save", "evaluation")],
-    *[Kind(fault, phase, "restarts") for fault in ("SIGKILL", "SIGSEGV", "stop", "cut connection") for phase in PHASES[2:]],
+    *[
+        Kind(fault, phase, "restarts")
+        for fault in ("SIGKILL", "SIGSEGV", "stop", "cut connection")
+        for phase in PHASES[2:]
+    ],
     *[Kind(fault, "connect", "parent") for fault in ("SIGKILL", "SIGSEGV")],
     *[Kind("SIGKILL", phase, "heal", 3) for phase in ("steps", "backward", "sums", "exchange", "save")],
     Kind("setting", "connect", weight=14),

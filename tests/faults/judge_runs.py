@@ -35,7 +35,7 @@ train: {{steps: {steps}, learning_rate: 1e-2}}
 GPT = "layers: {stages}, width: 16, heads: 2, context: 8"
 LLAMA = "kind: llama, layers: {stages}, width: 16, heads: 2, kv_heads: 1, hidden: 32, context: 8"
 EXPERTS = "kind: moe, layers: {stages}, width: 16, heads: 2, context: 8, experts: 4, top_k: 2, expert_hidden: 16"
-TWO_TEXTS = "kind: encoder_decoder, layers: 1, encoder_layers: 1, width: 16, heads: 2, context: 8, source: 8"
+TWO_TEXTS = "kind: encoder_decoder, layers: 2, encoder_layers: 1, width: 16, heads: 2, context: 8, source: 8"
 # The update of its parameters is a large part of a step.
 WIDE = "layers: {stages}, width: 384, heads: 2, context: 8"
 
@@ -102,13 +102,14 @@ class Truths:
 
     def __init__(self, tool, source, root):
         self.tool, self.source, self.root = tool, source, root
-        self.known, self.lock = {}, threading.Lock()
+        self.known, self.made, self.lock = {}, 0, threading.Lock()
 
     def _made(self, run, key, words):
         """The folder of a run of one process; `run` is the text of its file."""
         with self.lock:
             if key not in self.known:
-                folder = self.root / f"truth-{len(self.known)}"
+                folder = self.root / f"truth-{self.made}"
+                self.made += 1
                 prepare(folder, self.source)
                 (folder / "run.yaml").write_text(run)
                 command = [self.tool, "run", "run.yaml", "--out", "made", *words]
@@ -291,7 +292,7 @@ class Run:
                 return True
             if self.phase == "end" and self.lines() >= STEPS - 1:
                 return self._later(0.04)
-            time.sleep(0.0002)
+            time.sleep(0.0005)
         return False
 
     def _later(self, most_s):
@@ -316,11 +317,11 @@ class Run:
             if now > seen:
                 seen = now
                 times.append(time.monotonic())
-            if seen >= wanted:
+            if seen >= wanted and len(times) > 2:
                 took = statistics.median(b - a for a, b in zip(times[1:], times[2:], strict=False))
                 time.sleep(self.random.uniform(least, most) * took)
                 return True
-            time.sleep(0.0005)
+            time.sleep(0.001)
         return False
 
     def _tcp(self):
@@ -350,7 +351,7 @@ class Run:
             if not polls():
                 return False
             os.kill(victim, signal.SIGSTOP)
-            time.sleep(0.0005)
+            time.sleep(0.001)
             if polls():
                 return True
             os.kill(victim, signal.SIGCONT)

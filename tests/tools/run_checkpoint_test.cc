@@ -307,8 +307,9 @@ TEST_F(RunCheckpoint, AConnectionThatBreaksIsNamedWithBothItsProcesses) {
     const Answer answer = run.Wait();
     EXPECT_EQ(answer.status, 3);
     const std::string here = absl::StrCat(" on ", HostName());
-    const std::string between = absl::StrCat("the connection between rank ", pair.a, here,
-                                             " and rank ", pair.b, here, " broke, ");
+    const std::string between =
+        absl::StrCat("the connection between rank ", std::min(pair.a, pair.b), here, " and rank ",
+                     std::max(pair.a, pair.b), here, " broke, ");
     const std::string expected =
         pair.processes == 2 ? absl::StrCat("; or only ", between, "which no third process can tell")
                             : absl::StrCat("stringline: ", between, "and both still run; ");
