@@ -24,51 +24,67 @@ import sys
 import time
 import traceback
 
-from judge_faults import KINDS, SAVES, Case
-from judge_runs import Truths
+from judge_faults import KINDS, PHASES, SAVES, Case
+from judge_runs import SHAPES, Truths
 
 FIELDS = ["fault", "start", "phase", "shape", "processes", "whom", "right", "seconds", "wrong", "said"]
 STARTS = {"each": "", "parent": ", under a parent", "restarts": ", --restarts", "heal": ", heal"}
 
 
-def cell(text):
-    return text.replace("|", "/").replace("\n", " ")
+def row(cells):
+    return "| " + " | ".join(cells) + " |\n"
 
 
-def figures(lines):
+def header(cells):
+    return row(cells) + "|---" * len(cells) + "|\n"
+
+
+def count(lines):
+    """ "12", or "11 of 12" if one was judged wrong."""
     right = sum(line["right"] == "yes" for line in lines)
+    return "" if not lines else str(right) if right == len(lines) else f"{right} of {len(lines)}"
+
+
+def summary(lines):
+    """How many, how soon, and the shortest of what was said: others list more ranks and messages."""
     took = [float(line["seconds"]) for line in lines if line["seconds"]]
-    times = f"{statistics.median(took):.2f} s | {max(took):.2f} s" if took else "– | –"
-    return f"{len(lines)} | {right} | {times}"
+    times = [f"{statistics.median(took):.2f} s", f"{max(took):.2f} s"] if took else ["", ""]
+    said = min((line["said"] for line in lines if line["said"]), key=len, default="")
+    right = sum(line["right"] == "yes" for line in lines)
+    return [str(len(lines)), str(right), *times, said.replace("|", "/")[:170]]
+
+
+def crossed(by_fault, columns, column_of):
+    """A row for each fault, with a number for each phase or shape."""
+    text = header(["judged right", *columns])
+    for fault, lines in by_fault.items():
+        cells = [count([line for line in lines if column_of(line) == column]) for column in columns]
+        text += row([fault, *cells])
+    return text
 
 
 def write_page(page, table):
-    """Two tables: of faults and phases, and of faults and shapes."""
+    """Three tables: what was said of each fault, faults by phase, and faults by shape."""
     with table.open(newline="") as file:
         lines = list(csv.DictReader(file))
-    by_phase, by_shape, sizes = {}, {}, set()
+    lines.sort(key=lambda line: (list(STARTS).index(line["start"]), line["fault"]))
+    by_fault = {}
     for line in lines:
-        fault = line["fault"] + STARTS[line["start"]]
-        by_phase.setdefault((fault, line["phase"]), []).append(line)
-        size = (line["shape"].split(",")[0], int(line["processes"]))
-        sizes.add(size)
-        by_shape.setdefault(fault, {}).setdefault(size, []).append(line)
-    text = "| what was done | phase | faults | right | median | most | an example of what was said |\n"
-    text += "|---|---|---|---|---|---|---|\n"
-    for (fault, phase), found in sorted(by_phase.items()):
-        said = min((line["said"] for line in found if line["said"]), key=len, default="")
-        text += f"| {fault} | {phase} | {figures(found)} | {cell(said)[:160]} |\n"
-    columns = sorted(sizes)
-    text += "\n| right of all | " + " | ".join(f"{shape} {count}" for shape, count in columns) + " |\n"
-    text += "|---" * (len(columns) + 1) + "|\n"
-    for fault, shapes in sorted(by_shape.items()):
-        cells = []
-        for column in columns:
-            found = shapes.get(column, [])
-            right = sum(line["right"] == "yes" for line in found)
-            cells.append("" if not found else str(right) if right == len(found) else f"{right} of {len(found)}")
-        text += f"| {fault} | " + " | ".join(cells) + " |\n"
-    page.write_text(text)
+        by_fault.setdefault(line["fault"] + STARTS[line["start"]], []).append(line)
+    text = header(["what was done", "faults", "right", "median", "most", "an example of what was said"])
+    for fault, found in by_fault.items():
+        text += row([fault, *summary(found)])
+    text += row(["all", *summary(lines)[:2], "", "", ""])
+    known = {line["phase"] for line in lines}
+    phases = [phase for phase in ("connect", *PHASES) if phase in known]
+    text += "\n" + crossed(by_fault, phases, lambda line: line["phase"])
+
+    def shape(line):
+        return f"{line['shape'].split(',')[0]} {line['processes']}"
+
+    order = [f"{one.name.split(',')[0]} {one.processes}" for one in SHAPES]
+    shapes = sorted({shape(line) for line in lines if line["shape"]}, key=order.index)
+    page.write_text(text + "\n" + crossed(by_fault, shapes, shape))
 
 
 class Judge:
