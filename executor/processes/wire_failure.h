@@ -61,6 +61,8 @@ class WireFailure {
     std::vector<int> late = {};  // processes missing at an Exchange
   };
   void Notice(Trouble trouble);
+  // The failure that all are told in another way.
+  void TakeOver(const absl::Status& status) { Settle(status, /*tells=*/false); }
   // A connection is lost, unless this process ends (`ending`).
   void NoticeLost(int process, bool left, bool ending, const std::string& why);
   // A frame kNoticed, kFail, kAsk or kAnswer.
