@@ -206,7 +206,7 @@ class Case:
                 run.victim = next(p for p in range(1, run.count) if p != held)
         run.start_all(["--resume", "auto"] if run.phase == "load" else [], held=held)
         if not run.await_moment():
-            return False
+            return self.missed(run.children)
         pattern = self.cut() if fault == "cut connection" else self.harm(fault)
         if pattern is None:
             return False
@@ -247,6 +247,14 @@ class Case:
         else:
             self.resumed()
         return True
+
+    def missed(self, of):
+        """The run was over before its fault, and then has to have ended well."""
+        self.wait([child for child in of if child])
+        bad = [child.returncode for child in of if child and child.returncode != 0]
+        if bad:
+            self.wrong.append(f"ended with {bad} before the fault")
+        return bool(self.wrong)
 
     def was_over(self, fault):
         """The run had ended for the victim, or for all others, before its fault."""
@@ -436,7 +444,7 @@ class Case:
                 time.sleep(0.0005)
             time.sleep(self.random.uniform(0, 0.01))
         elif not run.await_moment():
-            return False
+            return self.missed([run.parent])
         if len(run.ids()) != run.count or not self.alive(run.ids()[run.victim]):
             return False
         victim = run.ids()[run.victim]
@@ -500,7 +508,7 @@ class Case:
         run.write()
         run.start_parent()
         if not run.await_moment():
-            return False
+            return self.missed([run.parent])
         self.whom, self.began = "all", time.monotonic()
         run.parent.kill()
         self.wait([run.parent])
@@ -516,7 +524,9 @@ class Case:
         run, shape = self.run, self.run.shape
         run.write()
         run.start_parent()
-        if not run.await_moment() or len(run.ids()) != run.count:
+        if not run.await_moment():
+            return self.missed([run.parent])
+        if len(run.ids()) != run.count:
             return False
         lines = run.lines()
         self.harm(self.kind.fault)

@@ -35,7 +35,7 @@ train: {{steps: {steps}, learning_rate: 1e-2}}
 GPT = "layers: {stages}, width: 16, heads: 2, context: 8"
 LLAMA = "kind: llama, layers: {stages}, width: 16, heads: 2, kv_heads: 1, hidden: 32, context: 8"
 EXPERTS = "kind: moe, layers: {stages}, width: 16, heads: 2, context: 8, experts: 4, top_k: 2, expert_hidden: 16"
-TWO_TEXTS = "kind: encoder_decoder, layers: 2, encoder_layers: 1, width: 16, heads: 2, context: 8, source: 8"
+TWO_TEXTS = "kind: encoder_decoder, layers: 2, encoder_layers: 1, width: 16, heads: 2, context: 8, source: 4"
 # The update of its parameters is a large part of a step.
 WIDE = "layers: {stages}, width: 384, heads: 2, context: 8"
 
