@@ -253,7 +253,8 @@ class Case:
         self.wait([child for child in of if child])
         bad = [child.returncode for child in of if child and child.returncode != 0]
         if bad:
-            self.wrong.append(f"ended with {bad} before the fault")
+            said = self.run.message("err-parent" if self.run.parent else "err-0")
+            self.wrong.append(f"ended with {bad} before the fault: {said}")
         return bool(self.wrong)
 
     def was_over(self, fault):

@@ -7,6 +7,7 @@ process, made once for each run file.
 """
 
 import dataclasses
+import math
 import os
 import pathlib
 import re
@@ -182,7 +183,9 @@ class Run:
         )
         text += self.shape.more
         if self.phase == "evaluation":
-            text += f"evaluate: {{every: {EVALUATED}, text: words.txt, sequences: 16}}\n"
+            # A run of the forwards has 4 or 8 microbatches of 2 sequences in each copy.
+            sequences = 16 * math.prod(int(size) for size in re.findall(r"\d+", self.shape.mesh))
+            text += f"evaluate: {{every: {EVALUATED}, text: words.txt, sequences: {sequences}}}\n"
         return text + ("heal: {every: 1}\n" if (self.heals if heal is None else heal) else "")
 
     def write(self, name="run.yaml", **changes):
