@@ -22,6 +22,8 @@ constexpr const char* kFormat = "stringline checkpoint 2";
 constexpr const char* kFormatWithoutSums = "stringline checkpoint 1";
 constexpr absl::string_view kEnd = "\n}\n";
 constexpr const char* kDeterministic = "deterministic";
+constexpr const char* kValidations = "validations";
+constexpr const char* kTexts = "texts";
 constexpr int kDeepest = 4;
 
 struct Key {
@@ -95,6 +97,23 @@ absl::Status TakeModel(const nlohmann::json& tree, CheckpointState* state) {
   return absl::OkStatus();
 }
 
+// Steps with their losses; none in the text of a run that does not evaluate.
+absl::Status TakeValidations(const nlohmann::json& tree, CheckpointState* state) {
+  const nlohmann::json* const found = Find(tree, kValidations);
+  if (found == nullptr) return absl::OkStatus();
+  if (!found->is_array()) return WrongKey(kValidations, "no list");
+  for (const nlohmann::json& one : *found) {
+    if (!one.is_array() || one.size() != 2 || !one[1].is_number()) {
+      return WrongKey(kValidations, "no list of steps with losses");
+    }
+    int64_t step = 0;
+    SL_RETURN_IF_ERROR(Take(one[0], kValidations, &step));
+    if (step > state->step) return WrongKey(kValidations, "of a step that is not done");
+    state->history.validations_nats[step] = one[1].get<double>();
+  }
+  return absl::OkStatus();
+}
+
 absl::Status TakeFiles(const nlohmann::json& tree, CheckpointState* state) {
   const nlohmann::json* const files = Find(tree, "files");
   if (files == nullptr || !files->is_object()) return WrongKey("files", "no object");
@@ -112,6 +131,18 @@ absl::Status TakeFiles(const nlohmann::json& tree, CheckpointState* state) {
     } else if (state->has_sums) {
       return WrongKey("files", "without the sum of a header");
     }
+  }
+  return absl::OkStatus();
+}
+
+// Checkpoints of before the version that wrote them have none.
+absl::Status TakeTexts(const nlohmann::json& tree, CheckpointState* state) {
+  const nlohmann::json* const texts = Find(tree, kTexts);
+  if (texts == nullptr) return absl::OkStatus();
+  if (!texts->is_object()) return WrongKey(kTexts, "no object");
+  for (const auto& [name, value] : texts->items()) {
+    if (name.find('/') != std::string::npos) return WrongKey(kTexts, "not of this folder");
+    SL_RETURN_IF_ERROR(TakeSum(value, kTexts, &state->texts[name]));
   }
   return absl::OkStatus();
 }
@@ -174,12 +205,16 @@ std::string Print(const CheckpointState& state) {
     tree[key] = value;
     return absl::OkStatus();
   });
+  for (const auto& [step, nats] : state.history.validations_nats) {
+    tree[kValidations].push_back({step, nats});
+  }
   if (!state.deterministic) tree[kDeterministic] = false;
   tree["model"] = state.model;
   for (const auto& [name, file] : state.files) {
     tree["files"][name] = {{"bytes", file.bytes}, {"sum", PrintSum(file.sum)}};
     if (file.header) tree["files"][name]["header"] = PrintSum(*file.header);
   }
+  for (const auto& [name, sum] : state.texts) tree[kTexts][name] = PrintSum(sum);
   // A line for every key.
   std::string text = "{";
   for (const auto& [key, value] : tree.items()) {
@@ -202,8 +237,10 @@ absl::StatusOr<CheckpointState> ParseCheckpointState(absl::string_view text) {
     if (!found->is_boolean()) return WrongKey(kDeterministic, "neither true nor false");
     state.deterministic = found->get<bool>();
   }
+  SL_RETURN_IF_ERROR(TakeValidations(tree, &state));
   SL_RETURN_IF_ERROR(TakeModel(tree, &state));
   SL_RETURN_IF_ERROR(TakeFiles(tree, &state));
+  SL_RETURN_IF_ERROR(TakeTexts(tree, &state));
   const auto steps = static_cast<size_t>(state.step);
   for (const auto* const of :
        {&state.history.losses_nats, &state.history.grad_norms, &state.history.learning_rates}) {

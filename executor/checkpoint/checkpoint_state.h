@@ -32,6 +32,7 @@ struct CheckpointState {
     friend bool operator==(const File&, const File&) = default;
   };
   std::map<std::string, File> files;
+  std::map<std::string, uint64_t> texts;  // SumOfText of each text beside them
   bool has_sums = true;  // its text has a sum, and its files have sums of headers; not in format 1
 
   friend bool operator==(const CheckpointState&, const CheckpointState&) = default;

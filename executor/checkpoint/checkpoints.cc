@@ -258,10 +258,12 @@ absl::Status Checkpoints::SumFiles() {
 
 absl::Status Checkpoints::Publish() {
   const std::string folder = Unfinished();
-  for (const auto& [name, text] : TextsOf(shape_)) {
+  auto texts = TextsOf(shape_);
+  texts.emplace_back("model.safetensors.index.json", PrintIndex(layout_));
+  for (const auto& [name, text] : texts) {
     SL_RETURN_IF_ERROR(WriteWhole(In(folder, name.c_str()), text));
+    state_.texts[name] = SumOfText(text);
   }
-  SL_RETURN_IF_ERROR(WriteWhole(In(folder, "model.safetensors.index.json"), PrintIndex(layout_)));
   SL_RETURN_IF_ERROR(WriteWhole(In(folder, "state.json"), Print(state_)));
   return folder_->Publish(state_.step, wish_.keep);
 }

@@ -50,6 +50,18 @@ absl::Status CheckSums(const std::string& folder, const CheckpointState& state,
   return absl::OkStatus();
 }
 
+// Texts are for programs that read the folder as a model; a damaged one would mislead them.
+absl::Status CheckTexts(const std::string& folder, const CheckpointState& state) {
+  constexpr uint64_t kMostBytes = uint64_t{1} << 30;
+  for (const auto& [name, sum] : state.texts) {
+    const std::string path = (fs::path(folder) / name).string();
+    SL_ASSIGN_OR_RETURN(const std::string text, ReadBytes(path, kMostBytes));
+    if (SumOfText(text) == sum) continue;
+    return absl::InvalidArgumentError(absl::StrCat(path, ": holds another text than was written"));
+  }
+  return absl::OkStatus();
+}
+
 // A checkpoint of which a process reads a part of the values.
 struct ReadPart {
   CheckpointState state;
@@ -59,6 +71,7 @@ struct ReadPart {
 absl::StatusOr<ReadPart> CheckPart(const std::string& folder, int part, int parts, World* world) {
   ReadPart read;
   SL_ASSIGN_OR_RETURN(read.state, ReadState(folder));
+  if (part == 0) SL_RETURN_IF_ERROR(CheckTexts(folder, read.state));
   SL_ASSIGN_OR_RETURN(const ShardFiles files, ShardFiles::Open(folder, read.state));
   SL_ASSIGN_OR_RETURN(read.sums, files.SumsOfPart(part, parts, [world] { TellWorking(world); }));
   return read;

@@ -76,6 +76,7 @@ std::vector<RankState> FlightLog::Now() const {
         const bool computes = IsCompute(plan_.actions[command.action].kind);
         if (command.times.end_ns == 0 && computes) {
           state.computes = true;
+          state.needs = command.action;
           state.doing = absl::StrCat("computes ", NameOf(command));
           state.doing_ns = now_ns - command.times.start_ns;
         }

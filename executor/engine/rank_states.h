@@ -11,9 +11,9 @@ struct RankState {
   int rank = 0;           // in the mesh
   std::string doing;      // "computes 3F1 (zb_v.sched:12)"; "": unknown
   int64_t doing_ns = 0;   // for so long
-  bool computes = false;  // `doing` is an action that waits for no rank
-  // The message or collective that holds up its next computation, as the index of its action; -1:
-  // none, or unknown.
+  bool computes = false;  // `doing` is a computation
+  // The message or collective that holds up its next computation, or the present computation, which
+  // may wait in an all-to-all of its own, as the index of the action; -1: none, or unknown.
   int64_t needs = -1;
   std::string completed;  // its last action, "3F0 (zb_v.sched:12)"; "": none yet
   int64_t ago_ns = 0;     // so long ago

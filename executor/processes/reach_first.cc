@@ -97,7 +97,7 @@ absl::Status TalkOnce(const TcpWorldSettings& settings, const Hello& own, int fd
     if (const std::optional<Frame> frame = socket.Take(); frame.has_value()) {
       *talk = Talk::kRefused;
       if (frame->kind == FrameKind::kReject) return absl::FailedPreconditionError(frame->bytes);
-      if (frame->kind == FrameKind::kFail) return ReadFail(frame->bytes);
+      if (frame->kind == FrameKind::kFail) return AsTold(ReadFail(frame->bytes));
       if (frame->kind != FrameKind::kWelcome) {
         return absl::InternalError("process 0 answers with something else than a welcome");
       }

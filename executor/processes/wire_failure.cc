@@ -60,6 +60,7 @@ bool WireFailure::IsDecider(int process) const {
 void WireFailure::Notice(Trouble trouble) {
   if (settled()) return;
   if (trouble.dead >= names_->processes()) trouble.dead = -1;
+  if (trouble.by >= names_->processes() || trouble.dead < 0) trouble.by = -1;
   // A death that becomes known replaces an earlier report that somebody is late.
   const bool first = noticed_.status.ok();
   const bool surer = trouble.dead >= 0 && absl::IsDeadlineExceeded(noticed_.status);
@@ -71,10 +72,11 @@ void WireFailure::Notice(Trouble trouble) {
 }
 
 void WireFailure::NoticeLost(int process, bool left, bool ending, const std::string& why) {
+  AnswerFor(process, /*lives=*/false);
   if (!left && !ending) {
     return Notice({absl::UnavailableError(absl::StrCat(names_->NameOf(process),
                                                        " died, or ended without a word: ", why)),
-                   process});
+                   process, names_->own()});
   }
   bool awaited = false;
   lanes_->ForWaitingEnds([&](const WireLanes::WaitingEnd& end) {
@@ -98,12 +100,21 @@ void WireFailure::Decide() {
   if (noticed_.dead < 0 && !absl::IsDeadlineExceeded(noticed_.status)) {
     return Settle(noticed_.status, /*tells=*/true);
   }
-  if (!inquiry_.begun) {
-    inquiry_.begun = true;
-    noticed_ns_ = NowNs();
-    for (WireConnection& connection : *connections_) connection.Put({{.kind = WireFrame::kAsk}});
-  }
+  const int of = noticed_.by >= 0 ? noticed_.dead : -1;
+  if (inquiry_.number == 0 || inquiry_.of != of) Inquire(of);
   EndInquiry();
+}
+
+// Asks all others what they know, and where one seems dead whether it is.
+void WireFailure::Inquire(int of) {
+  inquiry_ = {.number = inquiry_.number + 1,
+              .of = of,
+              .lives = of == names_->own(),
+              .answers = std::vector<std::optional<WireAnswer>>(names_->processes())};
+  noticed_ns_ = NowNs();
+  for (WireConnection& connection : *connections_) {
+    connection.Put({{.kind = WireFrame::kAsk, .from = -1, .peer = of, .index = inquiry_.number}});
+  }
 }
 
 // True while one that can answer has not.
@@ -119,14 +130,25 @@ bool WireFailure::IsAsked() {
 void WireFailure::EndInquiry() {
   if (IsAsked() && NowNs() < noticed_ns_ + deadlines_.ask_ms * 1'000'000) return;
   const WireAnswers answers = AllAnswers();
-  const std::string said(noticed_.status.message());
   if (noticed_.dead >= 0) {
-    const std::string lost = DescribeLost(answers, names_->RanksOf(noticed_.dead));
-    return Settle(absl::Status(noticed_.status.code(), said + lost), /*tells=*/true);
+    return Settle(absl::Status(noticed_.status.code(), DescribeClosed(answers)), /*tells=*/true);
   }
   const std::string blame = DescribeBlame(answers);
   Settle(absl::DeadlineExceededError(blame.empty() ? DescribeLate(answers) : blame),
          /*tells=*/true);
+}
+
+// A process died, or a connection broke between two that live.
+std::string WireFailure::DescribeClosed(const WireAnswers& answers) const {
+  const std::string said(noticed_.status.message());
+  const std::string lost = DescribeLost(answers, names_->RanksOf(noticed_.dead));
+  if (noticed_.by < 0) return said + lost;
+  const std::string between =
+      absl::StrCat("the connection between ", names_->NameOf(std::min(noticed_.by, noticed_.dead)),
+                   " and ", names_->NameOf(std::max(noticed_.by, noticed_.dead)), " broke");
+  if (inquiry_.lives) return between + ", and both still run";
+  if (names_->processes() > 2) return said + lost;
+  return absl::StrCat(said, lost, "; or only ", between, ", which no third process can tell");
 }
 
 // No message is waited for: some process did not come to an exchange of the hosts.
@@ -180,6 +202,7 @@ void WireFailure::Settle(absl::Status status, bool tells) {
   if (settled()) return;
   settled_ = AsTold(std::move(status));
   for (int p = 0; tells && p < names_->processes(); ++p) Tell(p, WireFrame::kFail, {settled_});
+  for (const int p : noticers_) Tell(p, WireFrame::kFail, {settled_});
   device_->Fail(settled_);
   settles_.notify_all();
 }
@@ -188,6 +211,7 @@ void WireFailure::Tell(int process, WireFrame kind, const Trouble& trouble) {
   Outgoing told;
   told.header.kind = kind;
   told.header.peer = trouble.dead;
+  told.header.from = trouble.by;
   told.header.to = trouble.late.empty() ? -1 : trouble.late[0];
   told.header.index = static_cast<int64_t>(trouble.status.code());
   told.text = std::string(trouble.status.message().substr(0, kMostWireText));
@@ -195,38 +219,85 @@ void WireFailure::Tell(int process, WireFrame kind, const Trouble& trouble) {
 }
 
 void WireFailure::Come(WireConnection* from) {
-  const WireHeader& header = from->header();
-  switch (header.kind) {
+  switch (from->header().kind) {
     case WireFrame::kNoticed:
-      // The sender takes the deciders before this one for lost.
-      for (const int p : deciders_) {
-        if (p == names_->own()) break;
-        silent_[p] = true;
-      }
-      return Notice({StatusOf(header.index, from->text()), header.peer,
-                     header.to < 0 ? std::vector<int>() : std::vector<int>{header.to}});
+      return ComeNoticed(*from);
     case WireFrame::kFail:
       // A decider tells all; another process only its peers.
-      return Settle(StatusOf(header.index, from->text()), !IsDecider(from->process()));
-    case WireFrame::kAsk: {
-      Outgoing answer;
-      answer.header.kind = WireFrame::kAnswer;
-      answer.text = PackAnswer(OwnAnswer(), kMostWireText);
-      return from->Put(std::move(answer));
-    }
+      return Settle(StatusOf(from->header().index, from->text()), !IsDecider(from->process()));
+    case WireFrame::kAsk:
+      return ComeAsk(*from);
     case WireFrame::kAnswer:
-      inquiry_.answers[from->process()] = UnpackAnswer(from->text(), names_->ranks());
-      return;
+      return ComeAnswer(*from);
     default:
       return;
   }
+}
+
+// The sender takes the deciders before this one for lost; one to which only its connection broke,
+// and not this process's, decides all the same.
+void WireFailure::ComeNoticed(const WireConnection& from) {
+  const WireHeader& header = from.header();
+  noticers_.push_back(from.process());
+  for (const int p : deciders_) {
+    if (p == names_->own()) break;
+    silent_[p] = silent_[p] || header.from < 0 || p != header.peer;
+  }
+  Notice({StatusOf(header.index, from.text()), header.peer, header.from,
+          header.to < 0 ? std::vector<int>() : std::vector<int>{header.to}});
+}
+
+void WireFailure::ComeAsk(const WireConnection& from) {
+  const WireHeader& header = from.header();
+  const int of = header.peer;
+  const bool knows = of >= 0 && of < names_->processes() && of != names_->own() &&
+                     of != from.process() && IsDecider(names_->own()) &&
+                     (*connections_)[of].reachable();
+  if (!knows) {
+    const bool asked_for_another = header.from >= 0;
+    if (!asked_for_another) return Answer(from.process(), header.index, -1);
+    return (*connections_)[from.process()].Put({{.kind = WireFrame::kAnswer, .from = header.from}});
+  }
+  questions_.push_back({of, from.process(), header.index});
+  (*connections_)[of].Put({{.kind = WireFrame::kAsk, .from = from.process(), .peer = -1}});
+}
+
+void WireFailure::ComeAnswer(const WireConnection& from) {
+  const WireHeader& header = from.header();
+  if (header.from >= 0) return AnswerFor(from.process(), /*lives=*/true);
+  if (header.index != inquiry_.number) return;
+  inquiry_.answers[from.process()] = UnpackAnswer(from.text(), names_->ranks());
+  inquiry_.lives =
+      inquiry_.lives ||
+      (inquiry_.of >= 0 && (header.peer == inquiry_.of || from.process() == inquiry_.of));
+}
+
+// Answers those who asked whether this process lives.
+void WireFailure::AnswerFor(int process, bool lives) {
+  for (const Question& question : std::exchange(questions_, {})) {
+    if (question.of != process) {
+      questions_.push_back(question);
+    } else {
+      Answer(question.asker, question.number, lives ? process : -1);
+    }
+  }
+}
+
+void WireFailure::Answer(int asker, int64_t number, int lives) {
+  Outgoing answer;
+  answer.header.kind = WireFrame::kAnswer;
+  answer.header.from = -1;
+  answer.header.peer = lives;
+  answer.header.index = number;
+  answer.text = PackAnswer(OwnAnswer(), kMostWireText);
+  (*connections_)[asker].Put(std::move(answer));
 }
 
 void WireFailure::CheckDeadlines() {
   if (settled()) return;
   if (noticed_.status.ok()) return NoticeLateMessage();
   TellDecider();
-  if (inquiry_.begun) return EndInquiry();
+  if (inquiry_.number > 0) return EndInquiry();
   if (NowNs() < noticed_ns_ + deadlines_.decide_ms * 1'000'000) return;
   silent_[told_] = true;
   noticed_ns_ = NowNs();

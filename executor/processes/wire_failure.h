@@ -57,9 +57,12 @@ class WireFailure {
   struct Trouble {
     absl::Status status;
     int dead = -1;               // the process that died, if one did
+    int by = -1;                 // the process whose connection to it closed without a goodbye
     std::vector<int> late = {};  // processes missing at an Exchange
   };
   void Notice(Trouble trouble);
+  // The failure that all are told in another way.
+  void TakeOver(const absl::Status& status) { Settle(status, /*tells=*/false); }
   // A connection is lost, unless this process ends (`ending`).
   void NoticeLost(int process, bool left, bool ending, const std::string& why);
   // A frame kNoticed, kFail, kAsk or kAnswer.
@@ -74,8 +77,15 @@ class WireFailure {
   bool IsDecider(int process) const;
   void TellDecider();
   void Decide();
+  void Inquire(int of);
   void EndInquiry();
   bool IsAsked();
+  void ComeNoticed(const WireConnection& from);
+  void ComeAsk(const WireConnection& from);
+  void ComeAnswer(const WireConnection& from);
+  void AnswerFor(int process, bool lives);
+  void Answer(int asker, int64_t number, int lives);
+  std::string DescribeClosed(const WireAnswers& answers) const;
   void Settle(absl::Status status, bool tells);
   void Tell(int process, WireFrame kind, const Trouble& trouble);
   void NoticeLateMessage();
@@ -98,11 +108,20 @@ class WireFailure {
   std::vector<bool> silent_;   // by process: did not decide in time
   // An inquiry: the own process decides, and has asked all others.
   struct Inquiry {
-    bool begun = false;
+    int64_t number = 0;                              // 0: not begun
+    int of = -1;                                     // the process that seems dead
+    bool lives = false;                              // and is not
     size_t done = 0;                                 // all before have answered, or cannot
     std::vector<std::optional<WireAnswer>> answers;  // by process
   };
   Inquiry inquiry_;
+  // A decider asks a process for another decider, which has no connection to it.
+  struct Question {
+    int of = -1, asker = -1;
+    int64_t number = 0;
+  };
+  std::vector<Question> questions_;
+  std::vector<int> noticers_;  // have told this process, and may not hear another decider
 };
 
 }  // namespace stringline

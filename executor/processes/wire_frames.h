@@ -35,7 +35,10 @@ struct WireHeader {
   uint64_t shape = 0;            // ShapeOfRows of the call
   int64_t room = 0;              // of kReady: the bytes that the receiver takes; -1: nothing moves
   int64_t length = 0;
-  // Of kNoticed: `peer` is the process that died and `to` a process that is late, or -1.
+  // Of kNoticed: `peer` is the process that died, `from` the one whose connection to it closed, and
+  // `to` a process that is late, or -1. Of kAsk: `peer` is a process that seems dead, and `from`
+  // the process for which another asks, or -1; kAnswer gives `from` and `index` back, and in `peer`
+  // the process that lives, or -1.
 };
 
 // A frame to be written to another process.

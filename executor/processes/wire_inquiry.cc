@@ -56,6 +56,13 @@ std::string DescribeWait(const WireAnswers& answers, const RankWait& wait,
 
 bool Computes(const RankState* state) { return state != nullptr && state->computes; }
 
+// A rank that waits in an all-to-all of its computation is held up. One that computes may wait for
+// the next message already: that wait does not hold it up.
+bool IsHeldUp(const RankWait* wait, const RankState* state) {
+  if (wait == nullptr) return false;
+  return !Computes(state) || (state->needs >= 0 && wait->action == state->needs);
+}
+
 bool IsAmong(int rank, const std::vector<int>& ranks) {
   return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
 }
@@ -198,8 +205,7 @@ std::string DescribeBlame(const WireAnswers& answers) {
                             DescribeDoing(answers, {peer}), DescribeKnown(answers, {rank}));
       }
     }
-    // A computing rank may wait for the next message already: this wait does not block the rank.
-    if (!answers.answered[peer] || waits[peer] == nullptr || Computes(states[peer])) {
+    if (!answers.answered[peer] || !IsHeldUp(waits[peer], states[peer])) {
       return absl::StrCat(DescribeDoing(answers, {peer}), DescribeWait(answers, *wait, "it"),
                           DescribeKnown(answers, {peer}));
     }

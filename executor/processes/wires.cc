@@ -165,7 +165,16 @@ absl::Status Wires::Agree(const absl::Status& status) {
         {absl::AbortedError(absl::StrCat(names_.NameOf(names_.own()), ": ", status.message()))});
     return status;
   }
-  if (!failure_.WaitUntilSettled(lock, kSoon)) failure_.Notice({status, -1, world_->late()});
+  if (!failure_.WaitUntilSettled(lock, kSoon)) {
+    const std::vector<int> late = world_->late();
+    // Without the late processes it is the whole message of one that waited by itself, in Connect,
+    // and that answers no inquiry: who asked would take it for the late one.
+    if (absl::IsDeadlineExceeded(status) && late.empty()) {
+      failure_.TakeOver(status);
+    } else {
+      failure_.Notice({status, -1, -1, late});
+    }
+  }
   (void)failure_.WaitUntilSettled(lock, failure_.MostUntilSettled());
   return failure_.settled() ? failure_.status() : status;
 }

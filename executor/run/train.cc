@@ -247,6 +247,7 @@ class Run {
         (behind % config_.evaluate.every == 0 || behind == config_.steps)) {
       SL_ASSIGN_OR_RETURN(const Evaluated evaluated, EvaluateAt(behind));
       done.back().validation_nats = evaluated.loss_nats;
+      history_.validations_nats[behind] = evaluated.loss_nats;
       result_.evaluations.push_back(evaluated);
     }
     std::optional<TrainProgress> now;  // alike for all steps of the plan

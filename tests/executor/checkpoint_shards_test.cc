@@ -148,8 +148,9 @@ TEST(CheckpointStateText, WhatIsPrintedIsRead) {
   state.context = 16;
   state.deterministic = false;
   state.model = {{"layers", "2"}};
-  state.history = {{1.0 / 3, 2}, {1e-30, 4}, {5, 6e10}, 7};
+  state.history = {{1.0 / 3, 2}, {1e-30, 4}, {5, 6e10}, {{1, 2.5}, {2, 1.0 / 7}}, 7};
   state.files["model-00001-of-00001.safetensors"] = {12, ~uint64_t{0}, 7};
+  state.texts = {{"config.json", 3}, {"model.safetensors.index.json", ~uint64_t{0}}};
   const auto read = ParseCheckpointState(Print(state));
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_TRUE(*read == state);

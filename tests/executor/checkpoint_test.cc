@@ -429,6 +429,20 @@ TEST_F(BrokenCheckpoint, AValueThatChanged) {
   ExpectSkipped(absl::StrCat(shard, ": holds other values than were written"));
 }
 
+// Only programs that take the folder for a model read it.
+TEST_F(BrokenCheckpoint, AConfigThatChanged) {
+  std::string text = Read(PathOf("config.json"));
+  text[text.size() / 2] ^= 1;
+  Write(PathOf("config.json"), text);
+  ExpectSkipped(PathOf("config.json") + ": holds another text than was written");
+}
+
+TEST_F(BrokenCheckpoint, AnIndexThatIsMissing) {
+  const std::string index = PathOf("model.safetensors.index.json");
+  fs::remove(index);
+  ExpectSkipped(index + ": no such file");
+}
+
 // A seed with another bit is the seed of another run.
 TEST_F(BrokenCheckpoint, ASeedThatChanged) {
   std::string text = Read(PathOf("state.json"));

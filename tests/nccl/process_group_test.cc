@@ -616,6 +616,25 @@ TEST(WireInquiry, OfSeveralWaitsTheOneThatHoldsUpIsFollowed) {
             "receive of a");
 }
 
+// The experts of 1F0 exchange rows: rank 1 computes it, and waits for rank 2, which was stopped.
+TEST(WireInquiry, ARankIsHeldUpByTheAllToAllOfItsComputation) {
+  WireAnswers answers;
+  answers.names = {"rank 0", "rank 1", "rank 2"};
+  answers.answered = {true, true, false};
+  WireAnswer answer;
+  answer.waits = {{0, 1, 1'600'000'000, "a receive of g", 3},
+                  {1, 0, 1'700'000'000, "a receive of a", 9},
+                  {1, 2, 1'500'000'000, "an all-to-all of rows for 1F0", 7}};
+  answer.states = {{0}, {1, "computes 1F0", 1'500'000'000, true, 7, "1RECV_F0", 0}};
+  answers.Add(answer);
+  const std::string blame = DescribeBlame(answers);
+  EXPECT_EQ(blame,
+            "rank 2 does not answer: its process was stopped, or its host is lost; rank 1 waited "
+            "1.5 s for it in an all-to-all of rows for 1F0");
+  answers.all.waits.pop_back();  // it computes, and waits for its next message already
+  EXPECT_TRUE(absl::StartsWith(DescribeBlame(answers), "rank 1 computes 1F0, for 1.5 s now; "));
+}
+
 TEST(WireInquiry, OfAProcessThatIsLateTheRankThatComputesIsNamed) {
   WireAnswers answers;
   answers.names = {"rank 0", "rank 1", "rank 2"};

@@ -588,6 +588,26 @@ TEST(TcpWorld, WhetherAProcessWasLostIsKnownToAll) {
   EXPECT_EQ(killed[2], killed[0]);
 }
 
+// Also of a process that dies while others are still awaited; the last one comes after its death.
+TEST(TcpWorld, ALossBeforeAllHaveJoinedIsKnownAsALoss) {
+  int death[2] = {-1, -1};  // a pipe that ends with process 1
+  ASSERT_EQ(pipe(death), 0);
+  const int port = FreePort();
+  Processes all(4, [&](int p) {
+    if (p != 1) (void)close(death[1]);
+    char byte = 0;
+    if (p == 3) return std::string(read(death[0], &byte, 1) == 0 ? "came too late" : "no pipe");
+    if (p == 1) KillMeAfter(1'000'000);
+    const absl::Status end = TcpWorld::Join(SettingsOf(p, 4, port)).status();
+    return absl::StrCat(IsLost(end) ? "lost: " : "", StatusText(end));
+  });
+  for (const int end : death) (void)close(end);
+  const auto said = all.Wait();
+  EXPECT_TRUE(absl::StartsWith(said[2], "lost: UNAVAILABLE: rank 1 here died")) << said[2];
+  EXPECT_EQ(said[0], said[2]);
+  EXPECT_EQ(said[3], "came too late");
+}
+
 TEST(TcpWorld, WhoEndsEarlyIsNamed) {
   for (const int early : {0, 1}) {
     const auto said = RunAll(3, kNoChange, [early](World* world) {

@@ -1,6 +1,7 @@
 // `stringline run` with checkpoints, in processes that are stopped, killed and started again.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/socket.h>
@@ -12,10 +13,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <thread>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -214,21 +217,35 @@ TEST_F(RunCheckpoint, WithoutRestartsLeftItEnds) {
             "1\nstringline: process 0 was lost (SIGKILL)\n");
 }
 
-// Shuts down every connection of a process, as a network that fails does.
-int Sever(pid_t process) {
+// The end of a connection: address and port.
+using SocketEnd = absl::StatusOr<std::string>;
+SocketEnd EndOf(int file, int (*name)(int, sockaddr*, socklen_t*)) {
+  sockaddr_in address = {};
+  socklen_t size = sizeof(address);
+  if (name(file, reinterpret_cast<sockaddr*>(&address), &size) != 0) return absl::NotFoundError("");
+  if (address.sin_family != AF_INET) return absl::NotFoundError("");
+  return absl::StrCat(address.sin_addr.s_addr, ":", address.sin_port);
+}
+
+// Calls `visit` with a copy of each descriptor of a process that the system lends.
+void ForEachFile(pid_t process, const std::function<void(int)>& visit) {
   const auto of = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
-  int severed = 0;
   for (const auto& entry : fs::directory_iterator(absl::StrCat("/proc/", process, "/fd"))) {
     const int number = std::atoi(entry.path().filename().c_str());
     const auto file = static_cast<int>(syscall(SYS_pidfd_getfd, of, number, 0));
-    sockaddr_storage other;
-    socklen_t size = sizeof(other);
-    if (file >= 0 && getpeername(file, reinterpret_cast<sockaddr*>(&other), &size) == 0) {
-      severed += shutdown(file, SHUT_RDWR) == 0 ? 1 : 0;
-    }
-    if (file >= 0) close(file);
+    if (file < 0) continue;
+    visit(file);
+    close(file);
   }
   if (of >= 0) close(of);
+}
+
+// Shuts down every connection of a process, as a network that fails does.
+int Sever(pid_t process) {
+  int severed = 0;
+  ForEachFile(process, [&](int file) {
+    if (EndOf(file, getpeername).ok()) severed += shutdown(file, SHUT_RDWR) == 0 ? 1 : 0;
+  });
   return severed;
 }
 
@@ -250,6 +267,70 @@ TEST_F(RunCheckpoint, ARunWhoseConnectionsAreSeveredIsStartedAgain) {
                                 "stringline: the processes have lost each other; "
                                 "starting again from ckpt/step-"))
       << answer.err;
+  ExpectAsStraight();
+}
+
+// Shuts down the connections between two processes.
+int SeverBetween(pid_t a, pid_t b) {
+  Names ends;
+  ForEachFile(b, [&](int file) {
+    if (const SocketEnd end = EndOf(file, getsockname); end.ok()) ends.push_back(*end);
+  });
+  int severed = 0;
+  ForEachFile(a, [&](int file) {
+    const SocketEnd end = EndOf(file, getpeername);
+    if (!end.ok() || std::find(ends.begin(), ends.end(), *end) == ends.end()) return;
+    severed += shutdown(file, SHUT_RDWR) == 0 ? 1 : 0;
+  });
+  return severed;
+}
+
+// Neither is taken for dead where a third process can tell; of two each names the other and the
+// connection.
+TEST_F(RunCheckpoint, AConnectionThatBreaksIsNamedWithBothItsProcesses) {
+  struct Pair {
+    int processes, a, b;
+  };
+  for (const Pair pair : {Pair{4, 1, 3}, {4, 0, 2}, {4, 3, 2}, {4, 0, 1}, {2, 0, 1}}) {
+    SCOPED_TRACE(absl::StrCat(pair.a, " and ", pair.b, " of ", pair.processes));
+    Prepare(1000000, 1000000, pair.processes == 4 ? "mesh: {data: 2}\n" : "");
+    ToolProcess run(folder_,
+                    Words(absl::StrCat("run run.yaml --out made --processes ", pair.processes)));
+    const auto trains = [&] { return SizeOf("made/losses.csv.part") > 300; };
+    ASSERT_TRUE(run.WaitUntil(trains));
+    const std::vector<pid_t> children = ChildrenOf(run.id());
+    ASSERT_EQ(children.size(), static_cast<size_t>(pair.processes));
+    if (SeverBetween(children[pair.a], children[pair.b]) == 0) {
+      run.Signal(SIGKILL);
+      GTEST_SKIP() << "this system lends no descriptors";
+    }
+    const Answer answer = run.Wait();
+    EXPECT_EQ(answer.status, 3);
+    const std::string here = absl::StrCat(" on ", HostName());
+    const std::string between =
+        absl::StrCat("the connection between rank ", std::min(pair.a, pair.b), here, " and rank ",
+                     std::max(pair.a, pair.b), here, " broke, ");
+    const std::string expected =
+        pair.processes == 2 ? absl::StrCat("; or only ", between, "which no third process can tell")
+                            : absl::StrCat("stringline: ", between, "and both still run; ");
+    EXPECT_TRUE(absl::StrContains(answer.err, expected)) << answer.err << expected;
+    fs::remove_all(folder_ + "/made");
+    fs::remove_all(folder_ + "/ckpt");
+  }
+}
+
+TEST_F(RunCheckpoint, LossesOfEvaluationsStayWhenARunGoesOn) {
+  Prepare(1500, 50, "evaluate: {every: 20, text: words.txt, sequences: 8}\n");
+  RunStraight();
+  {
+    ToolProcess run(folder_, Words("run run.yaml --out made"));
+    ASSERT_TRUE(run.WaitUntil([&] { return HasCheckpoint(); }));
+    run.Signal(SIGKILL);
+    (void)run.Wait();
+  }
+  WaitUntilUnlocked();
+  const Answer answer = Run("--out made --save kept --resume auto");
+  ASSERT_EQ(answer.status, 0) << answer.err;
   ExpectAsStraight();
 }
 

@@ -71,6 +71,8 @@ class Recording {
       step.loss_nats = history.losses_nats[i];
       step.grad_norm = history.grad_norms[i];
       step.learning_rate = history.learning_rates[i];
+      const auto validation = history.validations_nats.find(step.step);
+      if (validation != history.validations_nats.end()) step.validation_nats = validation->second;
       SL_RETURN_IF_ERROR(Add(step));
     }
     return absl::OkStatus();

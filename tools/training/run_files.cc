@@ -128,7 +128,7 @@ absl::Status LossFile::Add(const TrainStep& step) {
   std::string line = absl::StrCat(step.step, ",", Shortest(step.loss_nats), ",",
                                   Shortest(step.grad_norm), ",", Shortest(step.learning_rate));
   if (evaluates_) line += ",";
-  if (step.validation_nats) line += Shortest(*step.validation_nats);
+  if (evaluates_ && step.validation_nats) line += Shortest(*step.validation_nats);
   return file_.Append(line + "\n");
 }
 
