@@ -3,12 +3,20 @@
 // receivers of other processes that are ready. The k-th send of a lane meets the k-th receive;
 // whatever completes a message ends it at once.
 //
+// In a collective every member sends to every other and cannot end before all have come. So a small
+// message of a collective is sent unasked, with a header that describes the call, and one that
+// comes before its receiver is kept: at most kMostEarly on a lane, since its sender cannot go on to
+// another call. A receiver that has waited for long reports itself as ready all the same: then a
+// sender whose call differs says so. Where something carries frames that leaves bytes with
+// their sender until they are taken (MPI), messages of collectives go unasked whatever their size.
+//
 // Ends that wait are also in one list, the oldest first: which is late, and what waits, is found
 // without a look at lanes on which nothing does.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,6 +40,7 @@ struct Transfer {
   int64_t bytes = 0;
   const Call* call = nullptr;
   bool at_most = false;  // the receiver has room for `bytes`, and takes fewer too
+  bool mutual = false;   // the receiver sends the sender as many messages in the same call
 
   // True if its receiver takes a message of so many bytes.
   bool Takes(int64_t sent) const { return at_most ? sent <= bytes : sent == bytes; }
@@ -53,11 +62,16 @@ class WireLanes {
   absl::Status PostSend(int group, const Transfer& send, int waiting);
   absl::Status PostReceive(int group, const Transfer& receive, int waiting);
 
-  // Frames of other processes: kReady, kData, and kDiffers with the sender's name for its call.
-  // False: the frame is none that may come now from this process. *target: the destination of
-  // kData.
-  bool MayCome(int process, const WireHeader& header, void** target) const;
+  // Frames of other processes: kReady, kData, kUnasked, and kDiffers with the sender's name for its
+  // call. False: the frame is none that may come now from this process. *target: the destination
+  // of its bytes; null: the text for Come, or they are taken later.
+  bool MayCome(int process, const WireHeader& header, void** target);
   absl::Status Come(const WireHeader& header, const std::string& text);
+  // The bytes of a frame with a tag are there (FrameCarrier::TakeBytes).
+  absl::Status Took(const WireHeader& header);
+  // Reports receivers as ready that have waited for a while for an unasked message; to be called
+  // now and then.
+  void AskLate();
 
   // An end of this process that waits: its rank, and the rank for which it waits.
   struct WaitingEnd {
@@ -91,10 +105,13 @@ class WireLanes {
   void ForgetEnded() { ended_.assign(ended_.size(), {.rank = -1}); }
 
  private:
+  static constexpr int kMostEarly = 1 + kMostRowArrays;  // counts, and rows of each array
   struct End {
     Transfer transfer;
     int group = 0;
     bool sends = false;
+    bool asks = false;  // a receive that was reported as ready, or is of this process
+    int64_t turn = 0;   // of a receive: those before it on its lane
     int waiting = -1;
     int64_t since_ns = 0;
     bool first = false;          // of its lane and side
@@ -102,14 +119,29 @@ class WireLanes {
   };
   using Ends = PooledQueues<End>;
   using Readies = PooledQueues<WireHeader>;
+  // A message that came while its receiver had not, or while the one before was being taken.
+  struct Early {
+    WireHeader header;
+    int slot = -1;      // of its bytes; -1: none
+    std::string bytes;  // if they are in no slot
+  };
   struct Lane {
     Ends::Queue sends, receives;
     Readies::Queue ready;  // receivers of other processes
+    PooledQueues<Early>::Queue early;
+    int64_t done = 0;                     // sends that have left, or receives that have ended
+    int64_t posted = 0;                   // receives
+    int64_t came = 0;                     // messages of another process
+    int slot = -1;                        // of the message under way
+    uint8_t slots = 0;                    // in use, by bit
+    bool direct = false, taking = false;  // the message under way, of the first receive
   };
   struct Members {
     std::vector<int> ranks;   // empty: none is in this process
     std::vector<int> seats;   // by member: its number among those in this process; -1: elsewhere
     std::vector<Lane> lanes;  // of each of these to all members, then from all members elsewhere
+    int64_t slot_bytes = 0;
+    std::unique_ptr<char[]> slots;  // kMostEarly for each lane from a member
   };
 
   Lane& LaneOf(int group, int from, int to) {
@@ -127,11 +159,19 @@ class WireLanes {
     const int from = ranks[end.transfer.from], to = ranks[end.transfer.to];
     return {end.sends ? from : to, end.sends ? to : from, end.since_ns, end.transfer.call};
   }
-  void Append(Ends::Queue* queue, End end);
+  int Append(Ends::Queue* queue, End end);
   void Take(Ends::Queue* queue);
   WireConnection& ConnectionOf(int group, int member);
+  char* SlotOf(const WireHeader& header, int slot);
+  bool IsUnasked(int group, const Transfer& transfer, int other);
+  void Report(int group, End* receive);
   absl::Status MeetHere(int group, Lane& lane);
+  absl::Status SendOn(int group, Lane& lane);
+  void SendUnasked(int group, Lane& lane);
   absl::Status MeetReady(int group, Lane& lane);
+  absl::Status MeetEarly(int group, Lane& lane);
+  void EndReceive(int group, Lane& lane);
+  void TellDiffers(int group, int own, int other, const Call& call);
   void NoteEnded(int group, const Transfer& transfer);
   absl::Status CountsDiffer(int group, const Transfer& send, int64_t room) const;
 
@@ -141,6 +181,8 @@ class WireLanes {
   std::deque<Members> groups_;
   Ends ends_;
   Readies readies_;
+  PooledQueues<Early> early_;
+  int64_t asked_ns_ = 0;           // the last AskLate
   int oldest_ = -1, newest_ = -1;  // places in ends_
   mutable int64_t looked_ = 0;
   std::vector<Ended> ended_;

@@ -145,8 +145,14 @@ void Wires::Start(int group, const WireWaits::Onward& onward, absl::Span<const T
   if (failure_.settled()) return device_->Fail(failure_.status());
   // One more than the messages, so that nothing ends before everything is posted.
   const int waiting = waits_.Add(onward, static_cast<int>(sends.size() + receives.size()) + 1);
+  // Messages that go unasked are awaited elsewhere.
+  const bool first = !sends.empty() && sends[0].mutual;
+  const auto send_all = [&] {
+    for (const Transfer& send : sends) NoticeIf(lanes_.PostSend(group, send, waiting));
+  };
+  if (first) send_all();
   for (const Transfer& receive : receives) NoticeIf(lanes_.PostReceive(group, receive, waiting));
-  for (const Transfer& send : sends) NoticeIf(lanes_.PostSend(group, send, waiting));
+  if (!first) send_all();
   waits_.Done(waiting);
 }
 
@@ -214,7 +220,10 @@ bool Wires::BeginFrame(WireConnection* from) {
       void* target = nullptr;
       if (!lanes_.MayCome(from->process(), header, &target)) return false;
       from->SetTarget(target);
-      if (header.kind != WireFrame::kDiffers) return true;
+      // Bytes with a tag come by themselves, where something carries them.
+      if (header.tag != 0 && from->carrier() == nullptr) return false;
+      const bool kept = target == nullptr && header.length > 0 && header.tag == 0;
+      if (!kept && header.kind != WireFrame::kDiffers) return true;
     }
   }
   if (header.length > kMostWireText) return false;
@@ -226,6 +235,7 @@ void Wires::EndFrame(WireConnection* from) {
   switch (from->header().kind) {
     case WireFrame::kReady:
     case WireFrame::kData:
+    case WireFrame::kUnasked:
     case WireFrame::kDiffers:
       return NoticeIf(lanes_.Come(from->header(), from->text()));
     case WireFrame::kBye:
@@ -245,6 +255,11 @@ void Wires::Read(WireConnection* connection) {
   if (why.empty()) return;
   connection->Close();
   failure_.NoticeLost(connection->process(), connection->left(), stopping_, why);
+}
+
+void Wires::CheckDeadlines() {
+  failure_.CheckDeadlines();
+  if (!failure_.settled()) lanes_.AskLate();
 }
 
 void Wires::Loop() {
@@ -275,7 +290,7 @@ void Wires::Loop() {
       if ((events & EPOLLOUT) != 0) connection.Write();
       if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) Read(&connection);
     }
-    failure_.CheckDeadlines();
+    CheckDeadlines();
   }
 }
 

@@ -26,6 +26,7 @@
 #include "gtest/gtest.h"
 #include "schedlang/base/clock.h"
 #include "tests/executor/group_contract.h"
+#include "tests/executor/random_calls.h"
 #include "tests/nccl/status_text.h"
 
 namespace stringline {
@@ -117,6 +118,9 @@ TEST(MpiBody, DISABLED_Contract) {
       contract.check([&] { return NewMachine(world->get(), threads, {}); }, (*world)->ranks(),
                      seed);
     }
+    SCOPED_TRACE(absl::StrCat("random calls, seed ", seed));
+    RandomCallsEqualTheReference([&] { return NewMachine(world->get(), threads, {}); },
+                                 (*world)->ranks(), seed);
   }
   Say(world->get(), testing::Test::HasFailure() ? "failed" : "kept");
 }
