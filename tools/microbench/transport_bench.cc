@@ -33,8 +33,8 @@ namespace {
 constexpr int64_t kSizes[] = {1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26};
 constexpr int64_t kLargest = 1 << 26;
 constexpr int64_t kRowBytes = 64;
-constexpr int64_t kBytesOfBatch = int64_t{1} << 25;  // that its calls move
-constexpr int kMostCalls = 300;
+constexpr int64_t kBytesOfBatch = int64_t{1} << 24;  // that its calls move
+constexpr int kMostCalls = 40;
 constexpr int kBatches = 7;
 
 enum class Operation { kAllReduce, kReduceScatter, kAllToAll };

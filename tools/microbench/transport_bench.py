@@ -19,8 +19,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BENCH = os.path.join(ROOT, "build/release/transport_bench")
 LIMIT_S = 300
 SIZES = [1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26]
-BYTES_OF_BATCH = 1 << 25  # as in transport_bench.cc
-MOST_CALLS = 300
+BYTES_OF_BATCH = 1 << 24  # as in transport_bench.cc
+MOST_CALLS = 40
 BATCHES = 7
 
 
