@@ -74,25 +74,6 @@ char* WireLanes::SlotOf(const WireHeader& header, int slot) {
   return group.slots.get() + ((lane + header.from) * kMostEarly + slot) * group.slot_bytes;
 }
 
-// Returns its place in ends_.
-int WireLanes::Append(Ends::Queue* queue, End end) {
-  end.since_ns = NowNs();
-  end.first = queue->empty();
-  end.older = newest_;
-  const int at = ends_.Push(queue, end);
-  (newest_ < 0 ? oldest_ : ends_.at(newest_).newer) = at;
-  newest_ = at;
-  return at;
-}
-
-// The first of the queue waits no more.
-void WireLanes::Take(Ends::Queue* queue) {
-  const End end = ends_.Pop(queue);
-  (end.older < 0 ? oldest_ : ends_.at(end.older).newer) = end.newer;
-  (end.newer < 0 ? newest_ : ends_.at(end.newer).older) = end.older;
-  if (!queue->empty()) ends_.at(queue->first).first = true;
-}
-
 WireConnection& WireLanes::ConnectionOf(int group, int member) {
   WireConnection& connection = (*connections_)[names_->ProcessOf(groups_[group].ranks[member])];
   SL_CHECK(connection.opened()) << "group " << group << " was said not to talk to member "
@@ -109,7 +90,7 @@ bool WireLanes::IsUnasked(int group, const Transfer& transfer, int other) {
 
 absl::Status WireLanes::PostSend(int group, const Transfer& send, int waiting) {
   Lane& lane = LaneOf(group, send.from, send.to);
-  Append(&lane.sends, {.transfer = send, .group = group, .sends = true, .waiting = waiting});
+  ends_.Append(&lane.sends, {.transfer = send, .group = group, .sends = true, .waiting = waiting});
   if (groups_[group].seats[send.to] >= 0) return MeetHere(group, lane);
   return SendOn(group, lane);
 }
@@ -118,18 +99,18 @@ absl::Status WireLanes::PostReceive(int group, const Transfer& receive, int wait
   Lane& lane = LaneOf(group, receive.from, receive.to);
   const bool here = groups_[group].seats[receive.from] >= 0;
   const bool asks = here || !IsUnasked(group, receive, receive.from);
-  const int at = Append(&lane.receives, {.transfer = receive,
-                                         .group = group,
-                                         .asks = asks,
-                                         .turn = lane.posted++,
-                                         .waiting = waiting});
+  const int at = ends_.Append(&lane.receives, {.transfer = receive,
+                                               .group = group,
+                                               .asks = asks,
+                                               .turn = lane.posted++,
+                                               .waiting = waiting});
   if (here) return MeetHere(group, lane);
   if (asks) Report(group, &ends_.at(at));
   return MeetEarly(group, lane);
 }
 
 // Tells the sender's process that the receiver is ready.
-void WireLanes::Report(int group, End* receive) {
+void WireLanes::Report(int group, WireEnd* receive) {
   receive->asks = true;
   const Transfer& of = receive->transfer;
   WireHeader ready = HeaderOf(WireFrame::kReady, group, of);
@@ -142,8 +123,8 @@ void WireLanes::AskLate() {
   const int64_t now_ns = NowNs();
   if (now_ns < asked_ns_ + kLateNs) return;
   asked_ns_ = now_ns;
-  for (int at = oldest_; at >= 0; at = ends_.at(at).newer) {
-    End& end = ends_.at(at);
+  for (int at = ends_.oldest(); at >= 0; at = ends_.at(at).newer) {
+    WireEnd& end = ends_.at(at);
     if (end.since_ns > now_ns - kLateNs) return;
     if (!end.sends && !end.asks) Report(end.group, &end);
   }
@@ -151,7 +132,7 @@ void WireLanes::AskLate() {
 
 absl::Status WireLanes::MeetHere(int group, Lane& lane) {
   if (lane.sends.empty() || lane.receives.empty()) return absl::OkStatus();
-  const End send = ends_.Front(lane.sends), receive = ends_.Front(lane.receives);
+  const WireEnd send = ends_.Front(lane.sends), receive = ends_.Front(lane.receives);
   const Call &sent = *send.transfer.call, &received = *receive.transfer.call;
   if (!MatchCalls(sent, received).ok()) {
     const std::vector<int>& ranks = groups_[group].ranks;
@@ -162,8 +143,8 @@ absl::Status WireLanes::MeetHere(int group, Lane& lane) {
   if (!receive.transfer.Takes(send.transfer.bytes)) {
     return CountsDiffer(group, send.transfer, receive.transfer.bytes);
   }
-  Take(&lane.sends);
-  Take(&lane.receives);
+  ends_.Take(&lane.sends);
+  ends_.Take(&lane.receives);
   if (send.transfer.source != nullptr && receive.transfer.target != nullptr) {
     std::memcpy(receive.transfer.target, send.transfer.source, send.transfer.bytes);
   }
@@ -187,13 +168,13 @@ absl::Status WireLanes::SendOn(int group, Lane& lane) {
 }
 
 void WireLanes::SendUnasked(int group, Lane& lane) {
-  const End send = ends_.Front(lane.sends);
+  const WireEnd send = ends_.Front(lane.sends);
   const Transfer& of = send.transfer;
   WireHeader header = HeaderOf(WireFrame::kUnasked, group, of);
   header.room = of.source == nullptr ? -1 : of.bytes;
   header.length = of.source == nullptr ? 0 : of.bytes;
   header.tag = header.length > groups_[group].slot_bytes ? 1 : 0;  // of its own choice
-  Take(&lane.sends);
+  ends_.Take(&lane.sends);
   ++lane.done;
   ConnectionOf(group, of.to)
       .Put({.header = header,
@@ -207,7 +188,7 @@ absl::Status WireLanes::MeetReady(int group, Lane& lane) {
     (void)readies_.Pop(&lane.ready);  // of a message that has gone unasked
   }
   if (lane.sends.empty() || lane.ready.empty()) return absl::OkStatus();
-  const End send = ends_.Front(lane.sends);
+  const WireEnd send = ends_.Front(lane.sends);
   const WireHeader ready = readies_.Front(lane.ready);
   if (ready.turn != lane.done) return absl::OkStatus();  // its receiver awaits an unasked one
   const Transfer& of = send.transfer;
@@ -220,7 +201,7 @@ absl::Status WireLanes::MeetReady(int group, Lane& lane) {
   Transfer receive = of;
   receive.bytes = ready.room;
   if (moves && !receive.Takes(of.bytes)) return CountsDiffer(group, of, ready.room);
-  Take(&lane.sends);
+  ends_.Take(&lane.sends);
   (void)readies_.Pop(&lane.ready);
   ++lane.done;
   NoteEnded(group, of);
@@ -281,9 +262,9 @@ absl::Status WireLanes::Took(const WireHeader& header) {
 }
 
 void WireLanes::EndReceive(int group, Lane& lane) {
-  const End receive = ends_.Front(lane.receives);
+  const WireEnd receive = ends_.Front(lane.receives);
   NoteEnded(group, receive.transfer);
-  Take(&lane.receives);
+  ends_.Take(&lane.receives);
   ++lane.done;
   waits_->Done(receive.waiting);
 }

@@ -9,9 +9,6 @@
 // another call. A receiver that has waited for long reports itself as ready all the same: then a
 // sender whose call differs says so. Where something carries frames that leaves bytes with
 // their sender until they are taken (MPI), messages of collectives go unasked whatever their size.
-//
-// Ends that wait are also in one list, the oldest first: which is late, and what waits, is found
-// without a look at lanes on which nothing does.
 #pragma once
 
 #include <cstdint>
@@ -27,24 +24,11 @@
 #include "executor/processes/pooled_queues.h"
 #include "executor/processes/process_names.h"
 #include "executor/processes/wire_connection.h"
+#include "executor/processes/wire_ends.h"
 #include "executor/processes/wire_frames.h"
 #include "executor/processes/wire_waits.h"
 
 namespace stringline {
-
-// A member's message to another.
-struct Transfer {
-  int from = 0, to = 0;  // members
-  const void* source = nullptr;
-  void* target = nullptr;
-  int64_t bytes = 0;
-  const Call* call = nullptr;
-  bool at_most = false;  // the receiver has room for `bytes`, and takes fewer too
-  bool mutual = false;   // the receiver sends the sender as many messages in the same call
-
-  // True if its receiver takes a message of so many bytes.
-  bool Takes(int64_t sent) const { return at_most ? sent <= bytes : sent == bytes; }
-};
 
 class WireLanes {
  public:
@@ -82,16 +66,16 @@ class WireLanes {
   // visit(WaitingEnd) for the first of every lane and side, in the order of their coming.
   template <typename Visit>
   void ForWaitingEnds(Visit visit) const {
-    for (int at = oldest_; at >= 0; at = ends_.at(at).newer) {
+    for (int at = ends_.oldest(); at >= 0; at = ends_.at(at).newer) {
       ++looked_;
       if (ends_.at(at).first) visit(Waiting(ends_.at(at)));
     }
   }
   // The one of these that waits longest.
   std::optional<WaitingEnd> Oldest() const {
-    if (oldest_ < 0) return std::nullopt;
+    if (ends_.oldest() < 0) return std::nullopt;
     ++looked_;
-    return Waiting(ends_.at(oldest_));
+    return Waiting(ends_.at(ends_.oldest()));
   }
   // The number of ends that these two have looked at since the beginning.
   int64_t looked() const { return looked_; }
@@ -106,18 +90,6 @@ class WireLanes {
 
  private:
   static constexpr int kMostEarly = 1 + kMostRowArrays;  // counts, and rows of each array
-  struct End {
-    Transfer transfer;
-    int group = 0;
-    bool sends = false;
-    bool asks = false;  // a receive that was reported as ready, or is of this process
-    int64_t turn = 0;   // of a receive: those before it on its lane
-    int waiting = -1;
-    int64_t since_ns = 0;
-    bool first = false;          // of its lane and side
-    int older = -1, newer = -1;  // places in ends_
-  };
-  using Ends = PooledQueues<End>;
   using Readies = PooledQueues<WireHeader>;
   // A message that came while its receiver had not, or while the one before was being taken.
   struct Early {
@@ -126,7 +98,7 @@ class WireLanes {
     std::string bytes;  // if they are in no slot
   };
   struct Lane {
-    Ends::Queue sends, receives;
+    WireEnds::Queue sends, receives;
     Readies::Queue ready;  // receivers of other processes
     PooledQueues<Early>::Queue early;
     int64_t done = 0;                     // sends that have left, or receives that have ended
@@ -154,17 +126,15 @@ class WireLanes {
     const int seat = members.seats[from];
     return seat >= 0 ? 2 * n * seat + to : 2 * n * members.seats[to] + n + from;
   }
-  WaitingEnd Waiting(const End& end) const {
+  WaitingEnd Waiting(const WireEnd& end) const {
     const std::vector<int>& ranks = groups_[end.group].ranks;
     const int from = ranks[end.transfer.from], to = ranks[end.transfer.to];
     return {end.sends ? from : to, end.sends ? to : from, end.since_ns, end.transfer.call};
   }
-  int Append(Ends::Queue* queue, End end);
-  void Take(Ends::Queue* queue);
   WireConnection& ConnectionOf(int group, int member);
   char* SlotOf(const WireHeader& header, int slot);
   bool IsUnasked(int group, const Transfer& transfer, int other);
-  void Report(int group, End* receive);
+  void Report(int group, WireEnd* receive);
   absl::Status MeetHere(int group, Lane& lane);
   absl::Status SendOn(int group, Lane& lane);
   void SendUnasked(int group, Lane& lane);
@@ -179,11 +149,10 @@ class WireLanes {
   std::deque<WireConnection>* const connections_;
   WireWaits* const waits_;
   std::deque<Members> groups_;
-  Ends ends_;
+  WireEnds ends_;
   Readies readies_;
   PooledQueues<Early> early_;
-  int64_t asked_ns_ = 0;           // the last AskLate
-  int oldest_ = -1, newest_ = -1;  // places in ends_
+  int64_t asked_ns_ = 0;  // the last AskLate
   mutable int64_t looked_ = 0;
   std::vector<Ended> ended_;
 };

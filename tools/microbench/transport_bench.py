@@ -90,6 +90,8 @@ def by_hand(command, processes):
 
 def by_mpirun(kind, most, processes):
     environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    if kind == "theirs":  # the default, which the session would change
+        environment["OMPI_MCA_btl_vader_eager_limit"] = "4096"
     return subprocess.run(
         ["mpirun", "--oversubscribe", "-n", str(processes), BENCH, kind, str(most)],
         env=environment,
