@@ -97,9 +97,6 @@ bool IsWithinThisHost(int fd) {
   return !number.empty() && (IsLoopback(number) || number == NumberOf(at, own_size));
 }
 
-// So much of a connection within a host is under way at most. The system's own buffers grow to many
-// megabytes there: those of many connections are more than a cache holds, and where processors are
-// shared, large messages take twice as long.
 constexpr int kHostBufferBytes = 1 << 18;
 
 // Options of all connections: send promptly, and notice a lost host. Connections within a host are
@@ -107,11 +104,7 @@ constexpr int kHostBufferBytes = 1 << 18;
 // more than the loopback holds, which drops some, and after a few of these the connection ends.
 void Prepare(int fd) {
   SetOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-  if (IsWithinThisHost(fd)) {
-    SetOption(fd, SOL_SOCKET, SO_SNDBUF, kHostBufferBytes);
-    SetOption(fd, SOL_SOCKET, SO_RCVBUF, kHostBufferBytes);
-    return;
-  }
+  if (IsWithinThisHost(fd)) return;
   SetOption(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   SetOption(fd, IPPROTO_TCP, TCP_KEEPIDLE, 10);
   SetOption(fd, IPPROTO_TCP, TCP_KEEPINTVL, 5);
@@ -154,6 +147,12 @@ int ConnectAt(const addrinfo& address, int64_t deadline_ns) {
 }
 
 }  // namespace
+
+void BoundBuffers(int fd) {
+  if (!IsWithinThisHost(fd)) return;
+  SetOption(fd, SOL_SOCKET, SO_SNDBUF, kHostBufferBytes);
+  SetOption(fd, SOL_SOCKET, SO_RCVBUF, kHostBufferBytes);
+}
 
 bool IsLoopback(const std::string& host) {
   in_addr four = {};

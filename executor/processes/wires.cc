@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "executor/engine/lost_process.h"
+#include "executor/processes/sockets.h"
 #include "schedlang/base/clock.h"
 #include "schedlang/base/status.h"
 #include "schedlang/base/threads.h"
@@ -100,6 +101,7 @@ absl::Status Wires::ConnectPeers() {
     return all;
   };
   const auto open = [this](int process, int fd) {
+    BoundBuffers(fd);
     const Lock lock(mutex_);
     connections_[process].Open(fd);
   };
