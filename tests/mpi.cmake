@@ -1,6 +1,6 @@
 # Processes of mpirun over Open MPI, where it is installed; the header is only compared with ours.
 stringline_test(mpi_test
-  SOURCES mpi/mpi_header_test.cc mpi/mpi_test.cc executor/group_contract.cc
+  SOURCES mpi/mpi_header_test.cc mpi/mpi_test.cc executor/group_contract.cc executor/random_calls.cc
   LIBRARIES stringline_mpi)
 set_target_properties(mpi_test PROPERTIES UNITY_BUILD OFF)
 add_dependencies(mpi_test stringline)

@@ -1,7 +1,7 @@
 # Ranks as processes: their identities, and their exchanges over TCP. No GPU is needed.
 stringline_test(processes_test
   FULL StrangersLong.*
-  SOURCES nccl/frames_test.cc nccl/identity_test.cc nccl/process_group_test.cc nccl/proof_test.cc nccl/strangers.cc nccl/strangers_test.cc nccl/tcp_world_test.cc nccl/tree_world_test.cc nccl/wires_test.cc nccl/world_processes.cc executor/group_contract.cc
+  SOURCES nccl/frames_test.cc nccl/identity_test.cc nccl/process_group_test.cc nccl/proof_test.cc nccl/strangers.cc nccl/strangers_test.cc nccl/tcp_world_test.cc nccl/tree_world_test.cc nccl/unasked_test.cc nccl/wires_test.cc nccl/world_processes.cc executor/group_contract.cc executor/random_calls.cc
   LIBRARIES stringline_processes stringline_check_rows)
 
 # The same with groups on NCCL, beside stand-ins for NCCL and for CUDA's runtime.

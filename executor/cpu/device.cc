@@ -134,6 +134,7 @@ absl::Status CpuDevice::Synchronize() {
       KeepTime(lock);
       continue;
     }
+    if (LookOutside(lock)) continue;
     caller_sleeps_ = true;
     caller_wakes_.wait(lock, [this] { return Quiet() || NobodyKeepsTime() || MayRun(); });
     caller_sleeps_ = false;
@@ -163,6 +164,7 @@ void CpuDevice::MakeRunnable(int index) {
     return;
   }
   runnable_.Add(index);
+  if (lookout_.looks && runnable_.count() == 1) return;  // the thread that looks comes to it
   // The carrier itself does not come to it.
   if (slices_.WorthAnotherThread() || (carries_ && runners_ == 0)) WakeOne();
 }
@@ -461,7 +463,31 @@ void CpuDevice::GoOn(StreamId id) {
   --away_;
   ++stream.next;
   MakeRunnable(id.value);
-  if (runners_ == 0) WakeOne();
+  if (runners_ == 0 && !lookout_.looks) WakeOne();
+}
+
+void CpuDevice::LookAt(Lookout* lookout) {
+  Lock lock(mutex_);
+  lookout_.at = lookout;
+  while (lookout_.looks) {
+    lock.unlock();
+    std::this_thread::yield();
+    lock.lock();
+  }
+}
+
+bool CpuDevice::LookOutside(Lock& lock) {
+  Lookout* const at = lookout_.at;
+  if (at == nullptr || lookout_.looks || away_ == 0 || stopping_) return false;
+  lookout_.looks = true;
+  lock.unlock();
+  const int64_t since_ns = stringline::NowNs();
+  while (runnable_.count() == 0 && !failed_.load(std::memory_order_relaxed)) {
+    if (!at->LookOut(since_ns)) break;
+  }
+  lock.lock();
+  lookout_.looks = false;
+  return MayRun() || Quiet() || NobodyKeepsTime();
 }
 
 void CpuDevice::Fail(absl::Status status) {
@@ -494,6 +520,7 @@ void CpuDevice::WorkerLoop(void (*prepare_thread)()) {
       KeepTime(lock);
       continue;
     }
+    if (LookOutside(lock)) continue;
     ++sleeping_workers_;
     workers_wake_.wait(lock, [this] { return stopping_ || NobodyKeepsTime() || MayRun(); });
     --sleeping_workers_;

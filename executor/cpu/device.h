@@ -67,6 +67,16 @@ struct Outside {
   const void* link = nullptr;
 };
 
+// Looks for outside events on behalf of idle threads, which would be slower to wake than to keep.
+class Lookout {
+ public:
+  virtual ~Lookout() = default;
+  // A thread of the device has been idle since `since_ns`, while streams wait for the outside.
+  // Looks once, and ends what has come. False: the thread may as well sleep. Called by one thread
+  // at a time, without a lock.
+  virtual bool LookOut(int64_t since_ns) = 0;
+};
+
 class CpuDevice final : public Device {
  public:
   // A single thread runs work: the caller of Synchronize.
@@ -123,6 +133,9 @@ class CpuDevice final : public Device {
   // From any thread: resumes the stream; ends the device in an error.
   void GoOn(StreamId stream);
   void Fail(absl::Status status);
+  // From now on idle threads look there before they sleep; null: nowhere. No thread looks at the
+  // one before any more when it returns.
+  void LookAt(Lookout* lookout);
   // The stream is idle for `duration_ns`, counted from the moment when it reaches this op. `times`
   // may be null.
   void Hold(StreamId stream, int64_t duration_ns, WorkTimes* times = nullptr) {
@@ -157,6 +170,9 @@ class CpuDevice final : public Device {
   void RunRunnable(Lock& lock);
   void RunStream(int index, Lock& lock);
   bool MayRun() const;
+  // Looks outside if streams wait for it and no other thread looks. The lock is held on entry and
+  // on return. True: something may have changed.
+  bool LookOutside(Lock& lock);
   // Each runs the op at the head of a running stream, without the lock. False: the stream has left
   // the running state, and the lock is held.
   bool RunWait(int index, Lock& lock);
@@ -194,6 +210,10 @@ class CpuDevice final : public Device {
   int active_ = 0;          // streams running or runnable
   int runners_ = 0;         // threads in RunRunnable
   int away_ = 0;            // streams that wait for the outside
+  struct {
+    Lookout* at = nullptr;
+    bool looks = false;  // a thread is there
+  } lookout_;
   RecentSlices slices_;
   Timers timers_;
   std::condition_variable timekeeper_wakes_;

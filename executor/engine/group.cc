@@ -167,7 +167,8 @@ int64_t MostBytesOnTheWay(absl::Span<const Call* const> met) {
 }
 
 absl::Status MatchCalls(const Call& one, const Call& other) {
-  const bool messages = IsPointToPoint(one.kind) && one.kind != other.kind;
+  const bool messages =
+      IsPointToPoint(one.kind) && IsPointToPoint(other.kind) && one.kind != other.kind;
   const bool same = messages || (one.kind == other.kind &&
                                  (one.kind != CallKind::kBroadcast || one.peer == other.peer));
   const bool pieces =

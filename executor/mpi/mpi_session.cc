@@ -1,6 +1,7 @@
 #include "executor/mpi/mpi_session.h"
 
 #include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <future>
 #include <thread>
@@ -17,6 +18,11 @@ namespace stringline::mpi {
 namespace {
 
 constexpr int64_t kFinalizeMs = 10'000;
+// Shorter messages between processes of a host go through shared memory at once, where longer ones
+// are agreed upon first. Open MPI's own default is 4096.
+constexpr char kEagerBytes[] = "20480";
+constexpr const char* kEagerNames[] = {"OMPI_MCA_btl_vader_eager_limit",  // of Open MPI 4
+                                       "OMPI_MCA_btl_sm_eager_limit"};    // of Open MPI 5
 
 // Runs `work`, which may never end, on a thread of its own. DeadlineExceeded: the thread goes on.
 absl::Status RunWithin(int64_t most_ms, std::function<absl::Status()> work) {
@@ -39,6 +45,7 @@ absl::StatusOr<std::shared_ptr<Session>> Session::Open(int64_t most_ms) {
   int used = 0;
   SL_RETURN_IF_ERROR(library.StatusOf(library.Initialized(&used), "Initialized"));
   if (used != 0) return absl::FailedPreconditionError("MPI was in use in this process before");
+  for (const char* const name : kEagerNames) (void)setenv(name, kEagerBytes, /*replace=*/0);
   std::shared_ptr<Session> session(new Session(library));
   const absl::Status begun = RunWithin(most_ms, [library]() -> absl::Status {
     int threads = 0;

@@ -2,6 +2,8 @@
 // taken as needed for what is sent.
 #include "executor/mpi/mpi_wires.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -16,10 +18,19 @@
 namespace stringline {
 namespace {
 
-enum Tag : int { kFrameTag = 1, kBytesTag };
+// Tags of frames, and of bytes: as many of these may be under way between two processes.
+constexpr int kFrameTag = 1, kFirstBytesTag = 2, kBytesTags = 1 << 20;
 
 constexpr int64_t kLookNs = 100'000'000;  // between two looks at deadlines
 constexpr int64_t kGoodbyeNs = 2'000'000'000;
+// An idle thread looks at least so often and for so long, and yields the processor to others after
+// the first looks. Where many processes share the processors, it yields to those it waits for.
+constexpr int kIdleLooks = 100;
+constexpr int64_t kIdleLookNs = 50'000;
+constexpr int kGreedyLooks = 20;
+// The thread of the wires stays away for so long from one that looks, and need not be woken from
+// such a sleep.
+constexpr int64_t kShortSleepNs = 200'000;
 constexpr int64_t kHeaderBytes = sizeof(WireHeader);
 
 absl::Status ShareNames(World* world, ProcessNames* names) {
@@ -43,6 +54,7 @@ absl::Status ShareNames(World* world, ProcessNames* names) {
 }  // namespace
 
 MpiWires::~MpiWires() {
+  device_->LookAt(nullptr);
   Stop();
   const Lock lock(mutex_);
   LeaveRest();
@@ -56,9 +68,9 @@ absl::Status MpiWires::Open() {
   const Lock lock(mutex_);
   comm_ = *comm;
   const auto processes = static_cast<size_t>(names_.processes());
-  requests_.assign(2 * processes, session_->library().no_request);
-  sending_of_.assign(2 * processes, -1);
-  to_come_.assign(processes, 0);
+  requests_.assign(processes, session_->library().no_request);
+  moving_of_.assign(processes, -1);
+  tags_.assign(processes, 0);
   slots_.resize(processes);
   failure_.SetDeciders(DecidersOf(names_));
   return absl::OkStatus();
@@ -99,36 +111,40 @@ void MpiWires::Listen(int process) {
   (void)Succeeded(result, "Irecv");
 }
 
-int MpiWires::NewSending() {
+int MpiWires::NewMoving() {
   if (free_.empty()) {
-    free_.push_back(static_cast<int>(sendings_.size()));
-    sendings_.emplace_back().slot = Slot(new char[kSlotBytes]);
+    free_.push_back(static_cast<int>(movings_.size()));
+    movings_.emplace_back().slot = Slot(new char[kSlotBytes]);
   }
-  const int sending = free_.back();
+  const int moving = free_.back();
   free_.pop_back();
-  return sending;
+  return moving;
 }
 
-mpi::Request* MpiWires::NewRequest(int sending) {
-  const auto sends = sending_of_.begin() + 2 * names_.processes();
-  const auto place = std::find(sends, sending_of_.end(), -1);
-  const auto index = static_cast<size_t>(place - sending_of_.begin());
-  if (place == sending_of_.end()) {
-    sending_of_.push_back(-1);
+mpi::Request* MpiWires::NewRequest(int moving) {
+  const auto all = moving_of_.begin() + names_.processes();
+  const auto place = std::find(all, moving_of_.end(), -1);
+  const auto index = static_cast<size_t>(place - moving_of_.begin());
+  if (place == moving_of_.end()) {
+    moving_of_.push_back(-1);
     requests_.push_back(session_->library().no_request);
   }
-  sending_of_[index] = sending;
-  ++sendings_[sending].left;
+  moving_of_[index] = moving;
+  ++movings_[moving].left;
   return &requests_[index];
 }
 
+// A header with a tag wants its bytes to be a message of their own.
 void MpiWires::Carry(int process, Outgoing frame) {
   if (session_->broken()) return;
-  const WireHeader& header = frame.header;
-  const int sending = NewSending();
-  Sending& of = sendings_[sending];
+  WireHeader& header = frame.header;
+  const int moving = NewMoving();
+  Moving& of = movings_[moving];
+  of.from = -1;
   const char* bytes = frame.text.empty() ? frame.bytes : frame.text.data();
-  const int64_t behind = header.length <= kMostInline ? header.length : 0;
+  const bool far = header.tag != 0 || header.length > kMostInline;
+  if (far) header.tag = kFirstBytesTag + (tags_[process] = (tags_[process] + 1) % kBytesTags);
+  const int64_t behind = far ? 0 : header.length;
   std::memcpy(of.slot.get(), &header, kHeaderBytes);
   if (behind > 0) std::memcpy(of.slot.get() + kHeaderBytes, bytes, static_cast<size_t>(behind));
   int result = mpi::kSuccess;
@@ -136,8 +152,8 @@ void MpiWires::Carry(int process, Outgoing frame) {
     const mpi::Session::Lock lock = session_->Take();
     const mpi::Session& mpi = *session_;
     result = mpi->Isend(of.slot.get(), static_cast<int>(kHeaderBytes + behind), mpi->byte, process,
-                        kFrameTag, comm_, NewRequest(sending));
-    if (behind < header.length) {
+                        kFrameTag, comm_, NewRequest(moving));
+    if (far) {
       of.waiting = std::exchange(frame.waiting, -1);
       of.text = std::move(frame.text);
       if (!of.text.empty()) bytes = of.text.data();
@@ -146,23 +162,48 @@ void MpiWires::Carry(int process, Outgoing frame) {
          sent += mpi::kMostBytes) {
       const auto part = static_cast<int>(std::min(mpi::kMostBytes, header.length - sent));
       result =
-          mpi->Isend(bytes + sent, part, mpi->byte, process, kBytesTag, comm_, NewRequest(sending));
+          mpi->Isend(bytes + sent, part, mpi->byte, process, header.tag, comm_, NewRequest(moving));
     }
   }
   pauses_.Restart();
-  if (sleeps_) poll_.wake()->Wake();
+  if (sleeps_until_ns_ > NowNs() + kShortSleepNs) poll_.wake()->Wake();
   if (!Succeeded(result, "Isend")) return;
   if (frame.waiting >= 0) waits_.Done(frame.waiting);
 }
 
-void MpiWires::EndSend(int request) {
-  const int sending = std::exchange(sending_of_[request], -1);
-  Sending& of = sendings_[sending];
+void MpiWires::TakeBytes(int process, const WireHeader& header, void* target) {
+  if (session_->broken()) return;
+  const int moving = NewMoving();
+  Moving& of = movings_[moving];
+  of.from = process;
+  of.header = header;
+  if (target == nullptr) of.text.resize(static_cast<size_t>(header.length));
+  char* const to = target == nullptr ? of.text.data() : static_cast<char*>(target);
+  const mpi::Session& mpi = *session_;
+  int result = mpi::kSuccess;
+  {
+    const mpi::Session::Lock lock = session_->Take();
+    for (int64_t at = 0; at < header.length && result == mpi::kSuccess; at += mpi::kMostBytes) {
+      const auto part = static_cast<int>(std::min(mpi::kMostBytes, header.length - at));
+      result = mpi->Irecv(to + at, part, mpi->byte, process, header.tag, comm_, NewRequest(moving));
+    }
+  }
+  (void)Succeeded(result, "Irecv");
+}
+
+void MpiWires::EndMoving(int request) {
+  const int moving = std::exchange(moving_of_[request], -1);
+  Moving& of = movings_[moving];
   if (--of.left > 0) return;
   of.text.clear();
-  const int waiting = std::exchange(of.waiting, -1);
-  free_.push_back(sending);
+  const int waiting = std::exchange(of.waiting, -1), from = of.from;
+  const WireHeader header = of.header;
+  free_.push_back(moving);
   if (waiting >= 0) waits_.Done(waiting);
+  if (from < 0 || !reads()) return;
+  const bool data = header.kind == WireFrame::kData || header.kind == WireFrame::kUnasked;
+  if (data) return NoticeIf(lanes_.Took(header));
+  EndFrameOf(from);
 }
 
 // True if something has come, or was sent.
@@ -183,16 +224,13 @@ bool MpiWires::Look() {
 }
 
 void MpiWires::Ended(int request, const mpi::Status& status) {
-  const int processes = names_.processes();
-  if (request >= 2 * processes) return EndSend(request);
+  if (request >= names_.processes()) return EndMoving(request);
   if (!reads()) return;  // the run has failed: nothing is taken any more
-  if (request < processes) return TakeFrame(request, static_cast<int64_t>(status.received));
-  const int process = request - processes;
-  to_come_[process] -= std::min(to_come_[process], mpi::kMostBytes);
-  if (to_come_[process] > 0) return TakeBytes(process);
-  EndTaking(process);
+  TakeFrame(request, static_cast<int64_t>(status.received));
 }
 
+// Data with a tag are taken when their receiver has come; of other frames, the next is taken when
+// all bytes of the one before have come.
 void MpiWires::TakeFrame(int process, int64_t bytes) {
   WireConnection& connection = connections_[process];
   WireHeader header;
@@ -200,8 +238,7 @@ void MpiWires::TakeFrame(int process, int64_t bytes) {
   if (whole) std::memcpy(&header, slots_[process].get(), kHeaderBytes);
   connection.SetHeader(header);
   const int64_t behind = bytes - kHeaderBytes;
-  if (!whole || !BeginFrame(&connection) ||
-      behind != (header.length <= kMostInline ? header.length : 0)) {
+  if (!whole || !BeginFrame(&connection) || behind != (header.tag == 0 ? header.length : 0)) {
     connection.Close();
     return failure_.NoticeLost(process, connection.left(), stopping_,
                                "it sent something else than a message");
@@ -210,26 +247,12 @@ void MpiWires::TakeFrame(int process, int64_t bytes) {
     std::memcpy(connection.target(), slots_[process].get() + kHeaderBytes,
                 static_cast<size_t>(behind));
   }
-  to_come_[process] = header.length - behind;
-  if (to_come_[process] > 0) return TakeBytes(process);
-  EndTaking(process);
+  const bool data = header.kind == WireFrame::kData || header.kind == WireFrame::kUnasked;
+  if (header.tag != 0 && !data) return TakeBytes(process, header, connection.target());
+  EndFrameOf(process);
 }
 
-void MpiWires::TakeBytes(int process) {
-  const WireConnection& connection = connections_[process];
-  const int64_t left = to_come_[process];
-  char* const to = connection.target() + (connection.header().length - left);
-  const mpi::Session& mpi = *session_;
-  int result = mpi::kSuccess;
-  {
-    const mpi::Session::Lock lock = session_->Take();
-    result = mpi->Irecv(to, static_cast<int>(std::min(mpi::kMostBytes, left)), mpi->byte, process,
-                        kBytesTag, comm_, &requests_[names_.processes() + process]);
-  }
-  (void)Succeeded(result, "Irecv");
-}
-
-void MpiWires::EndTaking(int process) {
+void MpiWires::EndFrameOf(int process) {
   WireConnection& connection = connections_[process];
   EndFrame(&connection);
   if (!connection.left()) return Listen(process);
@@ -239,8 +262,8 @@ void MpiWires::EndTaking(int process) {
 bool MpiWires::Leaves() {
   if (!stopping_) return false;
   if (goodbye_ns_ == 0) goodbye_ns_ = NowNs() + kGoodbyeNs;
-  const auto sends = sending_of_.begin() + 2 * names_.processes();
-  const bool sent = std::all_of(sends, sending_of_.end(), [](int sending) { return sending < 0; });
+  const auto all = moving_of_.begin() + names_.processes();
+  const bool sent = std::all_of(all, moving_of_.end(), [](int moving) { return moving < 0; });
   return sent || session_->broken() || NowNs() > goodbye_ns_;
 }
 
@@ -263,8 +286,22 @@ void MpiWires::LeaveRest() {
   if (!session_->broken()) return;
   // The library may still read and write here.
   for (Slot& slot : slots_) (void)slot.release();
-  auto* const kept = new std::deque<Sending>(std::move(sendings_));
+  auto* const kept = new std::deque<Moving>(std::move(movings_));
   (void)kept;
+}
+
+bool MpiWires::LookOut(int64_t since_ns) {
+  bool came = false;
+  {
+    const Lock lock = Take();
+    came = Look();
+    if (came) pauses_.Restart();
+    idle_.look_ns = NowNs();
+    if (std::exchange(idle_.since_ns, since_ns) != since_ns) idle_.looks = 0;
+    ++idle_.looks;
+  }
+  if (!came && idle_.looks > kGreedyLooks) (void)sched_yield();
+  return idle_.looks < kIdleLooks || idle_.look_ns < since_ns + kIdleLookNs;
 }
 
 void MpiWires::Loop() {
@@ -274,17 +311,18 @@ void MpiWires::Loop() {
     int64_t sleep_ns = 0;
     {
       const Lock lock = Take();
-      sleeps_ = false;
+      sleeps_until_ns_ = 0;
       if (Look()) pauses_.Restart();
       const int64_t due_ns = waits_.EndHolds(), now_ns = NowNs();
       if (now_ns > looked_ns + kLookNs) {
         looked_ns = now_ns;
-        failure_.CheckDeadlines();
+        CheckDeadlines();
       }
       if (Leaves()) return;
       sleep_ns = pauses_.NextNs();
+      if (now_ns < idle_.look_ns + kShortSleepNs) sleep_ns = std::max(sleep_ns, kShortSleepNs);
       if (due_ns != 0) sleep_ns = std::clamp<int64_t>(due_ns - now_ns, 0, sleep_ns);
-      sleeps_ = sleep_ns > 0;
+      if (sleep_ns > 0) sleeps_until_ns_ = now_ns + sleep_ns;
     }
     if (sleep_ns == 0) {
       pauses_.Pause(0);

@@ -14,6 +14,9 @@ namespace stringline {
 namespace {
 
 constexpr int64_t kFloat = sizeof(float);
+// An all-reduce of which a member receives at most so many bytes is added up by each member
+// itself: one exchange instead of two.
+constexpr int64_t kMostAtOnce = 1 << 16;
 
 const char* At(const void* buffer, int64_t offset) {
   return buffer == nullptr ? nullptr : static_cast<const char*>(buffer) + offset;
@@ -71,10 +74,6 @@ void ProcessGroup::Enqueue(int member, StreamId stream, const Call* call) {
       SL_CHECK(call->peer >= 0 && call->peer < members_) << call->peer;
       return device_->Await(stream, &own->message, call);
     case CallKind::kAllReduce:
-      MakeRoom(own, *call);
-      device_->Await(stream, &own->exchange, call);
-      device_->Launch(stream, {Sum, own, 0});
-      return device_->Await(stream, &own->gather, call);
     case CallKind::kReduceScatter:
       MakeRoom(own, *call);
       device_->Await(stream, &own->exchange, call);
@@ -175,7 +174,7 @@ void ProcessGroup::BeginExchange(const void* link, StreamId stream, const void* 
   member.sends.clear();
   member.receives.clear();
   const CallKind kind = member.call->kind;
-  if (IsSliced(*member.call)) {
+  if (group.IsSliced(*member.call)) {
     group.ListSlices(&member);
   } else if (kind == CallKind::kAllToAllCounted) {
     const absl::Status status = group.ListRows(&member);
@@ -184,10 +183,12 @@ void ProcessGroup::BeginExchange(const void* link, StreamId stream, const void* 
     group.List(&member);
   }
   const bool sums = kind == CallKind::kAllReduce || kind == CallKind::kReduceScatter;
-  group.wires_->Start(group.number_,
-                      {stream, kind == CallKind::kAllReduce ? 0 : group.HeldNs(member),
-                       sums ? nullptr : member.call->ended_ns},
-                      member.sends, member.receives);
+  group.wires_->Start(
+      group.number_,
+      {stream,
+       kind == CallKind::kAllReduce && group.IsSliced(*member.call) ? 0 : group.HeldNs(member),
+       sums ? nullptr : member.call->ended_ns},
+      member.sends, member.receives);
 }
 
 void ProcessGroup::BeginGather(const void* link, StreamId stream, const void* /*end*/) {
@@ -221,13 +222,13 @@ void ProcessGroup::MakeRoom(Member* member, const Call& call) const {
 }
 
 // True if each member sums a slice for all receivers.
-bool ProcessGroup::IsSliced(const Call& call) {
-  return call.kind == CallKind::kAllReduce ||
+bool ProcessGroup::IsSliced(const Call& call) const {
+  return (call.kind == CallKind::kAllReduce && (members_ - 1) * call.bytes > kMostAtOnce) ||
          (call.kind == CallKind::kReduceScatter && call.pieces != nullptr);
 }
 
 bool ProcessGroup::HandsOn(const Call& call) const {
-  return call.kind == CallKind::kAllReduce || (IsSliced(call) && HowManyGet(call, members_) > 1);
+  return IsSliced(call) && HowManyGet(call, members_) > 1;
 }
 
 // Adds the message to the other member and the message from it.
@@ -235,6 +236,7 @@ void ProcessGroup::Add(Member* member, int other, const void* source, int64_t se
                        int64_t received) const {
   member->sends.push_back({member->member, other, source, nullptr, sent, member->call});
   member->receives.push_back({other, member->member, nullptr, target, received, member->call});
+  member->sends.back().mutual = member->receives.back().mutual = true;
 }
 
 // The same with a message of any size up to `room`; the member's own is copied.
@@ -270,11 +272,12 @@ void ProcessGroup::List(Member* member) const {
   }
   const bool gathers = call.kind == CallKind::kAllGather;
   if (call.pieces != nullptr) return ListPieces(member);
-  // A gather, or a sum of each member's piece.
+  // A gather, or a sum of each member's piece, or of all that the members have.
+  const bool whole = gathers || call.kind == CallKind::kAllReduce;
   void* const to = gathers || call.to == nullptr ? call.to : member->summands.data();
   if (gathers) keep(call.from, At(to, own * b));
   for (int m = 0; m < members_; ++m) {
-    if (m != own) Add(member, m, At(call.from, gathers ? 0 : m * b), b, At(to, m * b), b);
+    if (m != own) Add(member, m, At(call.from, whole ? 0 : m * b), b, At(to, m * b), b);
   }
 }
 
@@ -346,11 +349,12 @@ void ProcessGroup::Sum(const void* self, int64_t /*argument*/, NativeStream /*st
   const ProcessGroup& group = *member.group;
   const Call& call = *member.call;
   const int own = member.member;
-  const SumSlice slice = IsSliced(call) ? group.SliceFor(call, own)
-                                        : SumSlice{own * call.bytes, (own + 1) * call.bytes};
+  const bool sliced = group.IsSliced(call);
+  const int64_t begin = call.kind == CallKind::kAllReduce ? 0 : own * call.bytes;
+  const SumSlice slice = sliced ? group.SliceFor(call, own) : SumSlice{begin, begin + call.bytes};
   const int64_t count = slice.bytes() / kFloat;
   if (call.from != nullptr && call.to != nullptr) {
-    const int64_t place = IsSliced(call) ? PlaceInSum(call, own, slice.begin) : 0;
+    const int64_t place = sliced ? PlaceInSum(call, own, slice.begin) : 0;
     const auto* const from = reinterpret_cast<const float*>(At(call.from, slice.begin));
     auto* const to = reinterpret_cast<float*>(At(call.to, place));
     std::vector<const float*>& of = member.of;

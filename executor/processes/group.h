@@ -1,9 +1,9 @@
 // Groups of ranks that live in several processes, on CPUs. A process may hold several of them.
 //
 // Every collective is messages: each piece goes from its owner to its receiver, and of counted rows
-// one of each array. Sums are an
-// all-to-all of slices, a sum in the order of the members, and an all-gather of the sums, so their
-// bits are those of cpu/threads_group.
+// one of each array. Sums are an all-to-all of slices, a sum in the order of the members, and an
+// all-gather of the sums, so their bits are those of cpu/threads_group. Small all-reduces are an
+// all-gather, and the same sum in each member.
 #pragma once
 
 #include <deque>
@@ -59,7 +59,7 @@ class ProcessGroup final : public Group {
            int64_t received) const;
   void AddUpTo(Member* member, int other, const void* source, int64_t sent, void* target,
                int64_t room) const;
-  static bool IsSliced(const Call& call);
+  bool IsSliced(const Call& call) const;
   void MakeRoom(Member* member, const Call& call) const;
   // True if the sum of a slice goes to other members too.
   bool HandsOn(const Call& call) const;

@@ -2,6 +2,7 @@
 // nothing is allocated once the pool has been as full as it gets.
 #pragma once
 
+#include <cstddef>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,8 @@ class PooledQueues {
     bool empty() const { return first < 0; }
   };
 
+  // Room for so many elements of all queues.
+  void MakeRoom(size_t elements) { nodes_.reserve(elements); }
   // Returns the place of the element, which stays the same until Pop.
   int Push(Queue* queue, T value) {
     int place = free_;

@@ -97,6 +97,8 @@ bool IsWithinThisHost(int fd) {
   return !number.empty() && (IsLoopback(number) || number == NumberOf(at, own_size));
 }
 
+constexpr int kHostBufferBytes = 1 << 18;
+
 // Options of all connections: send promptly, and notice a lost host. Connections within a host are
 // lost with it, and their probes are not sent: those of many processes, at the same moment, are
 // more than the loopback holds, which drops some, and after a few of these the connection ends.
@@ -145,6 +147,12 @@ int ConnectAt(const addrinfo& address, int64_t deadline_ns) {
 }
 
 }  // namespace
+
+void BoundBuffers(int fd) {
+  if (!IsWithinThisHost(fd)) return;
+  SetOption(fd, SOL_SOCKET, SO_SNDBUF, kHostBufferBytes);
+  SetOption(fd, SOL_SOCKET, SO_RCVBUF, kHostBufferBytes);
+}
 
 bool IsLoopback(const std::string& host) {
   in_addr four = {};

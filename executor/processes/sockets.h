@@ -32,6 +32,10 @@ struct Connected {
   bool refused = false;  // by a host that has no listener there
 };
 Connected TryConnect(const std::string& host, int port, int64_t deadline_ns);
+// Bounds the bytes under way on a connection within this host. The system's own buffers grow to
+// many megabytes there: those of many connections are more than a cache holds, and where processors
+// are shared, large messages take twice as long.
+void BoundBuffers(int fd);
 // "[::1]:29500".
 std::string AddressText(const std::string& host, int port);
 std::string HostName();

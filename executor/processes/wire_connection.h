@@ -34,6 +34,9 @@ class FrameCarrier {
   virtual ~FrameCarrier() = default;
   // Sends a frame, whose header is complete; WireWaits::Done as by a socket.
   virtual void Carry(int process, Outgoing frame) = 0;
+  // Takes the bytes of a frame with a tag, which are then reported to WireLanes::Took. They are
+  // dropped if `target` is null.
+  virtual void TakeBytes(int process, const WireHeader& header, void* target) = 0;
 };
 
 class WireConnection {
@@ -53,6 +56,7 @@ class WireConnection {
     opened_ = true;
   }
   bool open() const { return fd_ >= 0 || carrier_ != nullptr; }
+  FrameCarrier* carrier() const { return carrier_; }
   void Close();
   // True from Open on.
   bool opened() const { return opened_; }

@@ -16,7 +16,8 @@ inline constexpr int64_t kMostWireText = 1 << 16;
 enum class WireFrame : uint8_t {
   kReady = 1,  // a receiver can take a message
   kData,       // the message
-  kDiffers,    // the sender's call does not match the receiver's
+  kUnasked,    // a message of a collective, sent before its receiver was known to be ready
+  kDiffers,    // the call of `from` does not match that of `to`
   kNoticed,    // a failure, for the process that decides
   kFail,       // the failure of the run
   kAsk,        // for the receiver's waits, messages and states
@@ -33,8 +34,13 @@ struct WireHeader {
   int32_t peer = 0;              // of the call
   int64_t bytes = 0, index = 0;  // of the call; `index` of a failure: its code
   uint64_t shape = 0;            // ShapeOfRows of the call
-  int64_t room = 0;              // of kReady: the bytes that the receiver takes; -1: nothing moves
+  // Of kReady the bytes that the receiver takes, of kUnasked those that the sender has; -1: nothing
+  // moves.
+  int64_t room = 0;
+  int64_t turn = 0;  // of kReady: the number of receives before it on the lane
   int64_t length = 0;
+  // Over MPI: the bytes are a message of their own with this tag; 0: they are behind the header.
+  int32_t tag = 0;
   // Of kNoticed: `peer` is the process that died, `from` the one whose connection to it closed, and
   // `to` a process that is late, or -1. Of kAsk: `peer` is a process that seems dead, and `from`
   // the process for which another asks, or -1; kAnswer gives `from` and `index` back, and in `peer`

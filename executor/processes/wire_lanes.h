@@ -3,12 +3,17 @@
 // receivers of other processes that are ready. The k-th send of a lane meets the k-th receive;
 // whatever completes a message ends it at once.
 //
-// Ends that wait are also in one list, the oldest first: which is late, and what waits, is found
-// without a look at lanes on which nothing does.
+// In a collective every member sends to every other and cannot end before all have come. So a small
+// message of a collective is sent unasked, with a header that describes the call, and one that
+// comes before its receiver is kept: at most kMostEarly on a lane, since its sender cannot go on to
+// another call. A receiver that has waited for long reports itself as ready all the same: then a
+// sender whose call differs says so. Where something carries frames that leaves bytes with
+// their sender until they are taken (MPI), messages of collectives go unasked whatever their size.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,23 +24,11 @@
 #include "executor/processes/pooled_queues.h"
 #include "executor/processes/process_names.h"
 #include "executor/processes/wire_connection.h"
+#include "executor/processes/wire_ends.h"
 #include "executor/processes/wire_frames.h"
 #include "executor/processes/wire_waits.h"
 
 namespace stringline {
-
-// A member's message to another.
-struct Transfer {
-  int from = 0, to = 0;  // members
-  const void* source = nullptr;
-  void* target = nullptr;
-  int64_t bytes = 0;
-  const Call* call = nullptr;
-  bool at_most = false;  // the receiver has room for `bytes`, and takes fewer too
-
-  // True if its receiver takes a message of so many bytes.
-  bool Takes(int64_t sent) const { return at_most ? sent <= bytes : sent == bytes; }
-};
 
 class WireLanes {
  public:
@@ -53,11 +46,16 @@ class WireLanes {
   absl::Status PostSend(int group, const Transfer& send, int waiting);
   absl::Status PostReceive(int group, const Transfer& receive, int waiting);
 
-  // Frames of other processes: kReady, kData, and kDiffers with the sender's name for its call.
-  // False: the frame is none that may come now from this process. *target: the destination of
-  // kData.
-  bool MayCome(int process, const WireHeader& header, void** target) const;
+  // Frames of other processes: kReady, kData, kUnasked, and kDiffers with the sender's name for its
+  // call. False: the frame is none that may come now from this process. *target: the destination
+  // of its bytes; null: the text for Come, or they are taken later.
+  bool MayCome(int process, const WireHeader& header, void** target);
   absl::Status Come(const WireHeader& header, const std::string& text);
+  // The bytes of a frame with a tag are there (FrameCarrier::TakeBytes).
+  absl::Status Took(const WireHeader& header);
+  // Reports receivers as ready that have waited for a while for an unasked message; to be called
+  // now and then.
+  void AskLate();
 
   // An end of this process that waits: its rank, and the rank for which it waits.
   struct WaitingEnd {
@@ -68,16 +66,16 @@ class WireLanes {
   // visit(WaitingEnd) for the first of every lane and side, in the order of their coming.
   template <typename Visit>
   void ForWaitingEnds(Visit visit) const {
-    for (int at = oldest_; at >= 0; at = ends_.at(at).newer) {
+    for (int at = ends_.oldest(); at >= 0; at = ends_.at(at).newer) {
       ++looked_;
       if (ends_.at(at).first) visit(Waiting(ends_.at(at)));
     }
   }
   // The one of these that waits longest.
   std::optional<WaitingEnd> Oldest() const {
-    if (oldest_ < 0) return std::nullopt;
+    if (ends_.oldest() < 0) return std::nullopt;
     ++looked_;
-    return Waiting(ends_.at(oldest_));
+    return Waiting(ends_.at(ends_.oldest()));
   }
   // The number of ends that these two have looked at since the beginning.
   int64_t looked() const { return looked_; }
@@ -91,25 +89,31 @@ class WireLanes {
   void ForgetEnded() { ended_.assign(ended_.size(), {.rank = -1}); }
 
  private:
-  struct End {
-    Transfer transfer;
-    int group = 0;
-    bool sends = false;
-    int waiting = -1;
-    int64_t since_ns = 0;
-    bool first = false;          // of its lane and side
-    int older = -1, newer = -1;  // places in ends_
-  };
-  using Ends = PooledQueues<End>;
+  static constexpr int kMostEarly = 1 + kMostRowArrays;  // counts, and rows of each array
   using Readies = PooledQueues<WireHeader>;
+  // A message that came while its receiver had not, or while the one before was being taken.
+  struct Early {
+    WireHeader header;
+    int slot = -1;      // of its bytes; -1: none
+    std::string bytes;  // if they are in no slot
+  };
   struct Lane {
-    Ends::Queue sends, receives;
+    WireEnds::Queue sends, receives;
     Readies::Queue ready;  // receivers of other processes
+    PooledQueues<Early>::Queue early;
+    int64_t done = 0;                     // sends that have left, or receives that have ended
+    int64_t posted = 0;                   // receives
+    int64_t came = 0;                     // messages of another process
+    int slot = -1;                        // of the message under way
+    uint8_t slots = 0;                    // in use, by bit
+    bool direct = false, taking = false;  // the message under way, of the first receive
   };
   struct Members {
     std::vector<int> ranks;   // empty: none is in this process
     std::vector<int> seats;   // by member: its number among those in this process; -1: elsewhere
     std::vector<Lane> lanes;  // of each of these to all members, then from all members elsewhere
+    int64_t slot_bytes = 0;
+    std::unique_ptr<char[]> slots;  // kMostEarly for each lane from a member
   };
 
   Lane& LaneOf(int group, int from, int to) {
@@ -122,16 +126,22 @@ class WireLanes {
     const int seat = members.seats[from];
     return seat >= 0 ? 2 * n * seat + to : 2 * n * members.seats[to] + n + from;
   }
-  WaitingEnd Waiting(const End& end) const {
+  WaitingEnd Waiting(const WireEnd& end) const {
     const std::vector<int>& ranks = groups_[end.group].ranks;
     const int from = ranks[end.transfer.from], to = ranks[end.transfer.to];
     return {end.sends ? from : to, end.sends ? to : from, end.since_ns, end.transfer.call};
   }
-  void Append(Ends::Queue* queue, End end);
-  void Take(Ends::Queue* queue);
   WireConnection& ConnectionOf(int group, int member);
+  char* SlotOf(const WireHeader& header, int slot);
+  bool IsUnasked(int group, const Transfer& transfer, int other);
+  void Report(int group, WireEnd* receive);
   absl::Status MeetHere(int group, Lane& lane);
+  absl::Status SendOn(int group, Lane& lane);
+  void SendUnasked(int group, Lane& lane);
   absl::Status MeetReady(int group, Lane& lane);
+  absl::Status MeetEarly(int group, Lane& lane);
+  void EndReceive(int group, Lane& lane);
+  void TellDiffers(int group, int own, int other, const Call& call);
   void NoteEnded(int group, const Transfer& transfer);
   absl::Status CountsDiffer(int group, const Transfer& send, int64_t room) const;
 
@@ -139,9 +149,10 @@ class WireLanes {
   std::deque<WireConnection>* const connections_;
   WireWaits* const waits_;
   std::deque<Members> groups_;
-  Ends ends_;
+  WireEnds ends_;
   Readies readies_;
-  int oldest_ = -1, newest_ = -1;  // places in ends_
+  PooledQueues<Early> early_;
+  int64_t asked_ns_ = 0;  // the last AskLate
   mutable int64_t looked_ = 0;
   std::vector<Ended> ended_;
 };

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "executor/engine/lost_process.h"
+#include "executor/processes/sockets.h"
 #include "schedlang/base/clock.h"
 #include "schedlang/base/status.h"
 #include "schedlang/base/threads.h"
@@ -100,6 +101,7 @@ absl::Status Wires::ConnectPeers() {
     return all;
   };
   const auto open = [this](int process, int fd) {
+    BoundBuffers(fd);
     const Lock lock(mutex_);
     connections_[process].Open(fd);
   };
@@ -145,8 +147,14 @@ void Wires::Start(int group, const WireWaits::Onward& onward, absl::Span<const T
   if (failure_.settled()) return device_->Fail(failure_.status());
   // One more than the messages, so that nothing ends before everything is posted.
   const int waiting = waits_.Add(onward, static_cast<int>(sends.size() + receives.size()) + 1);
+  // Messages that go unasked are awaited elsewhere.
+  const bool first = !sends.empty() && sends[0].mutual;
+  const auto send_all = [&] {
+    for (const Transfer& send : sends) NoticeIf(lanes_.PostSend(group, send, waiting));
+  };
+  if (first) send_all();
   for (const Transfer& receive : receives) NoticeIf(lanes_.PostReceive(group, receive, waiting));
-  for (const Transfer& send : sends) NoticeIf(lanes_.PostSend(group, send, waiting));
+  if (!first) send_all();
   waits_.Done(waiting);
 }
 
@@ -223,7 +231,10 @@ bool Wires::BeginFrame(WireConnection* from) {
       void* target = nullptr;
       if (!lanes_.MayCome(from->process(), header, &target)) return false;
       from->SetTarget(target);
-      if (header.kind != WireFrame::kDiffers) return true;
+      // Bytes with a tag come by themselves, where something carries them.
+      if (header.tag != 0 && from->carrier() == nullptr) return false;
+      const bool kept = target == nullptr && header.length > 0 && header.tag == 0;
+      if (!kept && header.kind != WireFrame::kDiffers) return true;
     }
   }
   if (header.length > kMostWireText) return false;
@@ -235,6 +246,7 @@ void Wires::EndFrame(WireConnection* from) {
   switch (from->header().kind) {
     case WireFrame::kReady:
     case WireFrame::kData:
+    case WireFrame::kUnasked:
     case WireFrame::kDiffers:
       return NoticeIf(lanes_.Come(from->header(), from->text()));
     case WireFrame::kBye:
@@ -254,6 +266,11 @@ void Wires::Read(WireConnection* connection) {
   if (why.empty()) return;
   connection->Close();
   failure_.NoticeLost(connection->process(), connection->left(), stopping_, why);
+}
+
+void Wires::CheckDeadlines() {
+  failure_.CheckDeadlines();
+  if (!failure_.settled()) lanes_.AskLate();
 }
 
 void Wires::Loop() {
@@ -284,7 +301,7 @@ void Wires::Loop() {
       if ((events & EPOLLOUT) != 0) connection.Write();
       if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) Read(&connection);
     }
-    failure_.CheckDeadlines();
+    CheckDeadlines();
   }
 }
 

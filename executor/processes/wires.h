@@ -4,7 +4,8 @@
 // A message moves when both ends have come to it. The receiving process reports its member as
 // ready; the sending process answers with the bytes, straight out of the sender's memory into the
 // receiver's. So nothing is buffered, and a plan with a possible deadlock on NCCL hangs here as
-// well, until the deadline. Ends in one process meet without a connection.
+// well, until the deadline. Small messages of a collective go unasked, since it ends for nobody
+// before all have come (wire_lanes.h). Ends in one process meet without a connection.
 //
 // The k-th send from one member to another meets the k-th receive; ends that differ are an error
 // that names both. A connection that closes without a word is a process that died. The first
@@ -98,6 +99,7 @@ class Wires : protected WireReader {
   bool BeginFrame(WireConnection* from) override;
   void EndFrame(WireConnection* from) override;
   void Read(WireConnection* connection);
+  void CheckDeadlines();
   // Hands a new wish on to all but the process from which it came, or -1.
   bool HandOnWish(int64_t number, int from);
   void NoticeIf(const absl::Status& status) {

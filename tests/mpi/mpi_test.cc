@@ -26,6 +26,7 @@
 #include "gtest/gtest.h"
 #include "schedlang/base/clock.h"
 #include "tests/executor/group_contract.h"
+#include "tests/executor/random_calls.h"
 #include "tests/nccl/status_text.h"
 
 namespace stringline {
@@ -118,6 +119,9 @@ TEST(MpiBody, DISABLED_Contract) {
       contract.check([&] { return NewMachine(world->get(), threads, {}); }, (*world)->ranks(),
                      seed);
     }
+    SCOPED_TRACE(absl::StrCat("random calls, seed ", seed));
+    RandomCallsEqualTheReference([&] { return NewMachine(world->get(), threads, {}); },
+                                 (*world)->ranks(), seed);
   }
   Say(world->get(), testing::Test::HasFailure() ? "failed" : "kept");
 }
@@ -225,8 +229,9 @@ TEST(MpiBody, DISABLED_Trouble) {
       absl::StrCat("\n", kSaid, first ? 0 : 1, ": ", StatusText(world.status()), "\n").c_str());
 }
 
-// Process 1 does something else first, and all others wait for it.
-void WaitForTheSecond(const std::function<void()>& instead) {
+// Process 1 does something else first, and all others wait for it in a message, or in a sum of so
+// many floats.
+void WaitForTheSecond(const std::function<void()>& instead, int64_t floats = 0) {
   const auto world = JoinHere();
   ASSERT_TRUE(world.ok()) << world.status();
   WireSettings settings;
@@ -234,7 +239,8 @@ void WaitForTheSecond(const std::function<void()>& instead) {
   GroupMembers members(NewMachine(world->get(), 1, settings), 3);
   const int own = (*world)->process();
   Call call = CallOf(own == 1 ? CallKind::kSend : CallKind::kRecv, 4, 7, own == 1 ? 0 : 1);
-  call.from = call.to = members.Memory<float>(1);
+  if (floats > 0) call = CallOf(CallKind::kAllReduce, 4 * floats, 7);
+  call.from = call.to = members.Memory<float>(floats + 1);
   ASSERT_TRUE((*world)->Exchange("").ok());
   if (own == 1) instead();
   members.Enqueue(own, call);
@@ -245,6 +251,12 @@ void WaitForTheSecond(const std::function<void()>& instead) {
 
 TEST(MpiBody, DISABLED_Stopped) {
   WaitForTheSecond([] { (void)raise(SIGSTOP); });
+}
+TEST(MpiBody, DISABLED_StoppedInASmallSum) {
+  WaitForTheSecond([] { (void)raise(SIGSTOP); }, 1);
+}
+TEST(MpiBody, DISABLED_StoppedInALargeSum) {
+  WaitForTheSecond([] { (void)raise(SIGSTOP); }, 1'000'000);
 }
 TEST(MpiBody, DISABLED_Killed) {
   WaitForTheSecond([] { (void)raise(SIGKILL); });
@@ -310,11 +322,13 @@ TEST_F(Mpi, TroubleOfOneIsToldToAll) {
 }
 
 TEST_F(Mpi, WhoStopsIsNamed) {
-  const Ended ended = RunBody(3, 3, "Stopped");
-  for (const int p : {0, 2}) {
-    EXPECT_TRUE(
-        absl::StartsWith(ended.said[p], "lost: DEADLINE_EXCEEDED: rank 1 here does not answer"))
-        << ended.output;
+  for (const char* const body : {"Stopped", "StoppedInASmallSum", "StoppedInALargeSum"}) {
+    const Ended ended = RunBody(3, 3, body);
+    for (const int p : {0, 2}) {
+      EXPECT_TRUE(
+          absl::StartsWith(ended.said[p], "lost: DEADLINE_EXCEEDED: rank 1 here does not answer"))
+          << body << ended.output;
+    }
   }
 }
 

@@ -361,7 +361,7 @@ TEST(WireLanes, FramesOfOtherProcessesAreRefused) {
 }
 
 // A thousand processes of a host would probe their idle connections at the same moments.
-TEST(Sockets, ConnectionsWithinAHostAreNotProbed) {
+TEST(Sockets, ConnectionsWithinAHostAreNotProbedAndMayBeBounded) {
   const std::vector<int> listeners = *ListenOn("127.0.0.1", 0);
   const int one = *ConnectTo("127.0.0.1", PortOf(listeners[0]), NowNs() + 10'000'000'000);
   int other = -1;
@@ -371,6 +371,12 @@ TEST(Sockets, ConnectionsWithinAHostAreNotProbed) {
     socklen_t size = sizeof(probed);
     EXPECT_EQ(getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &probed, &size), 0);
     EXPECT_EQ(probed, 0);
+    BoundBuffers(fd);
+    for (const int buffer : {SO_SNDBUF, SO_RCVBUF}) {
+      int bytes = -1;
+      EXPECT_EQ(getsockopt(fd, SOL_SOCKET, buffer, &bytes, &size), 0);
+      EXPECT_LE(bytes, 1 << 19);  // the system doubles what is set
+    }
     (void)close(fd);
   }
   (void)close(listeners[0]);

@@ -1,10 +1,11 @@
 // Collectives between processes, measured in one process of several: over TCP, over MPI, and those
 // of MPI itself. transport_bench.py starts it and makes a table of what it prints.
 //
-//   transport_bench tcp PORT       with RANK and WORLD_SIZE in the environment
-//   transport_bench mpi|theirs     under mpirun
+//   transport_bench tcp MOST PORT       with RANK and WORLD_SIZE in the environment
+//   transport_bench mpi|theirs MOST     under mpirun
 //
-// Prints "OPERATION BYTES SECONDS" for each: the mean time of a call, of calls one after the other.
+// Prints "OPERATION BYTES SECONDS" for each size up to MOST: the time of a call, of calls one after
+// the other; the median of several batches of calls.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -32,8 +33,9 @@ namespace {
 constexpr int64_t kSizes[] = {1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26};
 constexpr int64_t kLargest = 1 << 26;
 constexpr int64_t kRowBytes = 64;
-constexpr int64_t kBytesOfAll = int64_t{1} << 27;  // that the calls of a measurement move
-constexpr int kMostCalls = 300;
+constexpr int64_t kBytesOfBatch = int64_t{1} << 24;  // that its calls move
+constexpr int kMostCalls = 40;
+constexpr int kBatches = 7;
 
 enum class Operation { kAllReduce, kReduceScatter, kAllToAll };
 constexpr std::pair<const char*, Operation> kOperations[] = {
@@ -49,30 +51,37 @@ int64_t NumberOf(const char* name) {
 }
 
 absl::Status Usage() {
-  return absl::InvalidArgumentError("transport_bench tcp PORT | mpi | theirs");
+  return absl::InvalidArgumentError("transport_bench tcp MOST PORT | mpi MOST | theirs MOST");
 }
 
 // A call of an operation that moves so many bytes of each process; buffers hold kLargest.
 using CallIt = std::function<absl::Status(Operation, int64_t bytes)>;
 
-absl::Status Measure(World* world, const CallIt& call_it) {
+absl::Status Measure(World* world, int64_t most_bytes, const CallIt& call_it) {
   for (const auto& [name, operation] : kOperations) {
     for (const int64_t bytes : kSizes) {
-      const int calls = static_cast<int>(std::clamp<int64_t>(kBytesOfAll / bytes, 2, kMostCalls));
+      if (bytes > most_bytes) break;
+      const int calls = static_cast<int>(std::clamp<int64_t>(kBytesOfBatch / bytes, 1, kMostCalls));
       SL_RETURN_IF_ERROR(call_it(operation, bytes));
       SL_RETURN_IF_ERROR(world->Exchange("").status());
       SL_RETURN_IF_ERROR(call_it(operation, bytes));  // all have come
-      const int64_t begin_ns = NowNs();
-      for (int i = 0; i < calls; ++i) SL_RETURN_IF_ERROR(call_it(operation, bytes));
-      const double seconds = static_cast<double>(NowNs() - begin_ns) / 1e9 / calls;
-      if (world->process() == 0) std::printf("%s %ld %.9f\n", name, long{bytes}, seconds);
+      std::vector<double> seconds;
+      for (int batch = 0; batch < kBatches; ++batch) {
+        const int64_t begin_ns = NowNs();
+        for (int i = 0; i < calls; ++i) SL_RETURN_IF_ERROR(call_it(operation, bytes));
+        seconds.push_back(static_cast<double>(NowNs() - begin_ns) / 1e9 / calls);
+      }
+      std::sort(seconds.begin(), seconds.end());
+      if (world->process() == 0) {
+        std::printf("%s %ld %.9f\n", name, long{bytes}, seconds[kBatches / 2]);
+      }
     }
   }
   return absl::OkStatus();
 }
 
 // Our groups.
-absl::Status MeasureGroups(World* world, CpuDevice* device, Groups* groups) {
+absl::Status MeasureGroups(World* world, int64_t most_bytes, CpuDevice* device, Groups* groups) {
   const int own = world->process(), members = world->processes();
   std::vector<int> ranks(members);
   std::iota(ranks.begin(), ranks.end(), 0);
@@ -82,7 +91,7 @@ absl::Status MeasureGroups(World* world, CpuDevice* device, Groups* groups) {
   std::vector<float> from(kLargest / sizeof(float), 1), to(from.size());
   std::vector<int32_t> counts(members);
   RowCounts rows = {counts.data(), counts.data(), 1, kLargest / kRowBytes};
-  return Measure(world, [&](Operation operation, int64_t bytes) {
+  return Measure(world, most_bytes, [&](Operation operation, int64_t bytes) {
     Call call;
     call.from = from.data();
     call.to = to.data();
@@ -107,11 +116,11 @@ absl::Status MeasureGroups(World* world, CpuDevice* device, Groups* groups) {
 }
 
 // MPI's own collectives, whose sums may be in any order.
-absl::Status MeasureTheirs(MpiWorld* world) {
+absl::Status MeasureTheirs(MpiWorld* world, int64_t most_bytes) {
   const mpi::Session& mpi = *world->session();
   const int members = world->processes();
   std::vector<float> from(kLargest / sizeof(float), 1), to(from.size());
-  return Measure(world, [&](Operation operation, int64_t bytes) {
+  return Measure(world, most_bytes, [&](Operation operation, int64_t bytes) {
     const auto all = static_cast<int>(bytes / sizeof(float)), piece = all / members;
     switch (operation) {
       case Operation::kAllReduce:
@@ -131,28 +140,29 @@ absl::Status MeasureTheirs(MpiWorld* world) {
 }
 
 absl::Status Main(int argc, char** argv) {
-  if (argc < 2) return Usage();
+  int64_t most_bytes = 0;
+  if (argc < 3 || !absl::SimpleAtoi(argv[2], &most_bytes)) return Usage();
   const std::string transport = argv[1];
   SL_ASSIGN_OR_RETURN(const auto device, CpuDevice::Make(1));
   TcpWorldSettings settings;
   if (transport == "tcp") {
-    if (argc != 3 || !absl::SimpleAtoi(argv[2], &settings.identity.port)) return Usage();
+    if (argc != 4 || !absl::SimpleAtoi(argv[3], &settings.identity.port)) return Usage();
     settings.identity.host = "127.0.0.1";
     settings.identity.process = static_cast<int>(NumberOf("RANK"));
     settings.identity.processes = static_cast<int>(NumberOf("WORLD_SIZE"));
     SL_ASSIGN_OR_RETURN(const auto world, TcpWorld::Join(settings));
     ProcessGroups groups(device.get(), world.get(), {});
-    return MeasureGroups(world.get(), device.get(), &groups);
+    return MeasureGroups(world.get(), most_bytes, device.get(), &groups);
   }
-  if (argc != 2 || (transport != "mpi" && transport != "theirs")) return Usage();
+  if (argc != 3 || (transport != "mpi" && transport != "theirs")) return Usage();
   settings.identity.source = "mpirun";
   settings.identity.process = static_cast<int>(NumberOf("OMPI_COMM_WORLD_RANK"));
   settings.identity.processes = static_cast<int>(NumberOf("OMPI_COMM_WORLD_SIZE"));
   SL_ASSIGN_OR_RETURN(const auto world, MpiWorld::Join(settings));
-  if (transport == "theirs") return MeasureTheirs(world.get());
+  if (transport == "theirs") return MeasureTheirs(world.get(), most_bytes);
   ProcessGroups groups(device.get(), std::make_unique<MpiWires>(device.get(), world.get(),
                                                                 WireSettings(), world->session()));
-  return MeasureGroups(world.get(), device.get(), &groups);
+  return MeasureGroups(world.get(), most_bytes, device.get(), &groups);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Collectives between processes: over TCP, over MPI, of gloo, and of MPI itself, in one table.
 
-    tools/microbench/transport_bench.py [--rounds 5] [--processes 2,4] [--torch PYTHON]
+    tools/microbench/transport_bench.py [--rounds 5] [--processes 2,4] [--most BYTES] [--torch PYTHON]
 
 Every program measures each operation and size in so many processes of this host; the programs take
 turns, and the table has the median of the rounds. Without --torch there is no gloo. Ours add up in
@@ -19,11 +19,12 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BENCH = os.path.join(ROOT, "build/release/transport_bench")
 LIMIT_S = 300
 SIZES = [1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26]
-BYTES_OF_ALL = 1 << 27  # as in transport_bench.cc
-MOST_CALLS = 300
+BYTES_OF_BATCH = 1 << 24  # as in transport_bench.cc
+MOST_CALLS = 40
+BATCHES = 7
 
 
-def gloo_process():
+def gloo_process(most):
     """Measures gloo in one process of several; run by torch's Python."""
     import time
 
@@ -42,18 +43,23 @@ def gloo_process():
     }
     for name, operation in operations.items():
         for size in SIZES:
-            calls = min(max(BYTES_OF_ALL // size, 2), MOST_CALLS)
+            if size > most:
+                break
+            calls = min(max(BYTES_OF_BATCH // size, 1), MOST_CALLS)
             try:
                 operation(size // 4)
             except RuntimeError:
                 break  # this gloo does not have it
             dist.barrier()
             operation(size // 4)
-            begin = time.perf_counter()
-            for _ in range(calls):
-                operation(size // 4)
+            seconds = []
+            for _ in range(BATCHES):
+                begin = time.perf_counter()
+                for _ in range(calls):
+                    operation(size // 4)
+                seconds.append((time.perf_counter() - begin) / calls)
             if dist.get_rank() == 0:
-                print(name, size, (time.perf_counter() - begin) / calls, flush=True)
+                print(name, size, statistics.median(seconds), flush=True)
     dist.destroy_process_group()
 
 
@@ -82,10 +88,12 @@ def by_hand(command, processes):
     return outputs[0]
 
 
-def by_mpirun(kind, processes):
+def by_mpirun(kind, most, processes):
     environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    if kind == "theirs":  # the default, which the session would change
+        environment["OMPI_MCA_btl_vader_eager_limit"] = "4096"
     return subprocess.run(
-        ["mpirun", "--oversubscribe", "-n", str(processes), BENCH, kind],
+        ["mpirun", "--oversubscribe", "-n", str(processes), BENCH, kind, str(most)],
         env=environment,
         stdout=subprocess.PIPE,
         text=True,
@@ -106,17 +114,21 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--processes", default="2,4")
+    parser.add_argument("--most", type=int, default=SIZES[-1], help="the largest size in bytes")
     parser.add_argument("--torch", help="a Python with torch")
     parser.add_argument("--gloo-process", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.gloo_process:
-        return gloo_process()
+        return gloo_process(given.most)
     for processes in map(int, given.processes.split(",")):
-        programs = {"tcp": lambda n: by_hand([BENCH, "tcp", "PORT"], n), "mpi": lambda n: by_mpirun("mpi", n)}
+        programs = {
+            "tcp": lambda n: by_hand([BENCH, "tcp", str(given.most), "PORT"], n),
+            "mpi": lambda n: by_mpirun("mpi", given.most, n),
+        }
         if given.torch:
-            script = [given.torch, os.path.abspath(__file__), "--gloo-process"]
+            script = [given.torch, os.path.abspath(__file__), "--gloo-process", "--most", str(given.most)]
             programs["gloo"] = lambda n, script=script: by_hand(script, n)
-        programs["MPI's own"] = lambda n: by_mpirun("theirs", n)
+        programs["MPI's own"] = lambda n: by_mpirun("theirs", given.most, n)
         times = {}
         for round_ in range(given.rounds):
             for name in programs:
@@ -128,7 +140,7 @@ def main():
         print(f"| | bytes | {' | '.join(programs)} | mpi to gloo | mpi to MPI's own |")
         print("|---" * (len(programs) + 4) + "|")
         for operation in ("all-reduce", "reduce-scatter", "all-to-all"):
-            for size in SIZES:
+            for size in (size for size in SIZES if size <= given.most):
                 medians = {
                     name: statistics.median(times[operation, size, name])
                     for name in programs
