@@ -95,7 +95,7 @@ absl::Status TreeWorld::Unreadable() {
 // Packed texts one behind the other are the packed texts of a block, in its order.
 absl::StatusOr<std::string> TreeWorld::MeetWith(absl::string_view mine, bool to_all) {
   return Meet(
-      [mine](std::vector<std::string> parts) -> std::optional<std::string> {
+      [mine](absl::Span<const std::string> parts) -> std::optional<std::string> {
         std::string all = Pack({std::string(mine)});
         for (const std::string& part : parts) all += part;
         return all;
@@ -111,7 +111,7 @@ int64_t TreeWorld::BytesOfSum(const TreePlace& place, int64_t numbers) {
 absl::Status TreeWorld::Sum(absl::Span<uint64_t> numbers) {
   if (processes_ == 1) return absl::OkStatus();
   const size_t bytes = numbers.size() * sizeof(uint64_t);
-  const auto add = [&](std::vector<std::string> parts) -> std::optional<std::string> {
+  const auto add = [&](absl::Span<const std::string> parts) -> std::optional<std::string> {
     for (const std::string& part : parts) {
       if (part.size() != bytes) return std::nullopt;
       NumberReader theirs(part);
@@ -233,9 +233,12 @@ bool TreeWorld::FirstAnswers(int64_t most_ms) {
 void TreeWorld::Handle(int peer, FrameKind kind, std::string bytes) {
   if (peer == 0) times_.first_heard_ns = NowNs();
   const bool waits = meeting_.under_way();
-  if (kind == FrameKind::kGive && meeting_.Give(peer, std::move(bytes))) return;
-  if (kind == FrameKind::kAll && meeting_.TellResult(peer, std::move(bytes))) return;
-  if (kind == FrameKind::kWaiting) {
+  bool expected = true;
+  if (kind == FrameKind::kGive) {
+    expected = meeting_.Give(peer, std::move(bytes));
+  } else if (kind == FrameKind::kAll) {
+    expected = meeting_.TellResult(peer, std::move(bytes));
+  } else if (kind == FrameKind::kWaiting) {
     if (waits) WaitAnew();
     if (first()) Send(peer, FrameKind::kWaiting, "");
   } else if (kind == FrameKind::kAwaited) {
@@ -258,9 +261,11 @@ void TreeWorld::Handle(int peer, FrameKind kind, std::string bytes) {
     left_.insert(peer);
     if (peer == 0) (void)absl::SimpleAtoi(bytes, &first_completed_);
   } else {
-    SetFailure(
-        absl::InternalError(absl::StrCat(NameOfProcess(peer), " says what it should not now")));
+    expected = false;
   }
+  if (expected) return;
+  SetFailure(
+      absl::InternalError(absl::StrCat(NameOfProcess(peer), " says what it should not now")));
 }
 
 void TreeWorld::Lost(int peer, const std::string& why) {

@@ -91,7 +91,8 @@ class TreeWorld : public World {
  private:
   // Makes one text of this process's part and its children's, in this order; nothing if these
   // cannot be read.
-  using Joining = absl::FunctionRef<std::optional<std::string>(std::vector<std::string> parts)>;
+  using Joining =
+      absl::FunctionRef<std::optional<std::string>(absl::Span<const std::string> parts)>;
 
   // The joined text of all in process 0; elsewhere what came from above: the same, or "" unless
   // `to_all`.
