@@ -3,6 +3,7 @@
 #include "executor/processes/return_door.h"
 
 #include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>

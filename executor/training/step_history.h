@@ -13,7 +13,7 @@ struct StepHistory {
   std::vector<double> grad_norms;   // before clipping
   std::vector<double> learning_rates;
   std::map<int64_t, double> validations_nats;  // by the step behind which it was evaluated
-  int64_t dropped = 0;  // slots dropped by full experts, over all steps
+  int64_t dropped = 0;                         // slots dropped by full experts, over all steps
   friend bool operator==(const StepHistory&, const StepHistory&) = default;
 };
 

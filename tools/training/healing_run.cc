@@ -64,14 +64,15 @@ class ChangingRun {
     heals.change = [&](int64_t step, World* world) -> absl::Status {
       absl::StatusOr<HealedPlace> place =
           Grow(start_, healing_, door_ ? &*door_ : nullptr, {identity.healed, step}, world);
-      if (place.ok()) next = *std::move(place);
-      return place.status();
+      if (!place.ok()) return place.status();
+      next = *std::move(place);
+      return absl::OkStatus();
     };
     const absl::StatusOr<std::optional<int>> ended = part_.train(now_, identity, heals);
     if (!ended.ok()) return GoOnWithout(ended.status());
     if (!ended->has_value()) return GoOn(*next);
     if (door_) door_->Close();
-    return **ended;
+    return *ended;
   }
 
   std::optional<int> GoOnWithout(const absl::Status& lost) {
