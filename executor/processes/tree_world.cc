@@ -263,9 +263,8 @@ void TreeWorld::Handle(int peer, FrameKind kind, std::string bytes) {
   } else {
     expected = false;
   }
-  if (expected) return;
-  SetFailure(
-      absl::InternalError(absl::StrCat(NameOfProcess(peer), " says what it should not now")));
+  if (!expected)
+    SetFailure(absl::InternalError(NameOfProcess(peer) + " says what it should not now"));
 }
 
 void TreeWorld::Lost(int peer, const std::string& why) {

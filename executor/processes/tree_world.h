@@ -84,7 +84,6 @@ class TreeWorld : public World {
   const std::set<int>& left() const { return left_; }
   void SetHost(int process, const std::string& host) { hosts_[process] = host; }
   void SetWaitMs(int64_t ms) { wait_ms_ = ms; }
-  int64_t wait_ms() const { return wait_ms_; }
   // The contents of this process's goodbye: the meetings that it has been in.
   std::string Goodbye() const;
 
