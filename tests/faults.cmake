@@ -24,3 +24,9 @@ add_test(NAME faults_judge
     ${CMAKE_CURRENT_BINARY_DIR}/faults --csv ${CMAKE_CURRENT_BINARY_DIR}/faults.csv
     --page ${CMAKE_CURRENT_BINARY_DIR}/faults.md)
 set_tests_properties(faults_judge PROPERTIES LABELS full TIMEOUT 3600 RUN_SERIAL ON)
+
+# Two hosts in network namespaces, and the cable between them; 77: no namespaces can be made here.
+add_test(NAME two_hosts
+  COMMAND python3 ${CMAKE_CURRENT_SOURCE_DIR}/faults/two_hosts.py $<TARGET_FILE:stringline>
+    ${CMAKE_CURRENT_BINARY_DIR}/two_hosts)
+set_tests_properties(two_hosts PROPERTIES LABELS ci TIMEOUT 600 SKIP_RETURN_CODE 77)

@@ -179,7 +179,9 @@ absl::Status FindMaster(const Claim& claim, const IdentityFlags& flags,
     }
   }
   if (identity->host.empty()) {
-    if (claim.by != nullptr && claim.local_ranks == claim.ranks) {
+    const bool on_one_node =
+        claim.by == &kSrun && TextOf(environment, "SLURM_STEP_NUM_NODES") == "1";
+    if (on_one_node || (claim.by != nullptr && claim.local_ranks == claim.ranks)) {
       identity->host = "127.0.0.1";
     } else if (claim.by == &kSrun && environment("SLURM_STEP_NODELIST") != nullptr) {
       identity->host = FirstSlurmHost(TextOf(environment, "SLURM_STEP_NODELIST"));

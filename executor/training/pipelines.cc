@@ -41,7 +41,8 @@ absl::Status Pipelines::Place(const Pipelines* lender) {
   for (size_t c = 0; c < copies_.size(); ++c) {
     SL_ASSIGN_OR_RETURN(
         copies_[c].stages,
-        Stages::Place(job_->plan(), job_->programs(), job_->kernels(), job_->sharing(),
+        Stages::Place(job_->plan(), job_->programs(), job_->kernels(),
+                      job_->local().Of(static_cast<int>(c)), job_->sharing(),
                       lender == nullptr ? nullptr : lender->copies_[c].stages.get()));
   }
   return absl::OkStatus();

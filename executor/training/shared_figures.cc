@@ -32,6 +32,7 @@ absl::Status SharedFigures::ShareMemory() {
   PackedNumbers mine;
   for (const int rank : world->local()) {
     mine.Add(rank);
+    mine.Add(rank_bytes_[rank].planned);
     mine.Add(rank_bytes_[rank].allocated);
   }
   SL_ASSIGN_OR_RETURN(const std::vector<std::string> all, world->GiveToFirst(mine.bytes()));
@@ -40,7 +41,9 @@ absl::Status SharedFigures::ShareMemory() {
     std::vector<int> ranks;
     for (NumberReader numbers(told); !numbers.done();) {
       ranks.push_back(numbers.Take<int>());
-      rank_bytes_[ranks.back()].allocated = numbers.Take<int64_t>();
+      RankBytes& bytes = rank_bytes_[ranks.back()];
+      bytes.planned = numbers.Take<int64_t>();
+      bytes.allocated = numbers.Take<int64_t>();
     }
     processes_.emplace_back(job_->mesh(), job_->plan().ranks(), ranks);
   }

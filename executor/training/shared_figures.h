@@ -25,7 +25,7 @@ class SharedFigures {
   // The first exchange: every process's ranks and their bytes, and the difference of the clocks.
   static absl::StatusOr<std::unique_ptr<SharedFigures>> Make(const TrainingJob* job,
                                                              Pipelines* pipelines);
-  // All ranks, in the order of the coordinates; `allocated` of other processes' in process 0 only.
+  // All ranks, in the order of the coordinates; those of other processes in process 0 only.
   const std::vector<RankBytes>& rank_bytes() const { return rank_bytes_; }
 
   // Sums up the results of the plan's steps.

@@ -205,15 +205,14 @@ std::vector<StageSizes> Stages::Sizes() const {
   return sizes;
 }
 
-absl::StatusOr<std::unique_ptr<Stages>> Stages::Place(const Plan& lowered,
-                                                      absl::Span<const StageProgram> programs,
-                                                      Kernels* kernels, const StateSharing& sharing,
-                                                      const Stages* lender) {
+absl::StatusOr<std::unique_ptr<Stages>> Stages::Place(
+    const Plan& lowered, absl::Span<const StageProgram> programs, Kernels* kernels,
+    absl::Span<const RankId> ranks, const StateSharing& sharing, const Stages* lender) {
   SL_RETURN_IF_ERROR(CheckFit(lowered, programs));
   std::unique_ptr<Stages> stages(new Stages(lowered, programs, kernels, sharing, lender));
   SL_RETURN_IF_ERROR(stages->ready_.status());
   if (stages->params_.gathers()) SL_RETURN_IF_ERROR(CheckGathered(lowered, programs));
-  SL_RETURN_IF_ERROR(stages->memory_.Place(stages->Sizes()));
+  SL_RETURN_IF_ERROR(stages->memory_.Place(stages->Sizes(), ranks));
   return stages;
 }
 

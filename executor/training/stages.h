@@ -37,12 +37,13 @@ namespace stringline {
 class Stages final : public StageWork {
  public:
   // A program per stage of the plan, in the order of the model. Computes the place of every buffer
-  // without taking memory. All arguments outlive the object; the stages of an evaluation run with
-  // the parameters of `lender`. FailedPrecondition if an action would need sharded parameters that
-  // are not gathered.
+  // of these ranks, the only ones that Allocate can be asked for, without taking memory. All
+  // arguments outlive the object; the stages of an evaluation run with the parameters of `lender`.
+  // FailedPrecondition if an action would need sharded parameters that are not gathered.
   static absl::StatusOr<std::unique_ptr<Stages>> Place(const Plan& lowered,
                                                        absl::Span<const StageProgram> programs,
                                                        Kernels* kernels,
+                                                       absl::Span<const RankId> ranks,
                                                        const StateSharing& sharing = {},
                                                        const Stages* lender = nullptr);
   // The sizes that `Place` uses, by stage. `plan` need not be lowered.
@@ -51,7 +52,7 @@ class Stages final : public StageWork {
   // The memory that Allocate will take for these ranks, and the caller for the two moments:
   // `params` for parameters, gradients, moments and working copies; the rest for all else.
   NeededMemory needed(absl::Span<const RankId> ranks) const;
-  // The same by rank.
+  // The same by rank; `planned` of the ranks that have places.
   std::vector<RankBytes> rank_bytes() const;
   // Takes all memory of these ranks from `device`, for the copy of the pipeline with this seat.
   // Parameters get their first values from `seed`, experts' those of the seat's expert rank. Only

@@ -9,8 +9,8 @@
 
 namespace stringline {
 
-absl::Status StepMemory::Place(absl::Span<const StageSizes> sizes) {
-  SL_ASSIGN_OR_RETURN(memory_, PlanMemory(plan_, sizes));
+absl::Status StepMemory::Place(absl::Span<const StageSizes> sizes, absl::Span<const RankId> ranks) {
+  SL_ASSIGN_OR_RETURN(memory_, PlanMemoryOf(plan_, sizes, ranks));
   return absl::OkStatus();
 }
 

@@ -24,10 +24,10 @@ class StepMemory {
   // Keeps references to both.
   StepMemory(const Plan& lowered, const ReadyPrograms& ready) : plan_(lowered), ready_(ready) {}
 
-  // Places all values, by the sizes of stages and edges; takes no memory.
-  absl::Status Place(absl::Span<const StageSizes> sizes);
+  // Places the values of these ranks, by the sizes of stages and edges; takes no memory.
+  absl::Status Place(absl::Span<const StageSizes> sizes, absl::Span<const RankId> ranks);
   const MemoryPlan& places() const { return memory_; }
-  // Takes the memory of these ranks; addresses exist from then on.
+  // Takes the memory of the same ranks; addresses exist from then on.
   absl::Status Allocate(absl::Span<const RankId> ranks, RankAllocator* allocator);
 
   // The bytes of a value with all its chunks, by its entry (StageGraph::entries).

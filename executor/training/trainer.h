@@ -160,10 +160,10 @@ class Trainer {
   const Wiring& links() const { return job_->links(); }
   const Mesh& mesh() const { return job_->mesh(); }
   absl::Span<const StageProgram> programs() const { return job_->programs(); }
-  // The same for each coordinate.
+  // Places of the values of coordinate 0's ranks in this process.
   const MemoryPlan& memory() const { return pipelines_->stages(0).memory(); }
-  // All ranks: those of coordinate 0, then those of coordinate 1, and so on. With evaluations. What
-  // ranks of other processes have allocated only process 0 knows.
+  // All ranks: those of coordinate 0, then those of coordinate 1, and so on. With evaluations. The
+  // bytes of other processes' ranks only process 0 knows.
   std::vector<RankBytes> rank_bytes() const;
   // Brings the times of the last step of all ranks to process 0; others know those of their own
   // ranks. All processes call it, between steps. Errors as World::Exchange.

@@ -41,12 +41,14 @@ struct Placed {
 
 class Planner {
  public:
-  // `memory` has what ranks hold beside their blocks; `most` as for PlanMemory.
+  // `memory` has what ranks hold beside their blocks; `most` as for PlanMemory; `places_rank`, by
+  // rank: whether its values are placed.
   Planner(const Plan& plan, absl::Span<const StageSizes> stages, Sharing sharing,
-          absl::Span<const int64_t> most, MemoryPlan memory)
+          absl::Span<const int64_t> most, std::vector<bool> places_rank, MemoryPlan memory)
       : plan_(plan),
         stages_(stages),
         most_(most),
+        places_rank_(std::move(places_rank)),
         memory_(std::move(memory)),
         group_of_(plan.actions.size(), 0) {
     const size_t microbatches = static_cast<size_t>(plan.graph.entries()) * plan.microbatches;
@@ -241,6 +243,7 @@ class Planner {
   }
 
   void PlaceValue(const Key& key, const Clock& birth, Moment death, bool back = false) {
+    if (!places_rank_[key.rank.value]) return;
     const StageValue value = key.value;
     const int64_t bytes = AlignUp(stages_[key.entry.value].of_microbatch[value] *
                                   SlicesIn(plan_, key.microbatch, value));
@@ -263,6 +266,7 @@ class Planner {
   // A D may begin when its F has ended.
   void PlaceOnHost(const Action& offload, Clock birth, Moment death) {
     const size_t rank = static_cast<size_t>(plan_.stage(offload.stage).rank.value);
+    if (!places_rank_[rank]) return;
     birth[rank] = forward_[Index(offload.stage, offload.microbatch)];
     const size_t index = Index(offload.stage, offload.microbatch, StageValue::kHosted);
     const int64_t bytes = AlignUp(stages_[offload.stage.value].of_microbatch[StageValue::kHosted]);
@@ -353,6 +357,7 @@ class Planner {
   const Plan& plan_;
   absl::Span<const StageSizes> stages_;
   absl::Span<const int64_t> most_;
+  const std::vector<bool> places_rank_;
   MemoryPlan memory_;
   std::vector<Placed> placed_;      // by rule
   std::vector<LivesOfRank> lives_;  // by rank; empty: values are not packed again
@@ -520,6 +525,17 @@ void AddTheRest(const Plan& plan, absl::Span<const StageSizes> stages, MemoryPla
   }
 }
 
+absl::StatusOr<MemoryPlan> PlanRanks(const Plan& lowered, absl::Span<const StageSizes> stages,
+                                     Sharing sharing, absl::Span<const int64_t> most,
+                                     std::vector<bool> places_rank) {
+  SL_CHECK(stages.size() == static_cast<size_t>(lowered.graph.entries())) << stages.size();
+  MemoryPlan memory;
+  memory.ranks.resize(places_rank.size());
+  AddTheRest(lowered, stages, &memory);
+  if (lowered.window > 0) return RingPlanner(lowered, stages, std::move(memory)).Run();
+  return Planner(lowered, stages, sharing, most, std::move(places_rank), std::move(memory)).Walk();
+}
+
 }  // namespace
 
 size_t RankMemory::ArenaOf(ActionKind program, int twins) const {
@@ -548,12 +564,15 @@ int TwinsBefore(const Plan& plan, uint32_t action, ActionKind program) {
 
 absl::StatusOr<MemoryPlan> PlanMemory(const Plan& lowered, absl::Span<const StageSizes> stages,
                                       Sharing sharing, absl::Span<const int64_t> most) {
-  SL_CHECK(stages.size() == static_cast<size_t>(lowered.graph.entries())) << stages.size();
-  MemoryPlan memory;
-  memory.ranks.resize(static_cast<size_t>(lowered.ranks()));
-  AddTheRest(lowered, stages, &memory);
-  if (lowered.window > 0) return RingPlanner(lowered, stages, std::move(memory)).Run();
-  return Planner(lowered, stages, sharing, most, std::move(memory)).Walk();
+  return PlanRanks(lowered, stages, sharing, most,
+                   std::vector<bool>(static_cast<size_t>(lowered.ranks()), true));
+}
+
+absl::StatusOr<MemoryPlan> PlanMemoryOf(const Plan& lowered, absl::Span<const StageSizes> stages,
+                                        absl::Span<const RankId> ranks) {
+  std::vector<bool> places_rank(static_cast<size_t>(lowered.ranks()), false);
+  for (const RankId rank : ranks) places_rank[rank.value] = true;
+  return PlanRanks(lowered, stages, Sharing::kPacked, {}, std::move(places_rank));
 }
 
 absl::StatusOr<MemoryPlan> PlanMemoryBeyond(const Plan& lowered,

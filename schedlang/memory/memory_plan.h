@@ -98,4 +98,10 @@ absl::StatusOr<MemoryPlan> PlanMemoryBeyond(const Plan& lowered,
                                             absl::Span<const StageSizes> stages,
                                             absl::Span<const int64_t> most);
 
+// The values of these ranks, placed as PlanMemory places them; those of other ranks need not have
+// places, and the blocks of these ranks no bytes. A process of a long pipeline has few of the
+// ranks, and the values of all of them take most of the time and the memory of planning.
+absl::StatusOr<MemoryPlan> PlanMemoryOf(const Plan& lowered, absl::Span<const StageSizes> stages,
+                                        absl::Span<const RankId> ranks);
+
 }  // namespace stringline

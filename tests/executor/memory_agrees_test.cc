@@ -127,13 +127,11 @@ void CompareMemory(const Plan& plan, TinyFamily family, Recompute recompute, DTy
   EXPECT_TRUE(FitsInto(plan, sizes, most));
   EXPECT_FALSE(FitsInto(plan, sizes, most - 1));
 
-  auto stages = Stages::Place(plan, programs, CpuKernels());
+  const LocalRanks local(Mesh(), plan.ranks());
+  auto stages = Stages::Place(plan, programs, CpuKernels(), local.Of(0));
   ASSERT_TRUE(stages.ok()) << stages.status();
   Counted device;
-  ASSERT_TRUE(
-      (*stages)
-          ->Allocate(MeshSeat{}, /*seed=*/1, LocalRanks(Mesh(), plan.ranks()).Of(0), &device)
-          .ok());
+  ASSERT_TRUE((*stages)->Allocate(MeshSeat{}, /*seed=*/1, local.Of(0), &device).ok());
   int64_t moments = 0;  // the trainer's
   for (size_t s = 0; s < programs.size(); ++s) {
     moments += 2 * (*stages)->state(StageId(static_cast<int32_t>(s))).moment;

@@ -253,6 +253,47 @@ TEST(MemoryPlan, PackingLeavesHardlyAnyGaps) {
   EXPECT_LT(after, before / 4);
 }
 
+// The places of a value, by what the plan says: its entry's rank.
+std::vector<int64_t> OffsetsOn(const Plan& plan, const MemoryPlan& memory, RankId rank) {
+  std::vector<int64_t> offsets;
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    if (plan.stages[s].rank != rank) continue;
+    for (int m = 0; m < plan.microbatches; ++m) {
+      for (int v = 0; v < kBuiltInValues; ++v) {
+        offsets.push_back(memory.OffsetOf(StageId(static_cast<int32_t>(s)), MicrobatchId(m),
+                                          static_cast<StageValue>(v)));
+      }
+    }
+  }
+  return offsets;
+}
+
+// Ranks planned alone are planned as they are among all.
+TEST(MemoryPlan, SomeRanksArePlannedAsAmongAll) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  std::mt19937 sizes_of(seed);
+  for (int orders = 0; orders < 200;) {
+    const Plan plan = RandomPlan(random);
+    if (!Ends(plan)) continue;
+    ++orders;
+    const std::vector<StageSizes> sizes = RandomSizes(plan, sizes_of);
+    std::vector<RankId> some;
+    for (int r = 0; r < plan.ranks(); ++r) {
+      if (random() % 2 == 0) some.emplace_back(r);
+    }
+    const auto all = PlanMemory(plan, sizes), planned = PlanMemoryOf(plan, sizes, some);
+    ASSERT_TRUE(all.ok() && planned.ok());
+    for (const RankId rank : some) {
+      const RankMemory &one = planned->ranks[rank.value], &other = all->ranks[rank.value];
+      EXPECT_EQ(one.block, other.block) << Print(plan);
+      EXPECT_EQ(one.all(), other.all()) << Print(plan);
+      EXPECT_EQ(OffsetsOn(plan, *planned, rank), OffsetsOn(plan, *all, rank)) << Print(plan);
+    }
+  }
+}
+
 // No plan's block grows because bytes are shared among sizes.
 TEST(MemoryPlan, SharingAmongSizesNeverTakesMore) {
   const unsigned seed = std::random_device{}();

@@ -295,9 +295,10 @@ TEST(Train, TheLeastMemoryIsKnownBeforehand) {
     const auto least = LeastMemory(config.shape, 1);
     const auto programs = BuildStages(config, plan);
     ASSERT_TRUE(least.ok() && programs.ok());
-    const auto stages = Stages::Place(plan, *programs, CpuKernels());
+    const LocalRanks local(Mesh(), plan.ranks());
+    const auto stages = Stages::Place(plan, *programs, CpuKernels(), local.Of(0));
     ASSERT_TRUE(stages.ok()) << stages.status();
-    const NeededMemory needed = (*stages)->needed(LocalRanks(Mesh(), plan.ranks()).Of(0));
+    const NeededMemory needed = (*stages)->needed(local.Of(0));
     EXPECT_EQ(least->params, needed.params);
     EXPECT_GT(least->activations, 0);
     EXPECT_LE(least->activations, needed.activations);

@@ -96,6 +96,13 @@ TEST(Identity, AnAddressOfTheEnvironmentHelpsEveryLauncher) {
   EXPECT_EQ(Text(Find(With(kSrun, master))), "3/4 local 1 at head:5000 of 77.0# by srun");
 }
 
+// A step of one node needs no address that other nodes reach, and so no secret.
+TEST(Identity, AStepOfSlurmOnOneNodeStaysOnIt) {
+  EXPECT_EQ(Text(Find(With(kSrun, {{"SLURM_STEP_NUM_NODES", "1"}}))),
+            Text(Find(With(kSrun, {{"MASTER_ADDR", "127.0.0.1"}}))));
+  EXPECT_EQ(Find(With(kSrun, {{"SLURM_STEP_NUM_NODES", "2"}}))->host, Find(kSrun)->host);
+}
+
 TEST(Identity, PortsOfDifferentJobsDiffer) {
   EXPECT_NE(Find(kSrun)->port, Find(With(kSrun, {{"SLURM_JOB_ID", "78"}}))->port);
   for (int job = 0; job < 100; ++job) {
