@@ -290,8 +290,9 @@ void MpiWires::LeaveRest() {
   (void)kept;
 }
 
+// When an idle thread has looked for long enough, the thread of the wires goes on where it ends.
 bool MpiWires::LookOut(int64_t since_ns) {
-  bool came = false;
+  bool came = false, goes_on = false;
   {
     const Lock lock = Take();
     came = Look();
@@ -299,9 +300,15 @@ bool MpiWires::LookOut(int64_t since_ns) {
     idle_.look_ns = NowNs();
     if (std::exchange(idle_.since_ns, since_ns) != since_ns) idle_.looks = 0;
     ++idle_.looks;
+    goes_on = idle_.looks < kIdleLooks || idle_.look_ns < since_ns + kIdleLookNs;
+    if (!goes_on) idle_.look_ns = 0;
   }
-  if (!came && idle_.looks > kGreedyLooks) (void)sched_yield();
-  return idle_.looks < kIdleLooks || idle_.look_ns < since_ns + kIdleLookNs;
+  if (!goes_on) {
+    poll_.wake()->Wake();
+  } else if (!came && idle_.looks > kGreedyLooks) {
+    (void)sched_yield();
+  }
+  return goes_on;
 }
 
 void MpiWires::Loop() {
