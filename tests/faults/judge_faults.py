@@ -225,7 +225,10 @@ class Case:
         run, everyone = self.run, range(self.run.count)
         if pattern == "":
             self.seconds = None
-            self.ended(everyone, [0, 128 + getattr(signal, fault)] if fault in ("SIGTERM", "SIGHUP") else [0])
+            right = [0]
+            if fault in ("SIGTERM", "SIGHUP"):  # those that hear of the wish from others end as by SIGTERM
+                right += [128 + getattr(signal, fault), 128 + signal.SIGTERM]
+            self.ended(everyone, right)
             if fault == "SIGUSR2" and run.phase == "steps":
                 found = {p.name.split("-")[1] for p in run.folder.glob("made/flight-*-asked-1-*")}
                 if found != {str(p) for p in everyone}:

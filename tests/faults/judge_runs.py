@@ -22,6 +22,7 @@ import time
 
 STEPS = 16
 LIMIT_S = 60
+POLLS = ("7", "232", "281", "441")  # poll, epoll_wait, epoll_pwait, epoll_pwait2
 EVALUATED = 4  # an evaluation after every so many steps
 LINK = "4ms,1GB/s"  # stretches a step by holds that need no processor
 RUN = """schedule: {{file: {schedule}.sched, P: {stages}, M: {microbatches}}}
@@ -348,8 +349,11 @@ class Run:
 
     def _exchanges(self):
         """The victim's main thread polls: all tell each other their norms. It is stopped there."""
-        victim = self.ids()[self.victim]
-        polls = lambda: pathlib.Path(f"/proc/{victim}/syscall").read_text().startswith("7 ")  # noqa: E731
+        ids = self.ids()
+        if self.victim >= len(ids):  # the run is over
+            return False
+        victim = ids[self.victim]
+        polls = lambda: pathlib.Path(f"/proc/{victim}/syscall").read_text().split()[0] in POLLS  # noqa: E731
         try:
             if not polls():
                 return False
