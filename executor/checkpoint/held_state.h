@@ -2,8 +2,8 @@
 // process is lost. The last two copies are kept: when a process is lost, the others may be one step
 // apart.
 //
-// Where processes share out their state, each also keeps the share of a neighbour: the process of
-// the same ranks in the copy of the pipeline before its own, in a ring over the copies. So the
+// A process of a run with `sharding` also keeps the share of a neighbour: the process of the same
+// ranks in the copy of the pipeline before its own, in a ring over the copies. So the
 // state is whole without any copy whose keeper is left. Processes that go on ask each other for the
 // values that they lack.
 #pragma once
@@ -48,7 +48,7 @@ class HeldState {
 
   // The run goes on from a version, of which this process may hold nothing: others are dropped.
   void GoOnFrom(const Age& age);
-  // This process holds nothing any more.
+  // Drops all that this process holds.
   void Drop() { copies_.clear(); }
   // True from GoOnFrom until Restore.
   bool goes_on() const { return goes_on_; }

@@ -1,9 +1,9 @@
 // A World over MPI: mpirun, or srun with PMIx, has made the processes known to each other, so that
 // nothing listens and nothing needs a secret; who may come is the cluster's business.
 //
-// What all give and get travels by the tree of processes (tree_world.h), in messages of MPI between
-// neighbours. MPI does not tell of a process that died: mpirun ends all others, and where nobody
-// does, the deadline ends the run.
+// The parts that processes give, and the results, travel by the tree of processes (tree_world.h),
+// in messages of MPI between neighbours. MPI does not tell of a process that died: mpirun ends all
+// others, and where nobody does, the deadline ends the run.
 //
 // To be used by one thread at a time.
 #pragma once

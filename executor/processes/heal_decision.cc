@@ -117,6 +117,12 @@ absl::Status CheckHealable(int data, int processes) {
                    data, " divides, or that divides ", data, ", would help"));
 }
 
+std::string PrintGoingOn(const std::vector<int>& copies, int of, int64_t step, size_t processes) {
+  return absl::StrCat(PrintCopies(copies), " of ", of, copies.size() == 1 ? " goes" : " go",
+                      " on from step ", step, " in ", processes,
+                      processes == 1 ? " process" : " processes");
+}
+
 HealDecision DecideHealing(const FoundProcesses& found) {
   const auto processes = static_cast<int>(found.held.size());
   const int of_unit = ProcessesOfUnit(found.data, processes);
@@ -164,10 +170,8 @@ HealDecision DecideHealing(const FoundProcesses& found) {
     decision.gifts.emplace_back(p,
                                 decision.members[static_cast<size_t>(p) % decision.members.size()]);
   }
-  decision.told = absl::StrCat(lost, ": ", PrintCopies(copies), " of ", found.data,
-                               copies.size() == 1 ? " goes" : " go", " on from step ",
-                               decision.age.second, " in ", decision.members.size(),
-                               decision.members.size() == 1 ? " process" : " processes");
+  decision.told = absl::StrCat(
+      lost, ": ", PrintGoingOn(copies, found.data, decision.age.second, decision.members.size()));
   if (leave.empty()) return decision;
   const char* const verb = found.returns ? (leave.size() == 1 ? " waits" : " wait")
                                          : (leave.size() == 1 ? " leaves" : " leave");

@@ -43,6 +43,9 @@ struct HealDecision {
 
 HealDecision DecideHealing(const FoundProcesses& found);
 
+// "copies 0, 2 of 4 go on from step 53 in 4 processes".
+std::string PrintGoingOn(const std::vector<int>& copies, int of, int64_t step, size_t processes);
+
 // The number of processes that are a unit.
 int ProcessesOfUnit(int data, int processes);
 // The most units that divide `all`, of so many.

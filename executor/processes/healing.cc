@@ -122,7 +122,8 @@ absl::StatusOr<HealedPlace> Healing::Follow(int leader, const Meeting& meeting, 
     if (reached.refused) *seen = Seen::kRefuses;
     if (reached.refused) break;
     if (!reached.socket.open()) continue;
-    const std::optional<Frame> frame = AwaitFrame(&reached.socket, until_ns);
+    std::string why;
+    const std::optional<Frame> frame = AwaitFrame(&reached.socket, until_ns, &why);
     if (!frame.has_value()) continue;
     *seen = Seen::kComes;
     if (frame->kind == FrameKind::kReject) return absl::UnavailableError(frame->bytes);

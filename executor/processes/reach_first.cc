@@ -12,6 +12,7 @@
 #include "executor/engine/lost_process.h"
 #include "executor/processes/newcomers.h"
 #include "executor/processes/proof.h"
+#include "executor/processes/reach_member.h"
 #include "executor/processes/sockets.h"
 #include "schedlang/base/clock.h"
 #include "schedlang/base/status.h"
@@ -66,18 +67,14 @@ int64_t JoinUntil(const TcpWorldSettings& settings) {
 absl::Status ProveSecret(const Secret& secret, int process, int fd, int64_t deadline_ns,
                          FrameSocket* socket, Talk* talk) {
   Prover prover(fd, &secret, {kWorldPurpose, process, 0});
-  while (NowNs() < deadline_ns) {
-    const Prover::State state = prover.Advance();
-    if (state == Prover::State::kProven) {
-      *socket = FrameSocket(prover.Release());
-      return absl::OkStatus();
-    }
-    if (state != Prover::State::kUnderWay) {
-      *talk = state == Prover::State::kRefused ? Talk::kNotProven : Talk::kLost;
-      return absl::UnavailableError(prover.why());
-    }
-    pollfd waiting = {fd, POLLIN, 0};
-    (void)poll(&waiting, 1, MsUntil(deadline_ns));
+  const Prover::State state = AwaitProof(&prover, deadline_ns);
+  if (state == Prover::State::kProven) {
+    *socket = FrameSocket(prover.Release());
+    return absl::OkStatus();
+  }
+  if (state != Prover::State::kUnderWay) {
+    *talk = state == Prover::State::kRefused ? Talk::kNotProven : Talk::kLost;
+    return absl::UnavailableError(prover.why());
   }
   *talk = Talk::kLost;
   return absl::UnavailableError("it took the connection and proved nothing");
@@ -92,25 +89,20 @@ absl::Status TalkOnce(const TcpWorldSettings& settings, const Hello& own, int fd
       ProveSecret(settings.identity.secret, own.process, fd, deadline_ns, &socket, talk));
   socket.Put(FrameKind::kHello, Encode(own));
   std::string why;
-  while (NowNs() < deadline_ns) {
-    const bool open = socket.Write(&why) && socket.Read(kMostHelloBytes, &why);
-    if (const std::optional<Frame> frame = socket.Take(); frame.has_value()) {
-      *talk = Talk::kRefused;
-      if (frame->kind == FrameKind::kReject) return absl::FailedPreconditionError(frame->bytes);
-      if (frame->kind == FrameKind::kFail) return AsTold(ReadFail(frame->bytes));
-      if (frame->kind != FrameKind::kWelcome) {
-        return absl::InternalError("process 0 answers with something else than a welcome");
-      }
-      *address = frame->bytes;
-      *talk = Talk::kWelcome;
-      return absl::OkStatus();
+  if (const std::optional<Frame> frame = AwaitFrame(&socket, deadline_ns, &why)) {
+    *talk = Talk::kRefused;
+    if (frame->kind == FrameKind::kReject) return absl::FailedPreconditionError(frame->bytes);
+    if (frame->kind == FrameKind::kFail) return AsTold(ReadFail(frame->bytes));
+    if (frame->kind != FrameKind::kWelcome) {
+      return absl::InternalError("process 0 answers with something else than a welcome");
     }
-    if (!open) {
-      socket.Close();
-      return absl::UnavailableError(why);
-    }
-    pollfd waiting = {fd, static_cast<short>(socket.has_unsent() ? POLLIN | POLLOUT : POLLIN), 0};
-    (void)poll(&waiting, 1, MsUntil(deadline_ns));
+    *address = frame->bytes;
+    *talk = Talk::kWelcome;
+    return absl::OkStatus();
+  }
+  if (!why.empty()) {
+    socket.Close();
+    return absl::UnavailableError(why);
   }
   *talk = Talk::kRefused;
   return absl::DeadlineExceededError(

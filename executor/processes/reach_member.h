@@ -8,6 +8,7 @@
 
 #include "executor/processes/frames.h"
 #include "executor/processes/hello.h"
+#include "executor/processes/proof.h"
 #include "executor/processes/secret.h"
 
 namespace stringline {
@@ -22,7 +23,9 @@ struct ReachedMember {
 ReachedMember ReachMember(const std::string& host, int port, const Secret& secret,
                           const Hello& hello, int64_t until_ns);
 
-// The next frame; nullopt: the connection has ended, or it is too late.
-std::optional<Frame> AwaitFrame(FrameSocket* socket, int64_t until_ns);
+// Advances the proof until it ends, or is too late.
+Prover::State AwaitProof(Prover* prover, int64_t until_ns);
+// The next frame. Nullopt: the connection has ended, and `why` says why; or it is too late.
+std::optional<Frame> AwaitFrame(FrameSocket* socket, int64_t until_ns, std::string* why);
 
 }  // namespace stringline

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -159,15 +160,13 @@ absl::StatusOr<HealedPlace> Grow(const RunAtStart& start, const Healing& healing
       place.members.push_back(std::move(member));
     }
     std::vector<int> copies(static_cast<size_t>(place.data));
-    for (size_t c = 0; c < copies.size(); ++c) copies[c] = static_cast<int>(c);
-    place.told = absl::StrCat(
-        more == 0 ? "those that waited to come back are gone"
-                  : absl::StrCat(absl::StrJoin(names, ", "), " came back"),
-        ": ", copies.size() == 1 ? "copy " : "copies ", absl::StrJoin(copies, ", "), " of ",
-        start.data, copies.size() == 1 ? " goes" : " go", " on from step ", age.second, " in ",
-        place.members.size(), place.members.size() == 1 ? " process" : " processes");
+    std::iota(copies.begin(), copies.end(), 0);
+    place.told =
+        absl::StrCat(more == 0 ? "those that waited to come back are gone"
+                               : absl::StrCat(absl::StrJoin(names, ", "), " came back"),
+                     ": ", PrintGoingOn(copies, start.data, age.second, place.members.size()));
     bytes = Pack(place);
-    // Who is let in and finds nobody, since process 0 is lost now, leaves again.
+    // A guest that finds nobody, since process 0 is lost now, leaves again.
     door->Admit(place, more, processes);
   }
   if (world != nullptr) {
@@ -197,7 +196,8 @@ absl::StatusOr<HealedPlace> KnockToReturn(const RunAtStart& start, Healing* heal
         ReachMember(identity.host, identity.port, identity.secret, own, NowNs() + kNobodyNs);
     if (!reached.socket.open()) continue;
     constexpr int64_t kForeverNs = int64_t{1} << 62;
-    const std::optional<Frame> frame = AwaitFrame(&reached.socket, kForeverNs);
+    std::string why;
+    const std::optional<Frame> frame = AwaitFrame(&reached.socket, kForeverNs, &why);
     until_ns = NowNs() + kNobodyNs;
     if (!frame.has_value()) continue;
     if (frame->kind == FrameKind::kReject) return absl::InvalidArgumentError(frame->bytes);

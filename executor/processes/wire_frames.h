@@ -26,6 +26,10 @@ enum class WireFrame : uint8_t {
   kRecord  // a wish for records of the run; `index` is its number
 };
 
+// Failures use fields of the call. In kNoticed `peer` is the process that died, `from` the one
+// whose connection to it closed, and `to` a process that is late, or -1. In kAsk `peer` is a
+// process that seems dead, and `from` the process for which another asks, or -1; kAnswer gives
+// `from` and `index` back, and in `peer` the process that lives, or -1.
 struct WireHeader {
   uint32_t mark = 0;
   WireFrame kind = WireFrame::kBye;
@@ -34,17 +38,13 @@ struct WireHeader {
   int32_t peer = 0;              // of the call
   int64_t bytes = 0, index = 0;  // of the call; `index` of a failure: its code
   uint64_t shape = 0;            // ShapeOfRows of the call
-  // Of kReady the bytes that the receiver takes, of kUnasked those that the sender has; -1: nothing
+  // The bytes that the receiver takes in kReady, and that the sender has in kUnasked; -1: nothing
   // moves.
   int64_t room = 0;
   int64_t turn = 0;  // of kReady: the number of receives before it on the lane
   int64_t length = 0;
   // Over MPI: the bytes are a message of their own with this tag; 0: they are behind the header.
   int32_t tag = 0;
-  // Of kNoticed: `peer` is the process that died, `from` the one whose connection to it closed, and
-  // `to` a process that is late, or -1. Of kAsk: `peer` is a process that seems dead, and `from`
-  // the process for which another asks, or -1; kAnswer gives `from` and `index` back, and in `peer`
-  // the process that lives, or -1.
 };
 
 // A frame to be written to another process.

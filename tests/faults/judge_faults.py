@@ -134,7 +134,7 @@ class Case:
             self.wrong.append(f"resuming ended with {child.returncode}: {run.message('err-resumed')}")
         self.unharmed()
 
-    # What is done to the victim.
+    # Faults that are done to the victim.
 
     def harm(self, fault):
         """Returns the pattern of what has to be said; "": the run has to go on."""
@@ -288,7 +288,7 @@ class Case:
         found = folder.iterdir() if folder.exists() else []
         return sorted(path for path in found if re.fullmatch(r"step-\d+", path.name))
 
-    # One process is not as the others from its start.
+    # Faults of a process that differs from the others from its start.
 
     def setting(self):
         run = self.run
@@ -493,7 +493,7 @@ class Case:
         if not named and not (signal_ and re.search(lost, text)):
             self.wrong.append(f"does not name {self.whom}: {text}")
         expected = 3 if run.victim or not signal_ else 128 + getattr(signal, fault)
-        # Who waits for a process that died before it joined is killed by the parent.
+        # The parent kills those that wait for a process that died before it joined.
         late = 128 + signal.SIGKILL if run.phase == "connect" else expected
         if run.parent.returncode not in (expected, late, 128 + getattr(signal, signal_ or "SIGKILL")):
             self.wrong.append(f"the parent ended with {run.parent.returncode}: {text}")

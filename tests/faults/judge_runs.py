@@ -372,7 +372,7 @@ class Run:
         except OSError:
             return False
 
-    # What is left of it.
+    # The files and losses that a run left.
 
     def message(self, log):
         text = (self.folder / log).read_text(errors="replace")

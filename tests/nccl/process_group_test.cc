@@ -24,6 +24,7 @@
 #include "schedlang/base/clock.h"
 #include "tests/executor/group_contract.h"
 #include "tests/nccl/status_text.h"
+#include "tests/nccl/world_processes.h"
 #include "tools/gpu/processes.h"
 
 namespace stringline {
@@ -471,13 +472,7 @@ TEST(ProcessGroups, ALateProcessThatTurnsOutDeadIsNamedAsDead) {
     members.Enqueue(own, call);
     return StatusText(members.Run());
   });
-  EXPECT_EQ(said[2], "killed by signal 9");
-  for (const int p : {0, 1}) {
-    EXPECT_TRUE(
-        absl::StartsWith(said[p], "UNAVAILABLE: rank 2 here died, or ended without a word: "))
-        << said[p];
-    EXPECT_EQ(said[p], said[0]);
-  }
+  ExpectDeathNamed(said, 2);
 }
 
 TEST(ProcessGroups, ProcessZeroThatWasStoppedIsNamedToo) {

@@ -24,30 +24,13 @@
 #include "tests/executor/group_contract.h"
 #include "tests/executor/random_calls.h"
 #include "tests/nccl/status_text.h"
+#include "tests/nccl/world_processes.h"
 #include "tools/gpu/processes.h"
 
 namespace stringline {
 namespace {
 
 using Said = std::vector<std::string>;
-
-Said RunProcesses(int processes, int ranks, const std::function<std::string(World* world)>& body) {
-  const int port = FreePort();
-  Processes all(processes, [&](int p) -> std::string {
-    TcpWorldSettings settings;
-    settings.identity.process = p;
-    settings.identity.processes = processes;
-    settings.identity.host = "127.0.0.1";
-    settings.identity.port = port;
-    settings.ranks = ranks;
-    settings.join_ms = settings.exchange_ms = 30'000;
-    const auto world = TcpWorld::Join(settings);
-    if (!world.ok()) return world.status().ToString();
-    const std::string said = body(world->get());
-    return testing::Test::HasFailure() ? "failed" : said;
-  });
-  return all.Wait();
-}
 
 GroupMachine MachineOf(World* world, int threads, const WireSettings& settings = {}) {
   GroupMachine machine;
@@ -64,7 +47,7 @@ TEST(Unasked, RandomCallsOnSeveralGroupsEqualASerialReference) {
   for (const auto& [processes, ranks] : {std::pair(1, 1), {2, 2}, {2, 5}, {3, 3}, {4, 4}}) {
     for (const int threads : {1, 3}) {
       SCOPED_TRACE(absl::StrCat("seed ", seed, ", ", processes, " processes, ", ranks, " ranks"));
-      const Said said = RunProcesses(processes, ranks, [&, ranks = ranks](World* world) {
+      const Said said = RunInProcesses(processes, ranks, [&, ranks = ranks](World* world) {
         SCOPED_TRACE(absl::StrCat("seed ", seed, ", process ", world->process()));
         RandomCallsEqualTheReference([&] { return MachineOf(world, threads); }, ranks, seed);
         return "equal";
@@ -78,7 +61,7 @@ TEST(Unasked, RandomCallsOnSeveralGroupsEqualASerialReference) {
 // rank 0 has been kept till then.
 TEST(Unasked, WhatComesEarlyIsKept) {
   for (const int64_t bytes : {4, 4096, 4100}) {
-    const Said said = RunProcesses(2, 2, [&](World* world) -> std::string {
+    const Said said = RunInProcesses(2, 2, [&](World* world) -> std::string {
       GroupMembers members(MachineOf(world, 1), 2);
       const int own = world->process();
       Group* const other = members.groups()->New({0, 1});
@@ -130,7 +113,7 @@ TEST(Unasked, CallsThatDifferAreNamedBoth) {
         const int i = at(rank), peer = c.peers[i];
         return CallOf(c.kinds[i], c.bytes[i], 7, peer < 0 ? -1 : at(peer));
       };
-      const Said said = RunProcesses(2, 2, [&](World* world) {
+      const Said said = RunInProcesses(2, 2, [&](World* world) {
         GroupMembers members(MachineOf(world, 1), 2);
         std::vector<float> from(2 * kLarge), to(2 * kLarge);
         Call call = call_of(world->process());
@@ -156,7 +139,7 @@ TEST(Unasked, CallsThatDifferAreNamedBoth) {
 // The second call is for rank 0, which has done its part of the first.
 TEST(Unasked, CountsThatDifferAreNamed) {
   for (const auto& [sent, expected] : {std::pair(1, 2), {1, 2000}, {2000, 1}}) {
-    const Said said = RunProcesses(2, 2, [&, sent = sent, expected = expected](World* world) {
+    const Said said = RunInProcesses(2, 2, [&, sent = sent, expected = expected](World* world) {
       GroupMembers members(MachineOf(world, 1), 2);
       const int own = world->process();
       const std::vector<int32_t> none = {0, 0}, out = {0, sent}, in = {expected, 0};
@@ -182,7 +165,7 @@ TEST(Unasked, CountsThatDifferAreNamed) {
 // Rank 1 has sent its part, and waits for rank 2, which is late; `then` happens to rank 1.
 Said SumWithout(const WireSettings& settings, const std::function<void()>& then,
                 const std::function<void()>& late) {
-  return RunProcesses(3, 3, [&](World* world) {
+  return RunInProcesses(3, 3, [&](World* world) {
     GroupMembers members(MachineOf(world, 1, settings), 3);
     const int own = world->process();
     std::vector<float> values(4, 1);
@@ -199,13 +182,7 @@ Said SumWithout(const WireSettings& settings, const std::function<void()>& then,
 TEST(Unasked, WhoDiesAfterItsPartIsNamed) {
   const Said said = SumWithout(
       {}, [] { KillMeAfter(300'000); }, [] { usleep(1'500'000); });
-  EXPECT_EQ(said[1], "killed by signal 9");
-  for (const int p : {0, 2}) {
-    EXPECT_TRUE(
-        absl::StartsWith(said[p], "UNAVAILABLE: rank 1 here died, or ended without a word: "))
-        << said[p];
-    EXPECT_EQ(said[p], said[0]);
-  }
+  ExpectDeathNamed(said, 1);
 }
 
 // The one that comes to no call is named, by those who have sent it their parts.

@@ -32,6 +32,7 @@
 #include "tests/counted_new.h"
 #include "tests/executor/group_contract.h"
 #include "tests/nccl/status_text.h"
+#include "tests/nccl/world_processes.h"
 #include "tools/gpu/processes.h"
 
 namespace stringline {
@@ -41,23 +42,6 @@ bool IsCounted() { return true; }
 namespace {
 
 using Said = std::vector<std::string>;
-
-Said RunProcesses(int processes, const std::function<std::string(World* world)>& body) {
-  const int port = FreePort();
-  Processes all(processes, [&](int p) -> std::string {
-    TcpWorldSettings settings;
-    settings.identity.process = p;
-    settings.identity.processes = processes;
-    settings.identity.host = "127.0.0.1";
-    settings.identity.port = port;
-    settings.join_ms = settings.exchange_ms = 30'000;
-    const auto world = TcpWorld::Join(settings);
-    if (!world.ok()) return world.status().ToString();
-    const std::string said = body(world->get());
-    return testing::Test::HasFailure() ? "failed" : said;
-  });
-  return all.Wait();
-}
 
 int OpenSockets() {
   int sockets = 0;
@@ -82,7 +66,7 @@ std::vector<MemberPair> Chain(int count) {
 // Four stages, twice, a process for each: the groups of messages and those of gradients.
 TEST(Wires, AProcessIsConnectedToItsPeersOnly) {
   constexpr int kStages = 4, kProcesses = 2 * kStages;
-  const Said said = RunProcesses(kProcesses, [&](World* world) {
+  const Said said = RunInProcesses(kProcesses, 0, [&](World* world) {
     const auto device = *CpuDevice::Make(1);
     ProcessGroups groups(device.get(), world, {});
     for (int copy = 0; copy < 2; ++copy) {
@@ -109,7 +93,7 @@ TEST(Wires, AProcessIsConnectedToItsPeersOnly) {
 
 // Process 1 needs connections to two others and may open no file more; all are told.
 TEST(Wires, TooFewOpenFilesAreTold) {
-  const Said said = RunProcesses(3, [&](World* world) {
+  const Said said = RunInProcesses(3, 0, [&](World* world) {
     const auto device = *CpuDevice::Make(1);
     ProcessGroups groups(device.get(), world, {});
     groups.New({0, 1, 2});
@@ -131,7 +115,7 @@ TEST(Wires, TooFewOpenFilesAreTold) {
 // Groups that are made later, with messages over old and new connections.
 TEST(Wires, LaterGroupsAreConnectedToo) {
   constexpr int kProcesses = 6;
-  const Said said = RunProcesses(kProcesses, [&](World* world) -> std::string {
+  const Said said = RunInProcesses(kProcesses, 0, [&](World* world) -> std::string {
     const auto device = *CpuDevice::Make(1);
     ProcessGroups groups(device.get(), world, {});
     const std::vector<MemberPair> talks = {{0, 1}, {1, 0}};
@@ -163,7 +147,7 @@ TEST(Wires, LaterGroupsAreConnectedToo) {
 
 // Each process waits for the next one of a chain, and calls `before` first.
 Said WaitInAChain(int processes, const std::function<void(int process)>& before) {
-  return RunProcesses(processes, [&](World* world) -> std::string {
+  return RunInProcesses(processes, 0, [&](World* world) -> std::string {
     const auto device = *CpuDevice::Make(1);
     ProcessGroups groups(device.get(), world, {});
     std::vector<int> ranks(processes);
@@ -214,7 +198,7 @@ TEST(Wires, WhenAllWhoDecideDieTheOthersEndAllTheSame) {
 // Messages both ways and sums, of the size of a step's: their frames, lanes and waits have memory
 // of the first step.
 TEST(Wires, AStepAllocatesNothing) {
-  const Said said = RunProcesses(2, [&](World* world) -> std::string {
+  const Said said = RunInProcesses(2, 0, [&](World* world) -> std::string {
     const auto device = *CpuDevice::Make(1);
     ProcessGroups groups(device.get(), world, {});
     Group* const group = groups.New({0, 1});

@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "gtest/gtest.h"
 #include "tests/nccl/status_text.h"
 #include "tools/gpu/processes.h"
 
@@ -32,6 +34,41 @@ std::vector<std::string> RunAll(int processes, const Change& change, const Then&
     return world.ok() ? then(world->get()) : StatusText(world.status());
   });
   return all.Wait();
+}
+
+std::vector<std::string> RunInProcesses(int processes, int ranks, const Then& body) {
+  const auto change = [ranks](int, TcpWorldSettings* settings) {
+    settings->ranks = ranks;
+    settings->join_ms = settings->exchange_ms = 30'000;
+  };
+  return RunAll(processes, change, [&body](World* world) {
+    const std::string said = body(world);
+    return testing::Test::HasFailure() ? "failed" : said;
+  });
+}
+
+void ExpectDeathNamed(const std::vector<std::string>& said, int victim) {
+  EXPECT_EQ(said[victim], "killed by signal 9");
+  const std::string& first = said[victim == 0 ? 1 : 0];
+  for (int p = 0; p < static_cast<int>(said.size()); ++p) {
+    if (p == victim) continue;
+    EXPECT_TRUE(absl::StartsWith(said[p], absl::StrCat("UNAVAILABLE: rank ", victim,
+                                                       " here died, or ended without a word: ")))
+        << said[p];
+    EXPECT_EQ(said[p], first);
+  }
+}
+
+std::string ExchangeTexts(World* world, size_t bytes) {
+  const std::string mine(bytes, static_cast<char>('a' + world->process()));
+  for (int round = 0; round < 2; ++round) {
+    const auto all = world->Exchange(mine);
+    if (!all.ok()) return StatusText(all.status());
+    for (int p = 0; p < world->processes(); ++p) {
+      if ((*all)[p] != std::string(bytes, static_cast<char>('a' + p))) return "other bytes";
+    }
+  }
+  return "good";
 }
 
 void SleepMs(int64_t ms) { usleep(static_cast<useconds_t>(ms * 1000)); }

@@ -159,7 +159,7 @@ TEST(Healing, SharesAreWholeWhereNoCopyIsLostWithItsKeeper) {
       EXPECT_TRUE(absl::StrContains(decision.told, "--restarts with checkpoints would help"));
       continue;
     }
-    // Those that go on have all shares once the others have given them theirs.
+    // The processes that go on have all shares once the others have given them theirs.
     std::set<int> shares;
     for (const int p : decision.members)
       shares.insert(held[p]->front().holds.begin(), held[p]->front().holds.end());
@@ -362,7 +362,7 @@ TEST_F(HealedRun, AFewKillsOfFourCopies) { KillMany(4, 8, 3); }
 TEST_F(HealedRun, ProcessesOfWholeCopies) { KillMany(4, 2, 1); }
 TEST_F(HealedRun, LostProcessesComeBack) {
   returns_ = true;
-  // Where the machine is so busy that none came back before the end, once more.
+  // A run on a busy machine may end before a process has come back: then there is another run.
   for (int run = 0; run < 5 && returned_ == 0; ++run) KillMany(4, 4, 1);
   EXPECT_GT(returned_, 0);
 }
@@ -433,7 +433,7 @@ TEST_F(HealedRun, TheLossOfAllCopiesEndsTheRunOrStartsItAgain) {
   }
 }
 
-// Of four copies with shares of their own two are lost at once: others keep the shares of both, or
+// Two of four copies with shares of their own are lost at once: others keep the shares of both, or
 // one kept the other's.
 TEST_F(HealedRun, TwoLostCopiesAreNoNeighbours) {
   Prepare(4, 2000, "sharding: optimizer\nheal: {every: 1}\n");

@@ -210,7 +210,7 @@ bool WaitForAll(std::vector<Child>* children, const sigset_t& signals, Starter* 
       child.pid = -1;
       child.order = ended++;
       lost.push_back(child);
-      // Of a run that heals, a process that reached its end is no reason to end others at once.
+      // A process that reached the end of a run that heals is no reason to end others at once.
       if (kill_ns > 0 || (settings.heals ? MayGoOnWithout(child) : child.status == 0)) continue;
       kill_ns = NowNs() + (child.status == 0 ? settings.end_ns : kGraceNs);
     }
